@@ -1,0 +1,128 @@
+//! What Informant calls: the contract's exports, answered by a plugin's traits.
+//!
+//! The plugin of an instance lives in one place. The contract says that `init` comes once and first; a call before it is
+//! answered with a failure, never with a trap.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+use crate::bindings::imports::informant::plugin::types as contract;
+use crate::bindings::{events, index, lifecycle, sync};
+use crate::event::{Deleted, Event, SourceId};
+use crate::failure::{Failure, Result};
+use crate::log;
+use crate::payload::Payload;
+use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, SyncHandler};
+
+thread_local! {
+    // Any, because a static can not name the type of a plugin that this crate does not know.
+    static PLUGIN: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
+}
+
+/// The exports of the plugin `P`: implements the contract's trait for each role that `P` plays.
+pub struct Exports<P>(PhantomData<P>);
+
+/// Makes the plugin of this instance, instead of the one there was.
+pub(crate) fn init<P: Plugin>(init: Init) -> Result {
+    PLUGIN.set(None);
+    let plugin = P::init(init)?;
+    PLUGIN.set(Some(Box::new(plugin)));
+    Ok(())
+}
+
+/// Calls the plugin of this instance.
+pub(crate) fn with<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Result<T> {
+    PLUGIN.with_borrow_mut(
+        |plugin| match plugin.as_mut().and_then(|plugin| plugin.downcast_mut::<P>()) {
+            Some(plugin) => call(plugin),
+            None => Err(Failure::permanent("called before init")),
+        },
+    )
+}
+
+pub(crate) fn on_add<P: EventHandler>(event: &Event, object: Vec<u8>) -> Result {
+    let object = P::Object::decode(object)?;
+    with::<P, _>(|plugin| plugin.on_add(event, object))
+}
+
+pub(crate) fn on_update<P: EventHandler>(event: &Event, old: Option<Vec<u8>>, object: Vec<u8>) -> Result {
+    let old = old.map(P::Object::decode).transpose()?;
+    let object = P::Object::decode(object)?;
+    with::<P, _>(|plugin| plugin.on_update(event, old, object))
+}
+
+pub(crate) fn on_delete<P: EventHandler>(event: &Event, last: Vec<u8>, final_state_unknown: bool) -> Result {
+    // A delete of which the cache knows no more than the key comes without a document.
+    let last = (!last.is_empty()).then(|| P::Object::decode(last)).transpose()?;
+    with::<P, _>(|plugin| {
+        plugin.on_delete(
+            event,
+            Deleted {
+                last,
+                final_state_unknown,
+            },
+        )
+    })
+}
+
+impl<P: Plugin> lifecycle::exports::informant::plugin::lifecycle::Guest for Exports<P> {
+    fn describe() -> Vec<u8> {
+        log::report_panics();
+        P::describe().to_json()
+    }
+
+    fn init(role: contract::InstanceRole, config: Vec<u8>) -> Result<(), contract::Failure> {
+        log::report_panics();
+        Ok(init::<P>(Init::new(role, config))?)
+    }
+}
+
+impl<P: EventHandler> events::exports::informant::plugin::event_handler::Guest for Exports<P> {
+    fn on_add(o: contract::ObjectRef, c: contract::Call, object: Vec<u8>) -> Result<(), contract::Failure> {
+        Ok(on_add::<P>(&Event::new(o, c), object)?)
+    }
+
+    fn on_update(
+        o: contract::ObjectRef,
+        c: contract::Call,
+        old: Option<Vec<u8>>,
+        object: Vec<u8>,
+    ) -> Result<(), contract::Failure> {
+        Ok(on_update::<P>(&Event::new(o, c), old, object)?)
+    }
+
+    fn on_delete(
+        o: contract::ObjectRef,
+        c: contract::Call,
+        last: Vec<u8>,
+        final_state_unknown: bool,
+    ) -> Result<(), contract::Failure> {
+        Ok(on_delete::<P>(&Event::new(o, c), last, final_state_unknown)?)
+    }
+}
+
+impl<P: SyncHandler> sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
+    fn on_synced(source: u32) -> Result<(), contract::Failure> {
+        Ok(with::<P, _>(|plugin| plugin.on_synced(SourceId(source)))?)
+    }
+}
+
+impl<P: IndexFuncs> index::exports::informant::plugin::index_funcs::Guest for Exports<P> {
+    fn index(o: contract::ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, String> {
+        let answer =
+            P::Object::decode(object).and_then(|object| with::<P, _>(|plugin| plugin.index(&o.into(), object)));
+        answer
+            .map(|values| values.into_pairs())
+            .map_err(|failure| failure.message().to_owned())
+    }
+}
+
+/// Compiles only if `P` plays the role of which `export!` says so.
+pub fn plays_events<P: EventHandler>() {}
+
+/// As [`plays_events`].
+pub fn plays_sync<P: SyncHandler>() {}
+
+/// As [`plays_events`].
+pub fn plays_index<P: IndexFuncs>() {}

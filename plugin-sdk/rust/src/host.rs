@@ -1,0 +1,11 @@
+//! Every call a plugin makes to Informant goes through here: in a component to the contract's imports, natively to what a test
+//! has put in their place.
+
+#[cfg(target_arch = "wasm32")]
+pub(crate) use crate::bindings::imports::informant::plugin::{
+    log::log,
+    store::{by_index, get, index_keys, index_values, list, source, sources, version},
+};
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::host::{by_index, get, index_keys, index_values, list, log, source, sources, version};

@@ -1,0 +1,52 @@
+//! Why Informant refused or could not answer a host call.
+
+use std::fmt;
+
+use crate::bindings::imports::informant::plugin::types as contract;
+
+pub use contract::ErrorCode;
+
+/// A host call that was not answered. The message is Informant's and says what to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostError {
+    /// What kind of trouble it is.
+    pub code: ErrorCode,
+    /// What to read.
+    pub message: String,
+}
+
+impl HostError {
+    /// Whether the same call would be refused again until a person changes the plugin or config.toml.
+    pub fn is_lasting(&self) -> bool {
+        match self.code {
+            ErrorCode::Denied
+            | ErrorCode::UnknownInformer
+            | ErrorCode::UnknownIndex
+            | ErrorCode::TooLarge
+            | ErrorCode::Unsupported
+            | ErrorCode::Invalid => true,
+            ErrorCode::NotReady
+            | ErrorCode::NotFound
+            | ErrorCode::Timeout
+            | ErrorCode::Stale
+            | ErrorCode::Unavailable => false,
+        }
+    }
+}
+
+impl From<contract::HostError> for HostError {
+    fn from(error: contract::HostError) -> Self {
+        Self {
+            code: error.code,
+            message: error.message,
+        }
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for HostError {}

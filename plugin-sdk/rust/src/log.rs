@@ -1,0 +1,117 @@
+//! Lines in Informant's log, marked with the plugin's name.
+//!
+//! Written with [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!) and
+//! [`error!`](crate::error!), which format as `println!` does. What a plugin prints on stdout or stderr ends there as well, but
+//! without a level. With the feature `log`, so do the lines of the `log` crate's macros, from [`Plugin::init`] on.
+//!
+//! [`Plugin::init`]: crate::Plugin::init
+
+use std::any::Any;
+use std::panic::PanicHookInfo;
+use std::sync::Once;
+
+use crate::host;
+
+pub use crate::bindings::imports::informant::plugin::log::Level;
+
+/// Logs a line. The macros are shorter.
+pub fn log(level: Level, message: &str) {
+    host::log(level, message);
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __log {
+    ($level:ident, $($argument:tt)+) => {
+        $crate::log::log($crate::log::Level::$level, &format!($($argument)+))
+    };
+}
+
+/// Logs a line at level trace.
+#[macro_export]
+macro_rules! trace {
+    ($($argument:tt)+) => { $crate::__log!(Trace, $($argument)+) };
+}
+
+/// Logs a line at level debug.
+#[macro_export]
+macro_rules! debug {
+    ($($argument:tt)+) => { $crate::__log!(Debug, $($argument)+) };
+}
+
+/// Logs a line at level info.
+#[macro_export]
+macro_rules! info {
+    ($($argument:tt)+) => { $crate::__log!(Info, $($argument)+) };
+}
+
+/// Logs a line at level warn.
+#[macro_export]
+macro_rules! warn {
+    ($($argument:tt)+) => { $crate::__log!(Warn, $($argument)+) };
+}
+
+/// Logs a line at level error.
+#[macro_export]
+macro_rules! error {
+    ($($argument:tt)+) => { $crate::__log!(Error, $($argument)+) };
+}
+
+/// Sees to it that a panic, which ends the instance, leaves its message and place in the log, and sets up the feature `log`.
+pub(crate) fn report_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|panic| host::log(Level::Error, &describe_panic(panic))));
+        #[cfg(feature = "log")]
+        facade::install();
+    });
+}
+
+fn describe_panic(panic: &PanicHookInfo<'_>) -> String {
+    let message = panic_message(panic.payload());
+    match panic.location() {
+        Some(place) => format!("panicked at {place}: {message}"),
+        None => format!("panicked: {message}"),
+    }
+}
+
+fn panic_message(payload: &dyn Any) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(message), _) => message,
+        (None, Some(message)) => message,
+        (None, None) => "something that is no text",
+    }
+}
+
+#[cfg(feature = "log")]
+mod facade {
+    use super::{Level, host};
+
+    struct Facade;
+
+    impl ::log::Log for Facade {
+        fn enabled(&self, _: &::log::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn log(&self, record: &::log::Record<'_>) {
+            let level = match record.level() {
+                ::log::Level::Error => Level::Error,
+                ::log::Level::Warn => Level::Warn,
+                ::log::Level::Info => Level::Info,
+                ::log::Level::Debug => Level::Debug,
+                ::log::Level::Trace => Level::Trace,
+            };
+            host::log(level, &record.args().to_string());
+        }
+
+        fn flush(&self) {}
+    }
+
+    pub(super) fn install() {
+        // Refused only if the plugin has set a logger of its own, which is its right.
+        if ::log::set_logger(&Facade).is_ok() {
+            ::log::set_max_level(::log::LevelFilter::Trace);
+        }
+    }
+}

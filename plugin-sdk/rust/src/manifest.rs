@@ -1,0 +1,244 @@
+//! The manifest: what a plugin wants to be told, and what it offers.
+//!
+//! It becomes a JSON document that Informant reads strictly. What is not said has the contract's default: a handler that names
+//! no kinds is told about every object, whole.
+
+use serde::Serialize;
+
+/// Begins a [`Manifest`] with the name and version of the crate that says it.
+#[macro_export]
+macro_rules! manifest {
+    () => {
+        $crate::Manifest::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+    };
+}
+
+/// What a plugin wants and offers.
+///
+/// ```
+/// # use informant_plugin_sdk::{Events, Manifest};
+/// let manifest = Manifest::new("crash-loop", "0.1.0")
+///     .events(Events::of("v1", "Pod").fields(["/status/containerStatuses/*/restartCount"]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Manifest {
+    name: String,
+    version: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<Events>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    indexes: Option<Indexes>,
+    // Grants. Nothing of this contract version needs one.
+    needs: [(); 0],
+}
+
+impl Manifest {
+    /// A manifest that asks for nothing in particular.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            events: Vec::new(),
+            indexes: None,
+            needs: [],
+        }
+    }
+
+    /// Asks to be told about these objects too. Of several that fit an object, the one that names it most exactly counts.
+    #[must_use]
+    pub fn events(mut self, events: Events) -> Self {
+        self.events.push(events);
+        self
+    }
+
+    /// Offers an index of that name over the informers of the plugin's section.
+    #[must_use]
+    pub fn index(mut self, name: impl Into<String>) -> Self {
+        self.indexes.get_or_insert_default().names.push(name.into());
+        self
+    }
+
+    /// Asks for these objects to be handed to the index functions.
+    #[must_use]
+    pub fn indexed(mut self, objects: Objects) -> Self {
+        self.indexes.get_or_insert_default().objects.push(objects);
+        self
+    }
+
+    /// The document.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a manifest is strings, lists and flags")
+    }
+
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "for tests outside of Informant"))]
+    pub(crate) fn event_kinds(&self) -> &[Events] {
+        &self.events
+    }
+
+    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "for tests outside of Informant"))]
+    pub(crate) fn index_kinds(&self) -> (&[String], &[Objects]) {
+        self.indexes
+            .as_ref()
+            .map_or((&[], &[]), |indexes| (&indexes.names, &indexes.objects))
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+struct Indexes {
+    names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    objects: Vec<Objects>,
+}
+
+/// How much of an object is handed over. Always a JSON document of the object's own shape with apiVersion and kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PayloadKind {
+    /// All of it, but for what the informer drops.
+    #[default]
+    Whole,
+    /// `metadata` alone.
+    Metadata,
+    /// What these JSON pointers name, `*` for every element of a list or every value of a map. What is absent is left out.
+    Fields(Vec<String>),
+}
+
+/// Which objects a handler is told about, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Events {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) payload: PayloadKind,
+    pub(crate) old: bool,
+    #[serde(rename = "changed-only")]
+    changed_only: bool,
+}
+
+impl Events {
+    /// Objects of one apiVersion (`v1`, `apps/v1`) and kind; `*` stands for any.
+    pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
+        let (api_version, kind) = (api_version.into(), kind.into());
+        Self {
+            api_version,
+            kind,
+            payload: PayloadKind::Whole,
+            old: false,
+            changed_only: false,
+        }
+    }
+
+    /// Every object.
+    pub fn all() -> Self {
+        Self::of("*", "*")
+    }
+
+    /// Hand over `metadata` alone.
+    #[must_use]
+    pub fn metadata(mut self) -> Self {
+        self.payload = PayloadKind::Metadata;
+        self
+    }
+
+    /// Hand over what these JSON pointers name: less to copy and to parse. See [`PayloadKind::Fields`].
+    #[must_use]
+    pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
+        self.payload = PayloadKind::Fields(pointers.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Hand over the old state with an update. Costs as much again per call.
+    #[must_use]
+    pub fn with_old(mut self) -> Self {
+        self.old = true;
+        self
+    }
+
+    /// Leave out updates after which the payload is byte for byte what it was.
+    #[must_use]
+    pub fn changed_only(mut self) -> Self {
+        self.changed_only = true;
+        self
+    }
+}
+
+/// Which objects the index functions are handed, and how much of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Objects {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) payload: PayloadKind,
+}
+
+impl Objects {
+    /// Objects of one apiVersion (`v1`, `apps/v1`) and kind; `*` stands for any.
+    pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            payload: PayloadKind::Whole,
+        }
+    }
+
+    /// Hand over `metadata` alone.
+    #[must_use]
+    pub fn metadata(mut self) -> Self {
+        self.payload = PayloadKind::Metadata;
+        self
+    }
+
+    /// Hand over what these JSON pointers name. See [`PayloadKind::Fields`].
+    #[must_use]
+    pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
+        self.payload = PayloadKind::Fields(pointers.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(manifest: &Manifest) -> serde_json::Value {
+        serde_json::from_slice(&manifest.to_json()).expect("it is JSON")
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_to_the_contract() {
+        let expected = serde_json::json!({ "name": "greeter", "version": "1.2.3", "needs": [] });
+        assert_eq!(json(&Manifest::new("greeter", "1.2.3")), expected);
+    }
+
+    #[test]
+    fn the_document_is_what_the_contract_says() {
+        let manifest = Manifest::new("all", "0.1.0")
+            .events(Events::of("v1", "Pod").fields(["/spec/nodeName"]).with_old())
+            .events(Events::of("apps/v1", "*").metadata().changed_only())
+            .events(Events::all())
+            .index("image")
+            .indexed(Objects::of("v1", "Pod").fields(["/spec/containers/*/image"]));
+        let event = |api_version, kind, payload: serde_json::Value, old, changed_only| {
+            serde_json::json!({
+                "apiVersion": api_version, "kind": kind, "payload": payload, "old": old, "changed-only": changed_only,
+            })
+        };
+        assert_eq!(
+            json(&manifest),
+            serde_json::json!({
+                "name": "all",
+                "version": "0.1.0",
+                "events": [
+                    event("v1", "Pod", serde_json::json!({ "fields": ["/spec/nodeName"] }), true, false),
+                    event("apps/v1", "*", "metadata".into(), false, true),
+                    event("*", "*", "whole".into(), false, false),
+                ],
+                "indexes": {
+                    "names": ["image"],
+                    "objects": [{ "apiVersion": "v1", "kind": "Pod", "payload": { "fields": ["/spec/containers/*/image"] } }],
+                },
+                "needs": [],
+            })
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! The traits a plugin implements: [`Plugin`] always, and one for each role it plays.
+
+use serde::de::DeserializeOwned;
+
+use crate::bindings::imports::informant::plugin::types as contract;
+use crate::event::{Deleted, Event, ObjectRef, SourceId};
+use crate::failure::{Failure, Result};
+use crate::index_values::IndexValues;
+use crate::manifest::Manifest;
+use crate::payload::Payload;
+
+pub use contract::InstanceRole;
+
+/// What every plugin is: something that describes itself and can be started.
+pub trait Plugin: Sized + 'static {
+    /// What the plugin wants to be told and what it offers. Asked for before anything else, in an instance of its own in which
+    /// every host call but logging is denied. [`manifest!`](crate::manifest!) begins one with the crate's name and version.
+    fn describe() -> Manifest;
+
+    /// Makes the plugin. Called once in each instance, before any other call; after a trap, again in a new instance.
+    ///
+    /// # Errors
+    /// A failure refuses the plugin, with its message: [`Failure::permanent`] for a config that makes no sense.
+    fn init(init: Init) -> Result<Self>;
+}
+
+/// What a new instance is told.
+#[derive(Debug, Clone)]
+pub struct Init {
+    /// What the instance is for. Index functions run in instances of their own, which share no memory with the handler's.
+    pub role: InstanceRole,
+    config: Vec<u8>,
+}
+
+impl Init {
+    pub(crate) fn new(role: InstanceRole, config: Vec<u8>) -> Self {
+        Self { role, config }
+    }
+
+    /// The `config` table of the plugin's section in config.toml.
+    ///
+    /// # Errors
+    /// [`Failure::Permanent`] if it does not fit `T`, naming the field.
+    pub fn config<T: DeserializeOwned>(&self) -> Result<T> {
+        let json = if self.config.is_empty() {
+            b"{}"
+        } else {
+            self.config.as_slice()
+        };
+        serde_json::from_slice(json).map_err(|error| {
+            // Line and column are of a document that the reader of the message has never seen.
+            let text = error.to_string();
+            let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+            Failure::permanent(format_args!("the plugin's config in config.toml: {text}"))
+        })
+    }
+}
+
+/// The role of being told about each change.
+///
+/// Events say what the cache saw: treat add and update alike, as "it is now like this". The defaults do nothing.
+pub trait EventHandler: Plugin {
+    /// What objects are handed over as: see [`Payload`].
+    type Object: Payload;
+
+    /// The object is there.
+    ///
+    /// # Errors
+    /// A [`Failure`] says whether and when Informant calls again.
+    fn on_add(&mut self, event: &Event, object: Self::Object) -> Result {
+        let _ = (event, object);
+        Ok(())
+    }
+
+    /// The object is now like this. `old` only if the manifest asks for it and if it is still known.
+    ///
+    /// # Errors
+    /// As [`on_add`](Self::on_add).
+    fn on_update(&mut self, event: &Event, old: Option<Self::Object>, object: Self::Object) -> Result {
+        let _ = (event, old, object);
+        Ok(())
+    }
+
+    /// The object is gone.
+    ///
+    /// # Errors
+    /// As [`on_add`](Self::on_add).
+    fn on_delete(&mut self, event: &Event, object: Deleted<Self::Object>) -> Result {
+        let _ = (event, object);
+        Ok(())
+    }
+}
+
+/// The role of being told when a source has been shown completely.
+pub trait SyncHandler: Plugin {
+    /// Called after each initial list and each replay, once every object of it was attempted.
+    ///
+    /// # Errors
+    /// A [`Failure`] says whether and when Informant calls again.
+    fn on_synced(&mut self, source: SourceId) -> Result;
+}
+
+/// The role of computing index values, by which objects can then be looked up.
+pub trait IndexFuncs: Plugin {
+    /// What objects are handed over as: see [`Payload`].
+    type Object: Payload;
+
+    /// The values of each of the plugin's indexes for one object. They must depend on the arguments alone; every host call but
+    /// logging is denied.
+    ///
+    /// # Errors
+    /// The object is then absent from the plugin's indexes, counted and listed with the failure's message.
+    fn index(&mut self, of: &ObjectRef, object: Self::Object) -> Result<IndexValues>;
+}

@@ -1,0 +1,2 @@
+//! Stands in for Informant when a plugin is tested natively.
+pub(crate) mod host;

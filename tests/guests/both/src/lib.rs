@@ -1,0 +1,77 @@
+//! Test guest: all roles in one component. Logs one line per call with the role its instance was told and how many calls that
+//! instance has had, so that a test sees that handler and index functions share no memory. Indexes objects by name.
+
+use informant_plugin_sdk::prelude::*;
+use serde_json::json;
+
+struct Both {
+    role: &'static str,
+    calls: u32,
+}
+
+impl Both {
+    fn record(&mut self, call: &str) {
+        self.calls += 1;
+        info!(
+            "{}",
+            json!({ "guest": "both", "role": self.role, "calls": self.calls, "call": call })
+        );
+    }
+}
+
+impl Plugin for Both {
+    fn describe() -> Manifest {
+        manifest!()
+            .events(Events::all().metadata())
+            .index("name")
+            .indexed(Objects::of("*", "*").metadata())
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        let role = match init.role {
+            informant_plugin_sdk::InstanceRole::Events => "events",
+            informant_plugin_sdk::InstanceRole::Index => "index",
+            informant_plugin_sdk::InstanceRole::Transform => "transform",
+        };
+        let mut both = Self { role, calls: 0 };
+        both.record("init");
+        Ok(both)
+    }
+}
+
+impl EventHandler for Both {
+    type Object = Raw;
+
+    fn on_add(&mut self, _: &Event, _: Raw) -> Result {
+        self.record("on-add");
+        Ok(())
+    }
+
+    fn on_update(&mut self, _: &Event, _: Option<Raw>, _: Raw) -> Result {
+        self.record("on-update");
+        Ok(())
+    }
+
+    fn on_delete(&mut self, _: &Event, _: Deleted<Raw>) -> Result {
+        self.record("on-delete");
+        Ok(())
+    }
+}
+
+impl SyncHandler for Both {
+    fn on_synced(&mut self, _: SourceId) -> Result {
+        self.record("on-synced");
+        Ok(())
+    }
+}
+
+impl IndexFuncs for Both {
+    type Object = Raw;
+
+    fn index(&mut self, of: &ObjectRef, _: Raw) -> Result<IndexValues> {
+        self.record("index");
+        Ok(IndexValues::new().with("name", [of.name.as_str()]))
+    }
+}
+
+export!(Both: events, sync, index);

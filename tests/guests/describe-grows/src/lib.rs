@@ -1,0 +1,24 @@
+//! Test guest: allocates in `describe` until there is no more.
+
+use informant_plugin_sdk::prelude::*;
+
+struct Guest;
+
+impl Plugin for Guest {
+    fn describe() -> Manifest {
+        let mut kept = Vec::new();
+        loop {
+            kept.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+        }
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Guest {
+    type Object = Raw;
+}
+
+export!(Guest: events);

@@ -1,0 +1,23 @@
+//! Test guest: never returns from `describe`.
+
+use informant_plugin_sdk::prelude::*;
+
+struct Guest;
+
+impl Plugin for Guest {
+    fn describe() -> Manifest {
+        loop {
+            std::hint::black_box(());
+        }
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Guest {
+    type Object = Raw;
+}
+
+export!(Guest: events);

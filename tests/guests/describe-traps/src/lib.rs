@@ -1,0 +1,21 @@
+//! Test guest: panics in `describe`.
+
+use informant_plugin_sdk::prelude::*;
+
+struct Guest;
+
+impl Plugin for Guest {
+    fn describe() -> Manifest {
+        panic!("told to trap in describe")
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Guest {
+    type Object = Raw;
+}
+
+export!(Guest: events);

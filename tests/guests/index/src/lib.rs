@@ -1,0 +1,99 @@
+//! Test guest: an index `app` by the label `app`, over every object, that does otherwise for objects whose names say so.
+//!
+//! | name begins with | what it does |
+//! |---|---|
+//! | `fail-` | answers a failure |
+//! | `trap-` | panics |
+//! | `loop-` | never returns |
+//! | `spin-` | counts to a billion first (about a second) |
+//! | `grow-` | allocates until there is no more |
+//! | `ask-` | asks the store, and gives the answer's error code as the value |
+//! | `many-` | gives ten thousand values |
+//! | `stray-` | gives a value in an index that its manifest does not name |
+//! | `twice-` | gives each value twice |
+//!
+//! With `{ "first-letter": true }` as config the values are the labels' first letters, so that a swap can be seen.
+
+use std::collections::BTreeMap;
+
+use informant_plugin_sdk::prelude::*;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[derive(Default)]
+struct ByApp {
+    first_letter: bool,
+}
+
+#[derive(Deserialize)]
+struct Labelled {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+impl Plugin for ByApp {
+    fn describe() -> Manifest {
+        manifest!()
+            .index("app")
+            .indexed(Objects::of("*", "*").fields(["/metadata/labels"]))
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        info!("init as {:?}", init.role);
+        init.config()
+    }
+}
+
+impl IndexFuncs for ByApp {
+    type Object = Labelled;
+
+    fn index(&mut self, of: &ObjectRef, object: Labelled) -> Result<IndexValues> {
+        let label = object.metadata.labels.get("app").cloned();
+        let app = label.map(|app| {
+            if self.first_letter {
+                app.chars().take(1).collect()
+            } else {
+                app
+            }
+        });
+        let values = IndexValues::new();
+        match of.name.split_once('-').map_or("", |(command, _)| command) {
+            "fail" => return Err(Failure::permanent("told to fail")),
+            "trap" => panic!("told to trap"),
+            "loop" => loop {
+                std::hint::black_box(());
+            },
+            "spin" => (0..1_000_000_000_u64).for_each(|number| {
+                std::hint::black_box(number);
+            }),
+            "grow" => {
+                let mut kept = Vec::new();
+                loop {
+                    kept.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+                }
+            }
+            "ask" => return Ok(values.with("app", [ask(of)])),
+            "many" => return Ok(values.with("app", (0..10_000).map(|number| format!("{number:05}")))),
+            "stray" => return Ok(values.with("stray", app)),
+            "twice" => return Ok(values.with("app", app.clone()).with("app", app)),
+            _ => {}
+        }
+        Ok(values.with("app", app))
+    }
+}
+
+/// What the store answers an index function.
+fn ask(of: &ObjectRef) -> String {
+    match store::version(of.source) {
+        Ok(_) => "answered".to_owned(),
+        Err(error) => format!("{:?}", error.code).to_lowercase(),
+    }
+}
+
+export!(ByApp: index);

@@ -1,0 +1,50 @@
+//! Test guest: its manifest has a key that the contract does not know (`payloads` for `payload`).
+
+// Natively there is nobody to export to.
+#![cfg(target_arch = "wasm32")]
+#![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
+
+mod bindings {
+    wit_bindgen::generate!({
+        inline: "
+            package test:guest;
+            world guest {
+                include informant:plugin/role-lifecycle@0.1.0;
+                include informant:plugin/role-event-handler@0.1.0;
+            }
+        ",
+        path: "../../../wit",
+        generate_all,
+    });
+}
+
+use bindings::exports::informant::plugin as exports;
+use bindings::informant::plugin::types::{Call, Failure, InstanceRole, ObjectRef};
+
+struct Guest;
+
+impl exports::lifecycle::Guest for Guest {
+    fn describe() -> Vec<u8> {
+        br#"{"name":"guest-manifest-unknown-key","version":"0.1.0","events":[{"apiVersion":"v1","kind":"Pod","payloads":"whole"}]}"#.to_vec()
+    }
+
+    fn init(_: InstanceRole, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl exports::event_handler::Guest for Guest {
+    fn on_add(_: ObjectRef, _: Call, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn on_update(_: ObjectRef, _: Call, _: Option<Vec<u8>>, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn on_delete(_: ObjectRef, _: Call, _: Vec<u8>, _: bool) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+bindings::export!(Guest with_types_in bindings);

@@ -1,0 +1,29 @@
+//! Test guest: has a lifecycle and plays no role.
+
+// Natively there is nobody to export to.
+#![cfg(target_arch = "wasm32")]
+#![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
+
+mod bindings {
+    wit_bindgen::generate!({
+        world: "role-lifecycle",
+        path: "../../../wit",
+    });
+}
+
+use bindings::exports::informant::plugin as exports;
+use bindings::informant::plugin::types::{Failure, InstanceRole};
+
+struct Guest;
+
+impl exports::lifecycle::Guest for Guest {
+    fn describe() -> Vec<u8> {
+        br#"{"name":"guest-no-role","version":"0.1.0","needs":[]}"#.to_vec()
+    }
+
+    fn init(_: InstanceRole, _: Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+bindings::export!(Guest with_types_in bindings);

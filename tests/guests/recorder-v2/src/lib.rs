@@ -1,0 +1,18 @@
+//! Test guest: the recorder once more, as another version of the same plugin.
+
+#[path = "../../recorder/src/behaviour.rs"]
+mod behaviour;
+#[path = "../../recorder/src/recorder.rs"]
+mod recorder;
+
+use informant_plugin_sdk::prelude::*;
+use recorder::Recorder;
+
+/// What the lines call this guest.
+const GUEST: &str = "v2";
+
+fn describe() -> Manifest {
+    manifest!().events(Events::all().with_old())
+}
+
+export!(Recorder: events, sync);

@@ -1,0 +1,16 @@
+//! Test guest: see [`recorder`].
+
+mod behaviour;
+mod recorder;
+
+use informant_plugin_sdk::prelude::*;
+use recorder::Recorder;
+
+/// What the lines call this guest.
+const GUEST: &str = "v1";
+
+fn describe() -> Manifest {
+    manifest!().events(Events::all().with_old())
+}
+
+export!(Recorder: events, sync);

@@ -1,0 +1,242 @@
+//! A handler that records each call as one JSON line in the log, at level info, and does what its config says (see
+//! [`Behaviour`]).
+//!
+//! A line of an event:
+//!
+//! ```json
+//! {"guest":"v1","label":"","n":7,"event":"update","outcome":"ok","reason":"watch","attempt":0,"source":1,"namespace":"default",
+//!  "name":"web-0","uid":"…","version":"12","old":true,"unknown":false,"bytes":512,"seen":null}
+//! ```
+//!
+//! `n` counts the calls of the instance; `old` says whether an old state came (with a delete: a last state); `unknown` is
+//! final-state-unknown; `bytes` is the payload's length; `seen` is the version that the store had, `""` if the object was not
+//! there, null without `read-back`. `version` is the event's.
+//!
+//! A line of `synced`, or of the action `digest`:
+//!
+//! ```json
+//! {"guest":"v1","label":"","n":9,"event":"synced","outcome":"ok","source":1,"keys":2,"digest":"a3c1…"}
+//! ```
+//!
+//! `keys` and `digest` are of the view that the accepted events make, of that source (`synced`) or of all (`digest`, which has
+//! no `source`): FNV-1a, 64 bits, in hexadecimal, over `namespace/name=version` and a newline for each key, in order of
+//! (namespace, name).
+
+use std::collections::BTreeMap;
+
+use informant_plugin_sdk::prelude::*;
+use serde_json::json;
+
+use crate::GUEST;
+use crate::behaviour::{Action, Behaviour};
+
+/// See the module.
+pub(crate) struct Recorder {
+    behaviour: Behaviour,
+    calls: u64,
+    /// By source, namespace and name: the version.
+    view: BTreeMap<(SourceId, String, String), String>,
+    kept: Vec<Vec<u8>>,
+}
+
+/// What a line says besides the event.
+struct Details {
+    old: bool,
+    unknown: bool,
+    bytes: usize,
+}
+
+impl Plugin for Recorder {
+    fn describe() -> Manifest {
+        crate::describe()
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        let behaviour: Behaviour = init.config()?;
+        let mut kept = Vec::new();
+        info!(
+            "{}",
+            json!({ "guest": GUEST, "label": behaviour.label, "event": "init" })
+        );
+        if let Some(action) = &behaviour.init {
+            action.perform(&mut kept)?;
+        }
+        Ok(Self {
+            behaviour,
+            calls: 0,
+            view: BTreeMap::new(),
+            kept,
+        })
+    }
+}
+
+impl Recorder {
+    /// Counts a call and says what to do about it.
+    fn decide(&mut self, event: &str, name: &str, attempt: u32) -> Action {
+        self.calls += 1;
+        let every = self.behaviour.swallow_every;
+        if event != "synced" && every > 0 && self.calls.is_multiple_of(every) {
+            return Action::Swallow;
+        }
+        self.behaviour
+            .rules
+            .iter_mut()
+            .find_map(|rule| rule.fits(event, name, attempt))
+            .unwrap_or(Action::Ok)
+    }
+
+    fn record(&mut self, kind: &str, event: &Event, details: Details) -> Result {
+        let action = self.decide(kind, &event.name, event.attempt);
+        if action == Action::Swallow {
+            return Ok(());
+        }
+        let outcome = action.outcome();
+        if !(self.behaviour.quiet && outcome == "ok") {
+            self.write_line(kind, event, &details, outcome)?;
+        }
+        action.perform(&mut self.kept)?;
+        let key = (event.source, event.namespace.clone(), event.name.clone());
+        if kind == "delete" {
+            self.view.remove(&key);
+        } else {
+            self.view.insert(key, event.resource_version.clone());
+        }
+        if action == Action::Digest {
+            self.write_digest("digest", None);
+        }
+        Ok(())
+    }
+
+    fn write_line(&self, kind: &str, event: &Event, details: &Details, outcome: &str) -> Result {
+        let line = json!({
+            "guest": GUEST,
+            "label": self.behaviour.label,
+            "n": self.calls,
+            "event": kind,
+            "outcome": outcome,
+            "reason": reason(event.reason),
+            "attempt": event.attempt,
+            "source": event.source.0,
+            "namespace": event.namespace,
+            "name": event.name,
+            "uid": event.uid,
+            "version": event.resource_version,
+            "old": details.old,
+            "unknown": details.unknown,
+            "bytes": details.bytes,
+            "seen": self.read_back(event)?,
+        });
+        info!("{line}");
+        Ok(())
+    }
+
+    /// The version of the object in the store, if it was asked for.
+    fn read_back(&self, event: &Event) -> Result<Option<String>> {
+        if !self.behaviour.read_back {
+            return Ok(None);
+        }
+        let pointer = "/metadata/resourceVersion";
+        let found: Option<Value> = store::get_fields(event.source, &event.namespace, &event.name, &[pointer])?;
+        let version = found
+            .as_ref()
+            .and_then(|object| object.pointer(pointer))
+            .and_then(Value::as_str);
+        Ok(Some(version.unwrap_or_default().to_owned()))
+    }
+
+    fn write_digest(&self, event: &str, source: Option<SourceId>) {
+        let mut keys = 0;
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        for ((from, namespace, name), version) in &self.view {
+            if source.is_none_or(|source| source == *from) {
+                keys += 1;
+                for byte in format!("{namespace}/{name}={version}\n").bytes() {
+                    hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+                }
+            }
+        }
+        let mut line = json!({
+            "guest": GUEST,
+            "label": self.behaviour.label,
+            "n": self.calls,
+            "event": event,
+            "outcome": "ok",
+            "keys": keys,
+            "digest": format!("{hash:016x}"),
+        });
+        if let Some(source) = source {
+            line["source"] = source.0.into();
+        }
+        info!("{line}");
+    }
+}
+
+impl EventHandler for Recorder {
+    type Object = Raw;
+
+    fn on_add(&mut self, event: &Event, Raw(object): Raw) -> Result {
+        self.record(
+            "add",
+            event,
+            Details {
+                old: false,
+                unknown: false,
+                bytes: object.len(),
+            },
+        )
+    }
+
+    fn on_update(&mut self, event: &Event, old: Option<Raw>, Raw(object): Raw) -> Result {
+        self.record(
+            "update",
+            event,
+            Details {
+                old: old.is_some(),
+                unknown: false,
+                bytes: object.len(),
+            },
+        )
+    }
+
+    fn on_delete(
+        &mut self,
+        event: &Event,
+        Deleted {
+            last,
+            final_state_unknown,
+        }: Deleted<Raw>,
+    ) -> Result {
+        let bytes = last.as_ref().map_or(0, |Raw(object)| object.len());
+        self.record(
+            "delete",
+            event,
+            Details {
+                old: last.is_some(),
+                unknown: final_state_unknown,
+                bytes,
+            },
+        )
+    }
+}
+
+impl SyncHandler for Recorder {
+    fn on_synced(&mut self, source: SourceId) -> Result {
+        let action = self.decide("synced", "", 0);
+        action.perform(&mut self.kept)?;
+        self.write_digest("synced", Some(source));
+        Ok(())
+    }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Initial => "initial",
+        Reason::Watch => "watch",
+        Reason::Relist => "relist",
+        Reason::Resync => "resync",
+        Reason::Replay => "replay",
+        Reason::Requeue => "requeue",
+        Reason::Reconfigured => "reconfigured",
+        Reason::Restored => "restored",
+    }
+}
