@@ -1,0 +1,45 @@
+//! Running programs, cargo first of all.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, Result, ensure};
+
+/// A cargo command in the root of the repository, to be given arguments.
+pub(crate) fn cargo() -> Result<Command> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(crate::workspace::root()?);
+    Ok(command)
+}
+
+/// Runs to the end.
+///
+/// # Errors
+/// If the program can not be started or fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    ensure!(status.success(), "`{}` ended with {status}", shown(command));
+    Ok(())
+}
+
+/// Runs to the end and hands back how it ended.
+pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
+    command
+        .status()
+        .with_context(|| format!("failed to start `{}`", shown(command)))
+}
+
+/// Whether a program answers at all.
+pub(crate) fn is_there(program: &str, argument: &str) -> bool {
+    Command::new(program)
+        .arg(argument)
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,41 @@
+//! kube-apiserver, kubectl and etcd, built from `tests/go.mod`: no binary is downloaded.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{cargo, workspace};
+
+/// The version in `tests/go.mod`, which the binaries are to report.
+const KUBERNETES_VERSION: &str = "v1.36.3";
+
+/// Builds them into `target/cluster-tools`. Go's own cache makes the second time quick.
+pub(crate) fn build() -> Result<()> {
+    let folder = workspace::target()?.join("cluster-tools");
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    let mut command = Command::new("go");
+    command.current_dir(workspace::root()?.join("tests"));
+    command
+        .args(["build", "-mod=readonly", "-trimpath", "-ldflags", &linker_flags(), "-o"])
+        .arg(&folder)
+        .arg("tool");
+    // A module is read only from the proxy and checked against go.sum; no toolchain is fetched.
+    command.env("GOTOOLCHAIN", "local").env("CGO_ENABLED", "0");
+    cargo::run(&mut command)?;
+    // The package is called `server`; the program everybody knows is called etcd.
+    std::fs::copy(folder.join("server"), folder.join("etcd")).context("failed to name etcd")?;
+    Ok(())
+}
+
+/// Whether Go is there to build them.
+pub(crate) fn can_build() -> bool {
+    cargo::is_there("go", "version")
+}
+
+fn linker_flags() -> String {
+    let version = "k8s.io/component-base/version";
+    let (major, minor) = ("1", "36");
+    format!(
+        "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    )
+}

@@ -1,0 +1,38 @@
+//! Where things lie in the repository.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// The root of the repository.
+pub(crate) fn root() -> Result<PathBuf> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .parent()
+        .map(Path::to_path_buf)
+        .context("xtask lies outside the repository")
+}
+
+/// Cargo's target folder.
+pub(crate) fn target() -> Result<PathBuf> {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(root()?.join("target")),
+    }
+}
+
+/// The names of the packages in the folders directly below `folder`, sorted. A package is named as its folder is, after
+/// `prefix`.
+pub(crate) fn packages_below(folder: &str, prefix: &str) -> Result<Vec<String>> {
+    let path = root()?.join(folder);
+    let entries = std::fs::read_dir(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if entry.path().join("Cargo.toml").is_file() {
+            names.push(format!("{prefix}{}", entry.file_name().to_string_lossy()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
