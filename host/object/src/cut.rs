@@ -1,0 +1,151 @@
+//! Cuts: which bytes of an object are left out when it is copied.
+//!
+//! A cut takes a member or element together with one comma, so that what remains is well-formed.
+
+use std::ops::Range;
+
+use crate::error::ObjectError;
+use crate::paths::{Level, Matcher};
+use crate::scanner::Cursor;
+
+/// The cuts of one object: ascending, apart from each other.
+#[derive(Debug, Default)]
+pub(crate) struct Cuts(Vec<Range<usize>>);
+
+/// Keeps the commas right while one object or array is cut.
+#[derive(Default)]
+pub(crate) struct Trim {
+    kept_any: bool,
+    /// Where the last item ended.
+    last_end: usize,
+    /// Where the leading items began that are to be cut, their end not known yet.
+    leading: Option<usize>,
+}
+
+impl Cuts {
+    pub(crate) const fn new() -> Cuts {
+        Cuts(Vec::new())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a cut that begins where the last one ended or later.
+    pub(crate) fn push(&mut self, cut: Range<usize>) {
+        if cut.is_empty() {
+            return;
+        }
+        match self.0.last_mut() {
+            Some(last) if last.end == cut.start => last.end = cut.end,
+            _ => self.0.push(cut),
+        }
+    }
+
+    /// What remains of a text of `length` bytes, piece by piece.
+    pub(crate) fn kept(&self, length: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+        let starts = std::iter::once(0).chain(self.0.iter().map(|cut| cut.end));
+        let ends = self.0.iter().map(|cut| cut.start).chain(std::iter::once(length));
+        starts.zip(ends).map(|(start, end)| start..end)
+    }
+
+    /// How many bytes before `at` are cut.
+    pub(crate) fn bytes_before(&self, at: usize) -> usize {
+        self.0
+            .iter()
+            .take_while(|cut| cut.start < at)
+            .map(|cut| cut.end.min(at) - cut.start)
+            .sum()
+    }
+}
+
+impl Trim {
+    /// An item begins at `start`.
+    pub(crate) fn begin(&mut self, start: usize, cuts: &mut Cuts) {
+        if let Some(leading) = self.leading.take() {
+            cuts.push(leading..start);
+        }
+    }
+
+    /// The item that began at `start` ended at `end` and stays or goes.
+    pub(crate) fn end(&mut self, start: usize, end: usize, goes: bool, cuts: &mut Cuts) {
+        match goes {
+            true if self.kept_any => cuts.push(self.last_end..end),
+            true => self.leading = Some(start),
+            false => self.kept_any = true,
+        }
+        self.last_end = end;
+    }
+
+    /// The object or array ends.
+    pub(crate) fn close(self, cuts: &mut Cuts) {
+        if let Some(leading) = self.leading {
+            cuts.push(leading..self.last_end);
+        }
+    }
+}
+
+/// Moves over the value the cursor stands on and notes what `level` says is to go from it. Returns whether all of it is.
+pub(crate) fn walk(
+    cursor: &mut Cursor<'_>,
+    matcher: &mut Matcher<'_>,
+    level: Level,
+    cuts: &mut Cuts,
+) -> Result<bool, ObjectError> {
+    if level.is_empty() || matcher.ends(level) {
+        cursor.skip_value()?;
+        return Ok(!level.is_empty());
+    }
+    match cursor.peek() {
+        Some(b'{') => walk_object(cursor, matcher, level, cuts)?,
+        Some(b'[') => walk_array(cursor, matcher, level, cuts)?,
+        _ => cursor.skip_value()?,
+    }
+    Ok(false)
+}
+
+fn walk_object(
+    cursor: &mut Cursor<'_>,
+    matcher: &mut Matcher<'_>,
+    level: Level,
+    cuts: &mut Cuts,
+) -> Result<(), ObjectError> {
+    let mut members = cursor.enter_object()?;
+    let mut trim = Trim::default();
+    while let Some(name) = cursor.next_member(&mut members)? {
+        let start = name.start - 1;
+        trim.begin(start, cuts);
+        let below = matcher.member(level, name, cursor.text());
+        let goes = walk(cursor, matcher, below, cuts)?;
+        matcher.leave(below);
+        trim.end(start, cursor.at(), goes, cuts);
+    }
+    trim.close(cuts);
+    Ok(())
+}
+
+fn walk_array(
+    cursor: &mut Cursor<'_>,
+    matcher: &mut Matcher<'_>,
+    level: Level,
+    cuts: &mut Cuts,
+) -> Result<(), ObjectError> {
+    let mut elements = cursor.enter_array()?;
+    let mut trim = Trim::default();
+    let mut index = 0;
+    while cursor.next_element(&mut elements)? {
+        let start = cursor.at();
+        trim.begin(start, cuts);
+        let below = matcher.element(level, index);
+        let goes = walk(cursor, matcher, below, cuts)?;
+        matcher.leave(below);
+        trim.end(start, cursor.at(), goes, cuts);
+        index += 1;
+    }
+    trim.close(cuts);
+    Ok(())
+}

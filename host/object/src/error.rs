@@ -1,0 +1,97 @@
+//! Why bytes are not an object.
+
+use std::fmt;
+
+use crate::scanner::DEPTH_MAX;
+
+/// Why bytes are not a Kubernetes object. Offsets count bytes from the beginning of the text that was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// The text ends within a value.
+    #[error("the JSON ends after {at} bytes within {within}; the sender cut it short")]
+    Truncated {
+        /// Length of what was there.
+        at: usize,
+        /// What was open: "a string", "an object" …
+        within: &'static str,
+    },
+    /// A byte that can not stand where it does.
+    #[error("byte {at}: expected {expected}, found {found}")]
+    Syntax {
+        /// Offset of the byte.
+        at: usize,
+        /// What could have stood there.
+        expected: &'static str,
+        /// The byte.
+        found: Found,
+    },
+    /// Bytes that are no UTF-8.
+    #[error("byte {at}: not UTF-8; JSON texts are UTF-8 (RFC 8259)")]
+    NotUtf8 {
+        /// Offset of the first byte that is wrong.
+        at: usize,
+    },
+    /// More than [`DEPTH_MAX`] objects and arrays within each other.
+    #[error("byte {at}: nested deeper than {DEPTH_MAX} levels")]
+    TooDeep {
+        /// Offset of the bracket that is too many.
+        at: usize,
+    },
+    /// More bytes than an object may have.
+    #[error("the object has {bytes} bytes, more than {OBJECT_BYTES_MAX}")]
+    TooLarge {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Something follows the object.
+    #[error("byte {at}: expected nothing after the object, found {found}")]
+    Trailing {
+        /// Offset of what follows.
+        at: usize,
+        /// Its first byte.
+        found: Found,
+    },
+    /// `metadata.name` is absent, null or empty: the object has no key.
+    #[error("the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?")]
+    NoName,
+    /// A head field that is neither a string nor null.
+    #[error("byte {at}: {field} must be a string, found {found}")]
+    NotAString {
+        /// Offset of the value.
+        at: usize,
+        /// The field, as `metadata.name`.
+        field: &'static str,
+        /// First byte of the value.
+        found: Found,
+    },
+    /// A head field with an escape that JSON does not know, or a control character.
+    #[error("byte {at}: {field} holds an escape or a control character that JSON does not allow")]
+    BadEscape {
+        /// Offset of the value.
+        at: usize,
+        /// The field, as `metadata.name`.
+        field: &'static str,
+    },
+}
+
+/// Longest object: positions are kept in 32 bits. The API server takes about 3 MiB, etcd 1.5 MiB.
+pub const OBJECT_BYTES_MAX: usize = 1 << 30;
+
+/// A byte as an error message shows it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Found(pub u8);
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            byte @ b' '..=b'~' => write!(f, "`{}`", char::from(byte)),
+            byte => write!(f, "0x{byte:02x}"),
+        }
+    }
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,240 @@
+//! The head of an object: the few fields that Informant itself reads, found in the one scan that also finds the cuts.
+//!
+//! Members may come in any order (custom resources have theirs sorted, metadata may come last). Where a name occurs twice the
+//! last one counts, as it does for serde_json, Go and JavaScript; a second `metadata` replaces the first entirely.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::cut::{self, Cuts, Trim};
+use crate::error::{Found, ObjectError};
+use crate::key::KeyRef;
+use crate::paths::{Level, Matcher};
+use crate::scanner::{Cursor, Text};
+use crate::shape::Shape;
+use crate::version::VersionRef;
+
+/// Head fields, as read by [`head`]: borrowed unless they hold escapes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectHead<'a> {
+    /// Empty for a cluster-scoped object.
+    pub namespace: Cow<'a, str>,
+    /// Never empty.
+    pub name: Cow<'a, str>,
+    /// Empty if absent.
+    pub uid: Cow<'a, str>,
+    /// `metadata.resourceVersion`; empty if absent.
+    pub version: Cow<'a, str>,
+}
+
+impl ObjectHead<'_> {
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef::new(&self.namespace, &self.name)
+    }
+
+    /// The resource version, its number read.
+    #[must_use]
+    pub fn version(&self) -> VersionRef<'_> {
+        VersionRef::new(&self.version)
+    }
+}
+
+/// Reads the head of the object that `json` holds, copying nothing: enough to tell that an item of a list is known already.
+///
+/// Agrees with [`Object::parse`](crate::Object::parse) on every object that the latter takes.
+///
+/// # Errors
+/// [`ObjectError`] as [`Object::parse`](crate::Object::parse), except that UTF-8 is checked in the head fields alone.
+pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
+    let mut cursor = Cursor::new(json);
+    let mut cuts = Cuts::default();
+    let mut scan = HeadScan::new(None, &mut cuts);
+    scan.object(&mut cursor)?;
+    let head = scan.found;
+    cursor.expect_end()?;
+    head.metadata.borrow(json)
+}
+
+/// Where the head fields stand in the text.
+#[derive(Debug, Default)]
+pub(crate) struct RawHead {
+    pub(crate) api_version: Option<Text>,
+    pub(crate) kind: Option<Text>,
+    pub(crate) metadata: RawMetadata,
+}
+
+/// Where the fields of `metadata` stand in the text.
+#[derive(Debug, Default)]
+pub(crate) struct RawMetadata {
+    /// The whole value; empty until its end was seen.
+    pub(crate) span: Range<usize>,
+    /// The value of `labels` if it is an object that stays, else empty.
+    pub(crate) labels: Range<usize>,
+    pub(crate) namespace: Option<Text>,
+    pub(crate) name: Option<Text>,
+    pub(crate) uid: Option<Text>,
+    pub(crate) version: Option<Text>,
+}
+
+impl RawHead {
+    /// Whether any head field holds escapes.
+    pub(crate) fn holds_escapes(&self) -> bool {
+        let metadata = &self.metadata;
+        let fields = [
+            self.api_version,
+            self.kind,
+            metadata.namespace,
+            metadata.name,
+            metadata.uid,
+            metadata.version,
+        ];
+        fields.iter().flatten().any(|text| text.escaped)
+    }
+}
+
+impl RawMetadata {
+    fn borrow(self, json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
+        let decode = |text: Option<Text>, field| match text {
+            None => Ok(Cow::Borrowed("")),
+            Some(text) => text
+                .decode(json)
+                .ok_or(ObjectError::BadEscape { at: text.start, field }),
+        };
+        let name = decode(self.name, "metadata.name")?;
+        if name.is_empty() {
+            return Err(ObjectError::NoName);
+        }
+        Ok(ObjectHead {
+            namespace: decode(self.namespace, "metadata.namespace")?,
+            name,
+            uid: decode(self.uid, "metadata.uid")?,
+            version: decode(self.version, "metadata.resourceVersion")?,
+        })
+    }
+}
+
+/// The scan of one object. What it found is there even if it ends with an error, as far as it came.
+pub(crate) struct HeadScan<'s> {
+    pub(crate) found: RawHead,
+    shape: Option<&'s Shape>,
+    matcher: Matcher<'s>,
+    cuts: &'s mut Cuts,
+}
+
+impl<'s> HeadScan<'s> {
+    /// A scan that cuts what `shape` says; without a shape, nothing.
+    pub(crate) fn new(shape: Option<&'s Shape>, cuts: &'s mut Cuts) -> HeadScan<'s> {
+        let matcher = shape.map_or_else(Matcher::idle, |shape| Matcher::new(shape.dropped()));
+        HeadScan {
+            found: RawHead::default(),
+            shape,
+            matcher,
+            cuts,
+        }
+    }
+
+    /// Moves over the object that follows, after white space; then the cursor stands just past it.
+    pub(crate) fn object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ObjectError> {
+        cursor.skip_space();
+        let level = self.matcher.root();
+        let mut members = cursor.enter_object()?;
+        let mut trim = Trim::default();
+        while let Some(name) = cursor.next_member(&mut members)? {
+            let start = name.start - 1;
+            trim.begin(start, self.cuts);
+            let below = self.matcher.member(level, name, cursor.text());
+            let goes = self.root_member(cursor, name, below)?;
+            self.matcher.leave(below);
+            trim.end(start, cursor.at(), goes, self.cuts);
+        }
+        trim.close(self.cuts);
+        Ok(())
+    }
+
+    /// Reads one member of the object; returns whether it is to go.
+    fn root_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
+        let text = cursor.text();
+        if name.is(text, "metadata") {
+            self.found.metadata = RawMetadata::default();
+            if cursor.peek() == Some(b'{') {
+                return self.metadata(cursor, level).map(|()| false);
+            }
+        } else if name.is(text, "apiVersion") {
+            self.found.api_version = string_or_null(cursor, "apiVersion")?;
+            let spliced = self.shape.is_some_and(|shape| shape.splice_api_version().is_some());
+            return Ok(spliced && self.found.api_version.is_none());
+        } else if name.is(text, "kind") {
+            self.found.kind = string_or_null(cursor, "kind")?;
+            let spliced = self.shape.is_some_and(|shape| shape.splice_kind().is_some());
+            return Ok(spliced && self.found.kind.is_none());
+        }
+        cut::walk(cursor, &mut self.matcher, level, self.cuts)
+    }
+
+    fn metadata(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<(), ObjectError> {
+        let begin = cursor.at();
+        let mut members = cursor.enter_object()?;
+        let mut trim = Trim::default();
+        while let Some(name) = cursor.next_member(&mut members)? {
+            let start = name.start - 1;
+            trim.begin(start, self.cuts);
+            let below = self.matcher.member(level, name, cursor.text());
+            let goes = self.metadata_member(cursor, name, below)?;
+            self.matcher.leave(below);
+            trim.end(start, cursor.at(), goes, self.cuts);
+        }
+        trim.close(self.cuts);
+        self.found.metadata.span = begin..cursor.at();
+        Ok(())
+    }
+
+    /// Reads one member of metadata; returns whether it is to go.
+    fn metadata_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
+        let decoded;
+        let name = if name.escaped {
+            decoded = name.decode(cursor.text()).unwrap_or_default();
+            decoded.as_bytes()
+        } else {
+            name.raw(cursor.text())
+        };
+        let metadata = &mut self.found.metadata;
+        match name {
+            b"name" => metadata.name = string_or_null(cursor, "metadata.name")?,
+            b"namespace" => metadata.namespace = string_or_null(cursor, "metadata.namespace")?,
+            b"uid" => metadata.uid = string_or_null(cursor, "metadata.uid")?,
+            b"resourceVersion" => metadata.version = string_or_null(cursor, "metadata.resourceVersion")?,
+            b"labels" => return self.labels(cursor, level),
+            b"managedFields" if self.shape.is_some_and(|shape| !shape.keep_managed_fields) => {
+                return cursor.skip_value().map(|()| true);
+            }
+            _ => return cut::walk(cursor, &mut self.matcher, level, self.cuts),
+        }
+        Ok(false)
+    }
+
+    fn labels(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<bool, ObjectError> {
+        let begin = cursor.at();
+        let is_object = cursor.peek() == Some(b'{');
+        let goes = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
+        let stays = is_object && !goes;
+        self.found.metadata.labels = if stays { begin..cursor.at() } else { 0..0 };
+        Ok(goes)
+    }
+}
+
+/// Moves over a head field. `None` for null and for the empty string.
+fn string_or_null(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Option<Text>, ObjectError> {
+    match cursor.peek() {
+        Some(b'"') => cursor
+            .string("a string")
+            .map(|text| (text.start < text.end).then_some(text)),
+        Some(byte @ (b'{' | b'[' | b'0'..=b'9' | b'-' | b't' | b'f')) => Err(ObjectError::NotAString {
+            at: cursor.at(),
+            field,
+            found: Found(byte),
+        }),
+        _ => cursor.skip_value().map(|()| None),
+    }
+}

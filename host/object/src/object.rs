@@ -1,0 +1,240 @@
+//! An object: its JSON and its head in one allocation.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
+use equivalent::{Comparable, Equivalent};
+use triomphe::{Arc, HeaderSlice};
+
+use crate::error::ObjectError;
+use crate::key::{AsKey, KeyRef};
+use crate::labels::Labels;
+use crate::pointer::Pointer;
+use crate::projection::Projection;
+use crate::shape::Shape;
+use crate::values;
+use crate::version::VersionRef;
+
+mod assembly;
+
+pub use assembly::SCRATCH_BYTES_MAX;
+
+/// A Kubernetes object as JSON text, with its head read.
+///
+/// Cheap to clone: clones share one allocation, which holds the text (after cuts, with apiVersion and kind) and where in it
+/// the head fields stand. Never changes.
+#[derive(Clone)]
+pub struct Object(Arc<HeaderSlice<Head, str>>);
+
+/// Where the head fields stand in the text of an [`Object`].
+struct Head {
+    /// The version as a number; `u64::MAX` if it is none.
+    number: u64,
+    /// Length of the JSON. What follows it are head fields that hold escapes, unescaped.
+    json_bytes: u32,
+    namespace: Span,
+    name: Span,
+    uid: Span,
+    version: Span,
+    api_version: Span,
+    kind: Span,
+    metadata: Span,
+    labels: Span,
+}
+
+/// A piece of the text.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    start: u32,
+    bytes: u32,
+}
+
+const NO_NUMBER: u64 = u64::MAX;
+
+impl Object {
+    /// Reads the one object that `json` holds, in one scan, into one allocation.
+    ///
+    /// What `shape` cuts is left out; apiVersion and kind are spliced in where they are absent, null or empty. White space around
+    /// the object is left out too. The rest of the text stays as it is, byte for byte.
+    ///
+    /// # Errors
+    /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner looks: brackets and
+    /// strings everywhere, everything on the way to the head and to what is cut.
+    pub fn parse(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
+        assembly::assemble(json, shape).map(Object)
+    }
+
+    /// The text: one JSON object.
+    #[must_use]
+    pub fn json(&self) -> &[u8] {
+        self.text().as_bytes()
+    }
+
+    /// The text, as a string.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0.slice[..self.0.header.json_bytes as usize]
+    }
+
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef::new(self.namespace(), self.name())
+    }
+
+    /// `metadata.namespace`; empty for a cluster-scoped object.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.span(self.0.header.namespace)
+    }
+
+    /// `metadata.name`; never empty.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.span(self.0.header.name)
+    }
+
+    /// `metadata.uid`; empty if absent.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.span(self.0.header.uid)
+    }
+
+    /// `metadata.resourceVersion`; empty if absent.
+    #[must_use]
+    pub fn version(&self) -> VersionRef<'_> {
+        let number = self.0.header.number;
+        VersionRef::with_number(
+            self.span(self.0.header.version),
+            (number != NO_NUMBER).then_some(number),
+        )
+    }
+
+    /// `apiVersion`; empty only if neither the text nor the [`Shape`] had it.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        self.span(self.0.header.api_version)
+    }
+
+    /// `kind`; empty only if neither the text nor the [`Shape`] had it.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.span(self.0.header.kind)
+    }
+
+    /// The value of `metadata`: a JSON object.
+    #[must_use]
+    pub fn metadata(&self) -> &str {
+        self.span(self.0.header.metadata)
+    }
+
+    /// Bytes that the object's allocation takes, without the allocator's own.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let unrounded = size_of::<usize>() + size_of::<Head>() + self.0.slice.len();
+        unrounded.next_multiple_of(align_of::<Head>())
+    }
+
+    /// Whether both are the same allocation.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &Object) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The values at `pointer`, in the order of the text: strings unescaped, numbers and booleans as written.
+    ///
+    /// Nulls, objects and arrays are no values. A name that occurs twice in an object counts once, the last time; under `*` each
+    /// occurrence counts. Text that is malformed where the pointer leads ends the search.
+    #[must_use]
+    pub fn pointer(&self, pointer: &Pointer) -> Vec<Cow<'_, str>> {
+        values::find(self.text(), pointer)
+    }
+
+    /// Appends a JSON document of the object's own shape that holds what `projection` names, and apiVersion and kind.
+    pub fn project(&self, projection: &Projection, out: &mut Vec<u8>) {
+        projection.write(self.text(), out);
+    }
+
+    /// The labels, read as they are asked for, in the order of the text. Labels whose value is no string are passed over.
+    #[must_use]
+    pub fn labels(&self) -> Labels<'_> {
+        Labels::new(self.span(self.0.header.labels))
+    }
+
+    /// The value of the label `name`; the last one, should the name occur twice.
+    #[must_use]
+    pub fn label(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.labels()
+            .filter(|(own, _)| own == name)
+            .last()
+            .map(|(_, value)| value)
+    }
+
+    fn span(&self, span: Span) -> &str {
+        &self.0.slice[span.range()]
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({} {:?} at {})", self.kind(), self.key(), self.version())
+    }
+}
+
+impl AsKey for Object {
+    fn as_key(&self) -> KeyRef<'_> {
+        self.key()
+    }
+}
+
+/// An object that compares, orders and hashes as its key does: lets a set of objects be a map from keys, with no copy of the key.
+#[derive(Clone, Debug)]
+pub struct ByKey(pub Object);
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &ByKey) -> bool {
+        self.0.key() == other.0.key()
+    }
+}
+
+impl Eq for ByKey {}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &ByKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &ByKey) -> Ordering {
+        self.0.key().cmp(&other.0.key())
+    }
+}
+
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key().hash(state);
+    }
+}
+
+impl Equivalent<ByKey> for KeyRef<'_> {
+    fn equivalent(&self, object: &ByKey) -> bool {
+        *self == object.0.key()
+    }
+}
+
+impl Comparable<ByKey> for KeyRef<'_> {
+    fn compare(&self, object: &ByKey) -> Ordering {
+        self.cmp(&object.0.key())
+    }
+}
+
+impl Span {
+    fn range(self) -> Range<usize> {
+        let start = self.start as usize;
+        start..start + self.bytes as usize
+    }
+}

@@ -1,0 +1,217 @@
+//! Putting an [`Object`](super::Object) together: one scan, one copy, one allocation.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use triomphe::{Arc, HeaderSlice};
+
+use super::{Head, NO_NUMBER, Span};
+use crate::cut::Cuts;
+use crate::error::{OBJECT_BYTES_MAX, ObjectError};
+use crate::head::{HeadScan, RawHead};
+use crate::scanner::{Cursor, Text};
+use crate::shape::{Shape, Splice};
+use crate::version::decimal;
+
+/// Room for assembling an object that each thread keeps for the next one. More than this is given back.
+pub const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { cuts: Cuts::new(), text: String::new() }) };
+}
+
+/// What assembling an object needs for a moment. Kept by each thread, so that an object costs one allocation, not three.
+#[derive(Default)]
+struct Scratch {
+    cuts: Cuts,
+    text: String,
+}
+
+/// One object being put together.
+struct Assembly<'a> {
+    source: &'a str,
+    /// Where the object begins and ends in `source`.
+    place: Range<usize>,
+    cuts: &'a Cuts,
+    api_version: Option<&'a Splice>,
+    kind: Option<&'a Splice>,
+    /// The new text: JSON, then head fields that had to be unescaped.
+    out: &'a mut String,
+}
+
+/// Reads the object that `json` holds. See [`Object::parse`](super::Object::parse).
+pub(super) fn assemble(json: &[u8], shape: &Shape) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
+    let source = checked(json)?;
+    let mut scratch = SCRATCH.take();
+    let object = scratch.assemble(source, shape);
+    scratch.clear();
+    SCRATCH.set(scratch);
+    object
+}
+
+/// `json` as text, if it is short enough and UTF-8.
+fn checked(json: &[u8]) -> Result<&str, ObjectError> {
+    if json.len() > OBJECT_BYTES_MAX {
+        return Err(ObjectError::TooLarge { bytes: json.len() });
+    }
+    std::str::from_utf8(json).map_err(|error| ObjectError::NotUtf8 {
+        at: error.valid_up_to(),
+    })
+}
+
+impl Scratch {
+    fn assemble(&mut self, source: &str, shape: &Shape) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
+        let mut cursor = Cursor::new(source.as_bytes());
+        cursor.skip_space();
+        let start = cursor.at();
+        self.cuts.push(0..start);
+        let mut scan = HeadScan::new(Some(shape), &mut self.cuts);
+        scan.object(&mut cursor)?;
+        let raw = scan.found;
+        let place = start..cursor.at();
+        cursor.expect_end()?;
+        if raw.metadata.name.is_none() {
+            return Err(ObjectError::NoName);
+        }
+        let assembly = Assembly {
+            source,
+            place,
+            cuts: &self.cuts,
+            api_version: raw.api_version.map_or_else(|| shape.splice_api_version(), |_| None),
+            kind: raw.kind.map_or_else(|| shape.splice_kind(), |_| None),
+            out: &mut self.text,
+        };
+        assembly.finish(&raw)
+    }
+
+    fn clear(&mut self) {
+        self.cuts.clear();
+        self.text.clear();
+        if self.text.capacity() > SCRATCH_BYTES_MAX {
+            self.text = String::new();
+        }
+    }
+}
+
+impl Assembly<'_> {
+    fn finish(mut self, raw: &RawHead) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
+        let as_it_is = self.cuts.is_empty() && self.spliced_bytes() == 0 && !raw.holds_escapes();
+        if as_it_is {
+            let head = self.head(self.place.len(), raw)?;
+            return Ok(Arc::from_header_and_str(head, &self.source[self.place]));
+        }
+        self.copy();
+        let head = self.head(self.out.len(), raw)?;
+        Ok(Arc::from_header_and_str(head, self.out))
+    }
+
+    fn spliced_bytes(&self) -> usize {
+        [self.api_version, self.kind]
+            .into_iter()
+            .flatten()
+            .map(|splice| splice.text.len())
+            .sum()
+    }
+
+    /// Copies what is kept of the object, with what is spliced in after its opening brace. An object always keeps a member
+    /// (metadata), so the splices' trailing commas are right.
+    fn copy(&mut self) {
+        self.out.reserve(self.spliced_bytes() + self.place.len());
+        self.out.push('{');
+        for splice in [self.api_version, self.kind].into_iter().flatten() {
+            self.out.push_str(&splice.text);
+        }
+        let inside = self.place.start + 1;
+        for piece in self.cuts.kept(self.place.end) {
+            if piece.end > inside {
+                self.out.push_str(&self.source[piece.start.max(inside)..piece.end]);
+            }
+        }
+    }
+
+    fn head(&mut self, json_bytes: usize, raw: &RawHead) -> Result<Head, ObjectError> {
+        let metadata = &raw.metadata;
+        let api_version_bytes = self.api_version.map_or(0, |splice| splice.text.len());
+        let version = self.field(metadata.version, "metadata.resourceVersion")?;
+        Ok(Head {
+            number: decimal(self.result(version)).unwrap_or(NO_NUMBER),
+            json_bytes: narrow(json_bytes),
+            namespace: self.field(metadata.namespace, "metadata.namespace")?,
+            name: self.field(metadata.name, "metadata.name")?,
+            uid: self.field(metadata.uid, "metadata.uid")?,
+            version,
+            api_version: match self.api_version {
+                Some(splice) => self.spliced(splice, 1),
+                None => self.field(raw.api_version, "apiVersion")?,
+            },
+            kind: match self.kind {
+                Some(splice) => self.spliced(splice, 1 + api_version_bytes),
+                None => self.field(raw.kind, "kind")?,
+            },
+            metadata: self.moved(metadata.span.clone()),
+            labels: self.moved(metadata.labels.clone()),
+        })
+    }
+
+    /// Where a head field stands in the result; one that holds escapes is appended to it first.
+    fn field(&mut self, text: Option<Text>, field: &'static str) -> Result<Span, ObjectError> {
+        let Some(text) = text else {
+            return Ok(Span::default());
+        };
+        let source = self.source.as_bytes();
+        if text.is_plain(source) {
+            return Ok(self.moved(text.start..text.end));
+        }
+        let decoded = text
+            .decode(source)
+            .ok_or(ObjectError::BadEscape { at: text.start, field })?;
+        Ok(self.append(&decoded))
+    }
+
+    /// Where the value of a splice stands whose text was put at `at`.
+    fn spliced(&mut self, splice: &Splice, at: usize) -> Span {
+        match &splice.plain_value {
+            Some(value) => Span::new(at + value.start..at + value.end),
+            None => self.append(&splice.value),
+        }
+    }
+
+    fn append(&mut self, text: &str) -> Span {
+        let start = self.out.len();
+        self.out.push_str(text);
+        Span::new(start..self.out.len())
+    }
+
+    /// Where a piece of the source stands in the result. The empty range stands for "absent".
+    fn moved(&self, piece: Range<usize>) -> Span {
+        if piece.is_empty() {
+            return Span::default();
+        }
+        let moved = |at: usize| at - self.cuts.bytes_before(at) + self.spliced_bytes();
+        Span::new(moved(piece.start)..moved(piece.end))
+    }
+
+    /// The text of a piece of the result.
+    fn result(&self, span: Span) -> &str {
+        let whole = if self.out.is_empty() {
+            &self.source[self.place.clone()]
+        } else {
+            self.out.as_str()
+        };
+        &whole[span.range()]
+    }
+}
+
+impl Span {
+    fn new(range: Range<usize>) -> Span {
+        Span {
+            start: narrow(range.start),
+            bytes: narrow(range.len()),
+        }
+    }
+}
+
+/// Positions fit: the source has at most [`OBJECT_BYTES_MAX`] bytes, and decoding and splicing do not double it.
+fn narrow(position: usize) -> u32 {
+    u32::try_from(position).expect("objects are far shorter than 4 GiB")
+}

@@ -1,0 +1,159 @@
+//! Several pointers compiled into one tree, so that one walk over an object follows all of them.
+//!
+//! A name and a `*` may match the same member; then the walk stands on several nodes at once. [`Matcher`] keeps those nodes on
+//! a stack, one [`Level`] per nesting: no limit on pointers, no blow-up, one allocation a walk.
+
+use crate::pointer::{Pointer, Token};
+use crate::scanner::Text;
+
+/// A set of pointers, as a tree of their tokens. Node 0 is the root.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathSet {
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    children: Vec<Child>,
+    any: Option<u32>,
+    /// Whether a pointer ends here.
+    end: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Child {
+    name: Box<str>,
+    index: Option<u32>,
+    node: u32,
+}
+
+/// The nodes a walk stands on at one nesting level: a range of [`Matcher::stack`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level {
+    start: usize,
+    end: usize,
+}
+
+/// Follows a [`PathSet`] down an object.
+pub(crate) struct Matcher<'p> {
+    set: &'p PathSet,
+    stack: Vec<u32>,
+}
+
+impl PathSet {
+    pub(crate) fn new<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> PathSet {
+        let mut set = PathSet::default();
+        for pointer in pointers {
+            set.insert(pointer);
+        }
+        set
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn insert(&mut self, pointer: &Pointer) {
+        if self.nodes.is_empty() {
+            self.nodes.push(Node::default());
+        }
+        let end = pointer.tokens().iter().fold(0, |node, token| self.child(node, token));
+        self.nodes[end as usize].end = true;
+    }
+
+    /// The child of `node` for `token`, made if absent.
+    fn child(&mut self, node: u32, token: &Token) -> u32 {
+        let new = u32::try_from(self.nodes.len()).expect("fewer pointers than 2^32");
+        let parent = &mut self.nodes[node as usize];
+        match token {
+            Token::Any => {
+                if let Some(any) = parent.any {
+                    return any;
+                }
+                parent.any = Some(new);
+            }
+            Token::Name(name) => {
+                if let Some(child) = parent.children.iter().find(|child| child.name == *name) {
+                    return child.node;
+                }
+                parent.children.push(Child {
+                    name: name.clone(),
+                    index: token.index(),
+                    node: new,
+                });
+            }
+        }
+        self.nodes.push(Node::default());
+        new
+    }
+}
+
+impl Level {
+    pub(crate) const NONE: Level = Level { start: 0, end: 0 };
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+}
+
+impl<'p> Matcher<'p> {
+    pub(crate) fn new(set: &'p PathSet) -> Matcher<'p> {
+        Matcher { set, stack: Vec::new() }
+    }
+
+    /// A matcher of nothing.
+    pub(crate) fn idle() -> Matcher<'p> {
+        static NOTHING: PathSet = PathSet { nodes: Vec::new() };
+        Matcher::new(&NOTHING)
+    }
+
+    /// The level of the whole object.
+    pub(crate) fn root(&mut self) -> Level {
+        if self.set.is_empty() {
+            return Level::NONE;
+        }
+        self.stack.push(0);
+        Level { start: 0, end: 1 }
+    }
+
+    /// The level of the member called `name` of what `level` stands for. [`leave`](Self::leave) it when done.
+    pub(crate) fn member(&mut self, level: Level, name: Text, text: &[u8]) -> Level {
+        self.step(level, |child| name.is(text, &child.name))
+    }
+
+    /// The level of the array element at `index`. [`leave`](Self::leave) it when done.
+    pub(crate) fn element(&mut self, level: Level, index: u32) -> Level {
+        self.step(level, |child| child.index == Some(index))
+    }
+
+    fn step(&mut self, level: Level, matches: impl Fn(&Child) -> bool) -> Level {
+        if level.is_empty() {
+            return Level::NONE;
+        }
+        let start = self.stack.len();
+        for position in level.start..level.end {
+            let node = &self.set.nodes[self.stack[position] as usize];
+            let named = node.children.iter().find(|child| matches(child));
+            self.stack.extend(named.map(|child| child.node));
+            self.stack.extend(node.any);
+        }
+        Level {
+            start,
+            end: self.stack.len(),
+        }
+    }
+
+    /// Whether a pointer ends at this level.
+    pub(crate) fn ends(&self, level: Level) -> bool {
+        self.stack[level.start..level.end]
+            .iter()
+            .any(|node| self.set.nodes[*node as usize].end)
+    }
+
+    /// Goes back to where the walk was before `level` was entered.
+    pub(crate) fn leave(&mut self, level: Level) {
+        if !level.is_empty() {
+            self.stack.truncate(level.start);
+        }
+    }
+}

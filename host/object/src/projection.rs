@@ -1,0 +1,183 @@
+//! Projections: the part of an object that a plugin asked for, in the object's own shape.
+
+use crate::error::ObjectError;
+use crate::object::Object;
+use crate::paths::{Level, Matcher, PathSet};
+use crate::pointer::Pointer;
+use crate::scanner::Cursor;
+
+/// Which fields of an object a document shows. Made once, used for each object.
+///
+/// The document has the object's own shape, so that the same struct parses whole and projected objects:
+///
+/// - `apiVersion` and `kind` are always there; fields that are absent are left out;
+/// - an object or array on the way to a field is there if the original has it, even if nothing in it is shown;
+/// - an array on the way keeps the number and order of its elements: one of which nothing is shown is `{}`, `[]` or, if it is
+///   neither object nor array, `null`;
+/// - members keep their order; what is shown is copied byte for byte.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    pointers: Box<[Pointer]>,
+    paths: PathSet,
+}
+
+impl Projection {
+    /// Shows what `pointers` name.
+    #[must_use]
+    pub fn new(pointers: &[Pointer]) -> Projection {
+        let type_meta = ["/apiVersion", "/kind"].map(|text| Pointer::parse(text).expect("a pointer"));
+        let paths = PathSet::new(pointers.iter().chain(&type_meta));
+        Projection {
+            pointers: pointers.into(),
+            paths,
+        }
+    }
+
+    /// What is shown, apart from apiVersion and kind.
+    #[must_use]
+    pub fn pointers(&self) -> &[Pointer] {
+        &self.pointers
+    }
+
+    /// Appends the document for `text`, an object. One that turns out to be malformed where the pointers lead is appended whole:
+    /// its reader finds the same fault, and nothing is silently missing.
+    pub(crate) fn write(&self, text: &str, out: &mut Vec<u8>) {
+        let before = out.len();
+        let mut matcher = Matcher::new(&self.paths);
+        let level = matcher.root();
+        let mut writer = Writer {
+            cursor: Cursor::new(text.as_bytes()),
+            matcher,
+            out,
+        };
+        if writer.object(level).is_err() {
+            out.truncate(before);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+}
+
+/// How much of an object a plugin sees.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// apiVersion, kind and metadata.
+    Metadata,
+    /// apiVersion, kind and some fields.
+    Fields(Projection),
+    /// Everything.
+    Whole,
+}
+
+impl Payload {
+    /// Appends the JSON document that shows this much of `object`.
+    pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
+        match self {
+            Payload::Metadata => write_metadata(object, out),
+            Payload::Fields(projection) => object.project(projection, out),
+            Payload::Whole => out.extend_from_slice(object.json()),
+        }
+    }
+}
+
+/// From the head alone: no scan.
+fn write_metadata(object: &Object, out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (name, value) in [("\"apiVersion\":", object.api_version()), ("\"kind\":", object.kind())] {
+        if !value.is_empty() {
+            out.extend_from_slice(name.as_bytes());
+            serde_json::to_writer(&mut *out, value).expect("a string is JSON, and a Vec takes it");
+            out.push(b',');
+        }
+    }
+    out.extend_from_slice(b"\"metadata\":");
+    out.extend_from_slice(object.metadata().as_bytes());
+    out.push(b'}');
+}
+
+/// Copies what a projection shows of one object.
+struct Writer<'a> {
+    cursor: Cursor<'a>,
+    matcher: Matcher<'a>,
+    out: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// Moves over the value the cursor stands on and writes what `level` shows of it. Returns whether anything was written.
+    fn value(&mut self, level: Level) -> Result<bool, ObjectError> {
+        if self.matcher.ends(level) {
+            let start = self.cursor.at();
+            self.cursor.skip_value()?;
+            self.out.extend_from_slice(&self.cursor.text()[start..self.cursor.at()]);
+            return Ok(true);
+        }
+        match self.cursor.peek() {
+            Some(b'{') => self.object(level)?,
+            Some(b'[') => self.array(level)?,
+            _ => {
+                self.cursor.skip_value()?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn object(&mut self, level: Level) -> Result<(), ObjectError> {
+        let mut members = self.cursor.enter_object()?;
+        self.out.push(b'{');
+        let opened = self.out.len();
+        while let Some(name) = self.cursor.next_member(&mut members)? {
+            let below = self.matcher.member(level, name, self.cursor.text());
+            if below.is_empty() {
+                self.cursor.skip_value()?;
+                continue;
+            }
+            let before = self.out.len();
+            if before > opened {
+                self.out.push(b',');
+            }
+            self.out
+                .extend_from_slice(&self.cursor.text()[name.start - 1..=name.end]);
+            self.out.push(b':');
+            if !self.value(below)? {
+                self.out.truncate(before);
+            }
+            self.matcher.leave(below);
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn array(&mut self, level: Level) -> Result<(), ObjectError> {
+        let mut elements = self.cursor.enter_array()?;
+        self.out.push(b'[');
+        let mut index = 0;
+        while self.cursor.next_element(&mut elements)? {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            let below = self.matcher.element(level, index);
+            self.element(below)?;
+            self.matcher.leave(below);
+            index += 1;
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    /// Writes one array element, or what stands in for it.
+    fn element(&mut self, level: Level) -> Result<(), ObjectError> {
+        if !level.is_empty() {
+            if !self.value(level)? {
+                self.out.extend_from_slice(b"null");
+            }
+            return Ok(());
+        }
+        let placeholder: &[u8] = match self.cursor.peek() {
+            Some(b'{') => b"{}",
+            Some(b'[') => b"[]",
+            _ => b"null",
+        };
+        self.out.extend_from_slice(placeholder);
+        self.cursor.skip_value()
+    }
+}

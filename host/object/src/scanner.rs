@@ -1,0 +1,215 @@
+//! The scanner: walks JSON text once, without building anything.
+//!
+//! [`Cursor`] goes member by member through the objects a caller cares about; [`blocks`] leaps over the rest, 64 bytes at a
+//! time, looking only at brackets and strings. Together they see every byte once.
+//!
+//! Promises: never panics and never loops, whatever the bytes; never passes the end of the value it stands on; every string is
+//! closed, every bracket has its partner, nothing is nested deeper than [`DEPTH_MAX`]. Does not check the grammar of numbers
+//! and escapes, nor commas and colons in what it leaps over: who parses an object in full (a guest) finds those.
+
+mod blocks;
+mod text;
+
+pub(crate) use blocks::EndFinder;
+pub(crate) use text::Text;
+
+use crate::error::{Found, ObjectError};
+
+/// Most objects and arrays within each other. The same as serde_json's limit, so that what passes here a guest can parse.
+pub const DEPTH_MAX: usize = 127;
+
+/// A position in JSON text. Its methods move it over whole tokens and values.
+#[derive(Clone)]
+pub(crate) struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// How many objects and arrays are open around the position.
+    depth: usize,
+}
+
+/// How far a walk through one object or array has come.
+#[derive(Clone)]
+pub(crate) struct Walk {
+    first: bool,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> Cursor<'a> {
+        Cursor { text, at: 0, depth: 0 }
+    }
+
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    /// The byte at the position, if any is left.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    /// Moves over white space.
+    #[inline]
+    pub(crate) fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Enters the object the position stands on; then [`next_member`](Self::next_member) goes through it.
+    pub(crate) fn enter_object(&mut self) -> Result<Walk, ObjectError> {
+        self.enter(b'{', "an object")
+    }
+
+    /// Enters the array the position stands on; then [`next_element`](Self::next_element) goes through it.
+    pub(crate) fn enter_array(&mut self) -> Result<Walk, ObjectError> {
+        self.enter(b'[', "an array")
+    }
+
+    fn enter(&mut self, bracket: u8, name: &'static str) -> Result<Walk, ObjectError> {
+        self.expect(bracket, name, name)?;
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(ObjectError::TooDeep { at: self.at - 1 });
+        }
+        Ok(Walk { first: true })
+    }
+
+    /// Moves to the next member's value and returns its name, or past the object's end and returns `None`.
+    /// The caller must have moved over the last value.
+    #[inline]
+    pub(crate) fn next_member(&mut self, walk: &mut Walk) -> Result<Option<Text>, ObjectError> {
+        if !self.next_item(walk, b'}', "an object")? {
+            return Ok(None);
+        }
+        let name = self.string("a member name")?;
+        self.skip_space();
+        self.expect(b':', "`:`", "an object")?;
+        self.skip_space();
+        Ok(Some(name))
+    }
+
+    /// Moves to the next element and returns true, or past the array's end and returns false.
+    #[inline]
+    pub(crate) fn next_element(&mut self, walk: &mut Walk) -> Result<bool, ObjectError> {
+        self.next_item(walk, b']', "an array")
+    }
+
+    #[inline]
+    fn next_item(&mut self, walk: &mut Walk, close: u8, within: &'static str) -> Result<bool, ObjectError> {
+        self.skip_space();
+        let first = std::mem::replace(&mut walk.first, false);
+        match self.peek() {
+            Some(byte) if byte == close => {
+                self.at += 1;
+                self.depth -= 1;
+                Ok(false)
+            }
+            Some(_) if first => Ok(true),
+            Some(b',') => {
+                self.at += 1;
+                self.skip_space();
+                Ok(true)
+            }
+            Some(_) => self.refuse("`,` or a closing bracket"),
+            None => self.truncated(within),
+        }
+    }
+
+    /// Moves over the string the position stands on.
+    #[inline]
+    pub(crate) fn string(&mut self, expected: &'static str) -> Result<Text, ObjectError> {
+        self.expect(b'"', expected, "an object")?;
+        let start = self.at;
+        let Some((end, escaped)) = text::end_of_string(self.text, start) else {
+            self.at = self.text.len();
+            return self.truncated("a string");
+        };
+        self.at = end + 1;
+        Ok(Text { start, end, escaped })
+    }
+
+    /// Moves over the value the position stands on, whatever it is.
+    #[inline]
+    pub(crate) fn skip_value(&mut self) -> Result<(), ObjectError> {
+        match self.peek() {
+            Some(b'"') => self.string("a value").map(drop),
+            Some(b'{' | b'[') => self.skip_container(),
+            Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
+                self.skip_scalar();
+                Ok(())
+            }
+            Some(_) => self.refuse("a value"),
+            None => self.truncated("an object"),
+        }
+    }
+
+    fn skip_container(&mut self) -> Result<(), ObjectError> {
+        let mut finder = EndFinder::new(DEPTH_MAX - self.depth);
+        match finder.feed(&self.text[self.at..]) {
+            Ok(Some(length)) => {
+                self.at += length;
+                Ok(())
+            }
+            Ok(None) => {
+                self.at = self.text.len();
+                self.truncated("an object or array")
+            }
+            Err(error) => Err(error.from(self.at)),
+        }
+    }
+
+    fn skip_scalar(&mut self) {
+        while let Some(byte) = self.peek() {
+            if matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t') {
+                break;
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Moves over white space that ends the text.
+    pub(crate) fn expect_end(&mut self) -> Result<(), ObjectError> {
+        self.skip_space();
+        match self.peek() {
+            None => Ok(()),
+            Some(byte) => Err(ObjectError::Trailing {
+                at: self.at,
+                found: Found(byte),
+            }),
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, byte: u8, expected: &'static str, within: &'static str) -> Result<(), ObjectError> {
+        match self.peek() {
+            Some(found) if found == byte => {
+                self.at += 1;
+                Ok(())
+            }
+            Some(_) => self.refuse(expected),
+            None => self.truncated(within),
+        }
+    }
+
+    #[cold]
+    fn refuse<T>(&self, expected: &'static str) -> Result<T, ObjectError> {
+        let found = Found(self.text[self.at]);
+        Err(ObjectError::Syntax {
+            at: self.at,
+            expected,
+            found,
+        })
+    }
+
+    #[cold]
+    fn truncated<T>(&self, within: &'static str) -> Result<T, ObjectError> {
+        Err(ObjectError::Truncated {
+            at: self.text.len(),
+            within,
+        })
+    }
+}

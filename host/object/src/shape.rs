@@ -1,0 +1,156 @@
+//! What an object gains and loses when it is read: apiVersion and kind, managedFields, dropped fields.
+
+use std::ops::Range;
+
+use crate::paths::PathSet;
+use crate::pointer::{Pointer, PointerError};
+
+/// Fields of the head: what no `drop` may take.
+const NEEDED: [(&str, &[&str]); 6] = [
+    ("apiVersion", &["apiVersion"]),
+    ("kind", &["kind"]),
+    ("metadata.namespace", &["metadata", "namespace"]),
+    ("metadata.name", &["metadata", "name"]),
+    ("metadata.uid", &["metadata", "uid"]),
+    ("metadata.resourceVersion", &["metadata", "resourceVersion"]),
+];
+
+/// How the objects of one source are read; made once, used for each (see [`Object::parse`](crate::Object::parse)).
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Spliced in where an object lacks it; empty: nothing is spliced.
+    pub api_version: String,
+    /// Spliced in where an object lacks it; empty: nothing is spliced.
+    pub kind: String,
+    /// What is cut, besides managedFields.
+    pub drop: Vec<Pointer>,
+    /// Whether `metadata.managedFields` stays.
+    pub keep_managed_fields: bool,
+    compiled: Compiled,
+}
+
+/// What [`Shape::new`] works out in advance.
+#[derive(Clone, Debug)]
+struct Compiled {
+    drop: PathSet,
+    api_version: Option<Splice>,
+    kind: Option<Splice>,
+}
+
+/// A member ready to be inserted: `"kind":"Pod",`.
+#[derive(Clone, Debug)]
+pub(crate) struct Splice {
+    pub(crate) text: String,
+    pub(crate) value: String,
+    /// Where in `text` the value stands without its quotes; `None` if it had to be escaped.
+    pub(crate) plain_value: Option<Range<usize>>,
+}
+
+impl Shape {
+    /// Objects of `api_version` and `kind`, without `drop` and, unless `keep_managed_fields`, without managedFields.
+    ///
+    /// # Errors
+    /// [`PointerError::Needed`] when a pointer of `drop` covers apiVersion, kind or a head field of metadata.
+    pub fn new(
+        api_version: impl Into<String>,
+        kind: impl Into<String>,
+        drop: Vec<Pointer>,
+        keep_managed_fields: bool,
+    ) -> Result<Shape, PointerError> {
+        if let Some(error) = drop.iter().find_map(covers_needed) {
+            return Err(error);
+        }
+        let (api_version, kind) = (api_version.into(), kind.into());
+        let compiled = Compiled {
+            drop: PathSet::new(&drop),
+            api_version: Splice::new("apiVersion", &api_version),
+            kind: Splice::new("kind", &kind),
+        };
+        Ok(Shape {
+            api_version,
+            kind,
+            drop,
+            keep_managed_fields,
+            compiled,
+        })
+    }
+
+    /// Objects of `api_version` and `kind`, without managedFields.
+    #[must_use]
+    pub fn of(api_version: &str, kind: &str) -> Shape {
+        Shape::new(api_version, kind, Vec::new(), false).expect("nothing is dropped that is needed")
+    }
+
+    /// Objects as they come: nothing spliced, nothing cut.
+    #[must_use]
+    pub fn verbatim() -> Shape {
+        Shape::new("", "", Vec::new(), true).expect("nothing is dropped")
+    }
+
+    pub(crate) fn dropped(&self) -> &PathSet {
+        &self.compiled.drop
+    }
+
+    pub(crate) fn splice_api_version(&self) -> Option<&Splice> {
+        self.compiled.api_version.as_ref()
+    }
+
+    pub(crate) fn splice_kind(&self) -> Option<&Splice> {
+        self.compiled.kind.as_ref()
+    }
+}
+
+fn covers_needed(pointer: &Pointer) -> Option<PointerError> {
+    let (field, _) = NEEDED.into_iter().find(|(_, path)| pointer.covers(path))?;
+    Some(PointerError::Needed {
+        text: pointer.to_string(),
+        field,
+    })
+}
+
+impl Splice {
+    fn new(member: &str, value: &str) -> Option<Splice> {
+        if value.is_empty() {
+            return None;
+        }
+        let quoted = serde_json::Value::from(value).to_string();
+        let plain = quoted.len() == value.len() + 2;
+        let start = member.len() + 4;
+        let text = format!("\"{member}\":{quoted},");
+        let plain_value = plain.then_some(start..start + value.len());
+        Some(Splice {
+            text,
+            value: value.to_owned(),
+            plain_value,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(drop: &str) -> Result<Shape, PointerError> {
+        Shape::new("v1", "Pod", vec![Pointer::parse(drop).expect("pointer")], false)
+    }
+
+    #[test]
+    fn a_drop_may_not_cover_what_every_object_needs() {
+        for drop in ["/metadata", "/*", "/kind", "/metadata/*", "/metadata/uid", "/*/name"] {
+            assert!(shape(drop).is_err(), "{drop}");
+        }
+        for drop in [
+            "/metadata/labels",
+            "/spec/*",
+            "/metadata/*/x",
+            "/status",
+            "/metadata/name/x",
+        ] {
+            assert!(shape(drop).is_ok(), "{drop}");
+        }
+        insta::assert_snapshot!(
+            shape("/*/name").unwrap_err(),
+            @r#"JSON pointer "/*/name" can not be dropped: it covers metadata.name, which every object must keep"#
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Resource versions: opaque texts that order when both are decimal numbers.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// `metadata.resourceVersion`, owned.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct ResourceVersion(Box<str>);
+
+/// `metadata.resourceVersion`, borrowed.
+///
+/// Two versions order by number when both are decimal, and are equal when their texts are; anything else is not
+/// comparable, and a caller that guards against going back must say so instead of guessing.
+///
+/// Source: KEP-5504 (comparable resource versions): decimal digits, no sign, no leading zero. Informant also reads `0`,
+/// which requests use for "any version".
+#[derive(Clone, Copy, Debug)]
+pub struct VersionRef<'a> {
+    text: &'a str,
+    number: Option<u64>,
+}
+
+impl ResourceVersion {
+    /// Takes any text; the empty text is "no version".
+    #[must_use]
+    pub fn new(text: &str) -> ResourceVersion {
+        ResourceVersion(text.into())
+    }
+
+    /// The text as the API server wrote it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The version as a number, if its text is decimal and fits 64 bits.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        decimal(&self.0)
+    }
+
+    /// Whether there is no version at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Borrows the version, its number read.
+    #[must_use]
+    pub fn as_ref(&self) -> VersionRef<'_> {
+        VersionRef::new(&self.0)
+    }
+}
+
+impl<'a> VersionRef<'a> {
+    /// Reads the number of `text`.
+    #[must_use]
+    pub fn new(text: &'a str) -> VersionRef<'a> {
+        VersionRef {
+            text,
+            number: decimal(text),
+        }
+    }
+
+    /// A version whose number is known already.
+    pub(crate) fn with_number(text: &'a str, number: Option<u64>) -> VersionRef<'a> {
+        VersionRef { text, number }
+    }
+
+    /// The text as the API server wrote it.
+    #[must_use]
+    pub fn as_str(self) -> &'a str {
+        self.text
+    }
+
+    /// The version as a number, if its text is decimal and fits 64 bits.
+    #[must_use]
+    pub fn number(self) -> Option<u64> {
+        self.number
+    }
+
+    /// Whether there is no version at all.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Copies the version.
+    #[must_use]
+    pub fn to_version(self) -> ResourceVersion {
+        ResourceVersion::new(self.text)
+    }
+}
+
+/// The number a decimal version stands for; `None` for an empty text, other characters, leading zeros, or more than 64 bits.
+pub(crate) fn decimal(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let canonical = text == "0" || !text.starts_with('0');
+    if digits && canonical { text.parse().ok() } else { None }
+}
+
+impl PartialEq for VersionRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for VersionRef<'_> {}
+
+impl PartialOrd for VersionRef<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match (self.number, other.number) {
+            (Some(own), Some(other)) => Some(own.cmp(&other)),
+            _ if self.text == other.text => Some(Ordering::Equal),
+            _ => None,
+        }
+    }
+}
+
+impl PartialOrd for ResourceVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.as_ref().partial_cmp(&other.as_ref())
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for VersionRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl From<VersionRef<'_>> for ResourceVersion {
+    fn from(version: VersionRef<'_>) -> ResourceVersion {
+        version.to_version()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_versions_order_by_number_and_others_not_at_all() {
+        let order = |a: &str, b: &str| VersionRef::new(a).partial_cmp(&VersionRef::new(b));
+        assert_eq!(order("9", "10"), Some(Ordering::Less));
+        assert_eq!(order("10", "10"), Some(Ordering::Equal));
+        assert_eq!(order("a", "a"), Some(Ordering::Equal));
+        for (a, b) in [("a", "b"), ("010", "9"), ("", "1"), ("+1", "2"), ("1", "1.0")] {
+            assert_eq!(order(a, b), None, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_version_beyond_64_bits_keeps_its_text_and_has_no_number() {
+        let version = ResourceVersion::new("18446744073709551616");
+        assert_eq!(version.number(), None);
+        assert_eq!(version.as_str(), "18446744073709551616");
+        assert_eq!(
+            ResourceVersion::new("18446744073709551614").number(),
+            Some(u64::MAX - 1)
+        );
+    }
+}
