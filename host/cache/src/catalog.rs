@@ -1,0 +1,142 @@
+//! Which sources there are, and where to read them.
+//!
+//! Shared by everybody. Promises: an id is never used twice; looking up a source or its snapshot allocates nothing and waits for
+//! no writer; lists come in a stable order. Does not read, start or stop a source.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use informant_object::SourceId;
+
+use crate::source::{Source, SourceInfo, SourceState, SourceStatus};
+use crate::store::{Garbage, Snapshot};
+
+/// The sources of a process. A clone is the same catalog.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog(Arc<RwLock<Sources>>);
+
+#[derive(Debug, Default)]
+struct Sources {
+    by_id: BTreeMap<SourceId, Arc<Source>>,
+    /// The last id given out. The first is 1.
+    last: u32,
+}
+
+/// There is no source of this number, or no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no source {0} (any more); ask for the informer's sources again")]
+pub struct UnknownSource(pub SourceId);
+
+impl Catalog {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Catalog {
+        Catalog::default()
+    }
+
+    /// Enters a source, [`SourceState::Syncing`] and empty, and gives it a number that no other had or will have.
+    pub fn add_source(&self, info: SourceInfo) -> SourceId {
+        let mut sources = self.write();
+        sources.last = sources
+            .last
+            .checked_add(1)
+            .expect("a process makes fewer than 2^32 sources");
+        let id = SourceId(sources.last);
+        sources.by_id.insert(id, Arc::new(Source::new(id, info)));
+        id
+    }
+
+    /// Removes a source. Those who hold it see it as [`SourceState::Stopped`] and empty; what it held is returned, to be dropped
+    /// where nobody waits.
+    pub fn remove_source(&self, id: SourceId) -> Option<Garbage> {
+        let source = self.write().by_id.remove(&id)?;
+        source.set_state(SourceState::Stopped);
+        Some(source.publish(Snapshot::default()).into_garbage())
+    }
+
+    /// The source itself, for who asks often.
+    #[must_use]
+    pub fn source(&self, id: SourceId) -> Option<Arc<Source>> {
+        self.read().by_id.get(&id).cloned()
+    }
+
+    /// The newest published state of a source.
+    #[must_use]
+    pub fn snapshot(&self, id: SourceId) -> Option<Snapshot> {
+        self.read().by_id.get(&id).map(|source| source.snapshot())
+    }
+
+    /// What a source is.
+    #[must_use]
+    pub fn info(&self, id: SourceId) -> Option<SourceInfo> {
+        self.read().by_id.get(&id).map(|source| source.info().clone())
+    }
+
+    /// How a source fares.
+    #[must_use]
+    pub fn state(&self, id: SourceId) -> Option<SourceState> {
+        self.read().by_id.get(&id).map(|source| source.state())
+    }
+
+    /// All there is to say of a source now.
+    #[must_use]
+    pub fn status(&self, id: SourceId) -> Option<SourceStatus> {
+        self.read().by_id.get(&id).map(|source| source.status())
+    }
+
+    /// Notes how a source fares; nothing if it is gone.
+    pub fn set_state(&self, id: SourceId, state: SourceState) {
+        if let Some(source) = self.read().by_id.get(&id) {
+            source.set_state(state);
+        }
+    }
+
+    /// The numbers of an informer's sources, oldest first; none for an informer that does not exist.
+    #[must_use]
+    pub fn sources(&self, informer: &str) -> Vec<SourceId> {
+        self.read().of(informer).map(|source| source.id()).collect()
+    }
+
+    /// The sources of an informer, oldest first.
+    #[must_use]
+    pub fn sources_of(&self, informer: &str) -> Vec<Arc<Source>> {
+        self.read().of(informer).cloned().collect()
+    }
+
+    /// All sources, oldest first.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Source>> {
+        self.read().by_id.values().cloned().collect()
+    }
+
+    /// The names of the informers that have sources, sorted.
+    #[must_use]
+    pub fn informers(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .read()
+            .by_id
+            .values()
+            .map(|source| source.info().informer.clone())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    // A panic elsewhere leaves the map whole: it is changed by single inserts and removes.
+    fn read(&self) -> RwLockReadGuard<'_, Sources> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Sources> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sources {
+    fn of(&self, informer: &str) -> impl Iterator<Item = &Arc<Source>> {
+        self.by_id
+            .values()
+            .filter(move |source| source.info().informer == informer)
+    }
+}

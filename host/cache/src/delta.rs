@@ -1,0 +1,259 @@
+//! One change of one object, and all the changes of one key that wait together.
+//!
+//! Plain data. What may stand beside what is the queue's business ([`DeltaFifo`](crate::DeltaFifo)), except for one rule that
+//! belongs to the list itself: two deletes in a row are one.
+
+use std::fmt;
+use std::ops::Deref;
+
+use informant_object::{Key, KeyRef, Object};
+
+use crate::{Moment, Reason};
+
+/// What happened to an object. Source: client-go `DeltaType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeltaType {
+    /// The watch said it was created.
+    Added,
+    /// The watch said it was changed.
+    Updated,
+    /// It is gone: the watch said so, or a list lacked it (then the delta's object is a [`Tombstone`]).
+    Deleted,
+    /// A list showed it. Whether it is new, changed or the same is for the store to say.
+    Replaced,
+    /// Nothing happened: a resync repeats what is known.
+    Sync,
+}
+
+/// A delete whose final state was not seen; client-go's `DeletedFinalStateUnknown`.
+#[derive(Clone, Debug)]
+pub struct Tombstone {
+    /// Which object is gone.
+    pub key: Key,
+    /// The newest state that was seen, which may be older than the one it had when it was deleted. None if there was none.
+    pub object: Option<Object>,
+}
+
+/// The object after the change; for a delete the last known state.
+#[derive(Clone, Debug)]
+pub enum DeltaObject {
+    /// A state the API server showed.
+    Object(Object),
+    /// The last known state of an object that vanished unseen. Boxed: rare, and larger than the other.
+    Tombstone(Box<Tombstone>),
+}
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub struct Delta {
+    /// What happened.
+    pub kind: DeltaType,
+    /// The object after it.
+    pub object: DeltaObject,
+    /// Why it is told.
+    pub reason: Reason,
+    /// When its frame was read.
+    pub received: Moment,
+}
+
+/// All changes of one key that wait, oldest first. Never empty.
+///
+/// Reads as a slice. One delta, by far the commonest case, takes no allocation.
+#[derive(Clone, Debug)]
+pub struct Deltas(Repr);
+
+#[derive(Clone, Debug)]
+enum Repr {
+    One(Delta),
+    Many(Vec<Delta>),
+}
+
+impl DeltaObject {
+    /// Whose change it is.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        match self {
+            DeltaObject::Object(object) => object.key(),
+            DeltaObject::Tombstone(tombstone) => tombstone.key.as_ref(),
+        }
+    }
+
+    /// The state itself, wrapped or not; none for a tombstone that knows none.
+    #[must_use]
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            DeltaObject::Object(object) => Some(object),
+            DeltaObject::Tombstone(tombstone) => tombstone.object.as_ref(),
+        }
+    }
+
+    /// Whether the final state was not seen.
+    #[must_use]
+    pub fn is_tombstone(&self) -> bool {
+        matches!(self, DeltaObject::Tombstone(_))
+    }
+
+    /// Bytes of the state that this keeps alive.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.object().map_or(0, Object::size_bytes)
+    }
+}
+
+impl From<Object> for DeltaObject {
+    fn from(object: Object) -> DeltaObject {
+        DeltaObject::Object(object)
+    }
+}
+
+impl From<Tombstone> for DeltaObject {
+    fn from(tombstone: Tombstone) -> DeltaObject {
+        DeltaObject::Tombstone(Box::new(tombstone))
+    }
+}
+
+impl Delta {
+    /// Whose change it is.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        self.object.key()
+    }
+}
+
+impl Deltas {
+    /// A list of one.
+    #[must_use]
+    pub fn new(delta: Delta) -> Deltas {
+        Deltas(Repr::One(delta))
+    }
+
+    /// Whose changes they are.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        self.newest().key()
+    }
+
+    /// The change that came first.
+    #[must_use]
+    pub fn oldest(&self) -> &Delta {
+        self.as_slice().first().expect("a list of deltas is never empty")
+    }
+
+    /// The change that came last.
+    #[must_use]
+    pub fn newest(&self) -> &Delta {
+        self.as_slice().last().expect("a list of deltas is never empty")
+    }
+
+    /// All of them, oldest first.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Delta] {
+        match &self.0 {
+            Repr::One(delta) => std::slice::from_ref(delta),
+            Repr::Many(deltas) => deltas,
+        }
+    }
+
+    /// Appends `delta`, unless it and the newest are both deletes: then one stays, the earlier one if its final state was seen
+    /// and the later one if not. Returns what had to go.
+    ///
+    /// Source: client-go `dedupDeltas`, `isDeletionDup`.
+    pub(crate) fn push(&mut self, delta: Delta) -> Option<Delta> {
+        let newest = self.newest_mut();
+        if delta.kind == DeltaType::Deleted && newest.kind == DeltaType::Deleted {
+            return Some(if newest.object.is_tombstone() {
+                std::mem::replace(newest, delta)
+            } else {
+                delta
+            });
+        }
+        self.append(delta);
+        None
+    }
+
+    /// Appends all to `out`.
+    pub(crate) fn drain_into(self, out: &mut Vec<Delta>) {
+        match self.0 {
+            Repr::One(delta) => out.push(delta),
+            Repr::Many(deltas) => out.extend(deltas),
+        }
+    }
+
+    fn newest_mut(&mut self) -> &mut Delta {
+        match &mut self.0 {
+            Repr::One(delta) => delta,
+            Repr::Many(deltas) => deltas.last_mut().expect("a list of deltas is never empty"),
+        }
+    }
+
+    fn append(&mut self, delta: Delta) {
+        match &mut self.0 {
+            Repr::Many(deltas) => deltas.push(delta),
+            one @ Repr::One(_) => {
+                if let Repr::One(first) = std::mem::replace(one, Repr::Many(Vec::with_capacity(2)))
+                    && let Repr::Many(deltas) = one
+                {
+                    deltas.extend([first, delta]);
+                }
+            }
+        }
+    }
+}
+
+impl Deref for Deltas {
+    type Target = [Delta];
+
+    fn deref(&self) -> &[Delta] {
+        self.as_slice()
+    }
+}
+
+impl<'a> IntoIterator for &'a Deltas {
+    type Item = &'a Delta;
+    type IntoIter = std::slice::Iter<'a, Delta>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for DeltaType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeltaType::Added => "Added",
+            DeltaType::Updated => "Updated",
+            DeltaType::Deleted => "Deleted",
+            DeltaType::Replaced => "Replaced",
+            DeltaType::Sync => "Sync",
+        })
+    }
+}
+
+/// `Updated(12)`, `Deleted(unknown final state, last seen at 2)`: for diagnostics and tests.
+impl fmt::Display for Delta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.object {
+            DeltaObject::Object(object) => write!(f, "{}({})", self.kind, object.version()),
+            DeltaObject::Tombstone(tombstone) => match &tombstone.object {
+                Some(object) => {
+                    write!(
+                        f,
+                        "{}(unknown final state, last seen at {})",
+                        self.kind,
+                        object.version()
+                    )
+                }
+                None => write!(f, "{}(unknown final state, never seen)", self.kind),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waiting_key_with_one_delta_takes_32_bytes() {
+        assert!(size_of::<Deltas>() <= 32, "{}", size_of::<Deltas>());
+    }
+}

@@ -1,0 +1,96 @@
+//! The contents of one external index: what a plugin said of each object.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use informant_object::{Key, KeyRef};
+use triomphe::ThinArc;
+
+use super::{IndexValues, Postings};
+
+/// Values per object and postings of one index whose values come from outside.
+///
+/// Built aside, on any thread, and then attached to a store whole
+/// ([`StoreWriter::attach_index`](crate::StoreWriter::attach_index)). A clone costs nothing.
+#[derive(Clone, Debug, Default)]
+pub struct IndexContents {
+    values: OrdMap<Key, ThinArc<(), Arc<str>>>,
+    postings: Postings,
+}
+
+impl IndexContents {
+    /// An index that has no object.
+    #[must_use]
+    pub fn new() -> IndexContents {
+        IndexContents::default()
+    }
+
+    /// Makes `values` those of the object at `key`. Duplicates count once, and postings are touched only where values differ.
+    ///
+    /// # Errors
+    /// A message when there are too many values ([`INDEX_VALUES_MAX`](crate::INDEX_VALUES_MAX),
+    /// [`INDEX_VALUES_BYTES_MAX`](crate::INDEX_VALUES_BYTES_MAX)); the object then has none.
+    pub fn set<'a>(&mut self, key: &Key, values: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+        let mut fresh = IndexValues::default();
+        let result = fresh.take(values.into_iter());
+        self.put(key, &fresh);
+        result
+    }
+
+    /// Takes the object at `key` out.
+    pub fn remove(&mut self, key: KeyRef<'_>) {
+        if let Some(old) = self.values.remove(&key) {
+            old.slice.iter().for_each(|value| self.postings.remove(value, key));
+        }
+    }
+
+    /// Objects that have at least one value.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether no object has a value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    pub(crate) fn postings(&self) -> &Postings {
+        &self.postings
+    }
+
+    /// The values kept for the object at `key`, sorted.
+    pub(crate) fn values_of(&self, key: KeyRef<'_>) -> impl Iterator<Item = &str> {
+        self.values
+            .get(&key)
+            .into_iter()
+            .flat_map(|values| values.slice.iter().map(|value| &**value))
+    }
+
+    pub(crate) fn put(&mut self, key: &Key, fresh: &IndexValues) {
+        let old = self.values.get(key);
+        let kept = old.map_or(&[][..], |old| &old.slice);
+        if kept.iter().map(|value| &**value).eq(fresh.iter()) {
+            return;
+        }
+        for value in kept {
+            if !fresh.contains(value) {
+                self.postings.remove(value, key.as_ref());
+            }
+        }
+        let values: Vec<Arc<str>> = fresh
+            .iter()
+            .map(|value| match kept.binary_search_by(|kept| (**kept).cmp(value)) {
+                Ok(index) => kept[index].clone(),
+                Err(_) => self.postings.insert(value, key),
+            })
+            .collect();
+        if values.is_empty() {
+            self.values.remove(key);
+        } else {
+            self.values
+                .insert(key.clone(), ThinArc::from_header_and_iter((), values.into_iter()));
+        }
+    }
+}

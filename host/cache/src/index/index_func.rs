@@ -1,0 +1,111 @@
+//! The function that says under which values an object is found.
+
+use std::ops::Range;
+
+use informant_object::Object;
+
+/// Values that one object may have in one index. Beyond it the object counts as failed in that index.
+pub const INDEX_VALUES_MAX: usize = 1_024;
+
+/// Bytes that the values of one object in one index may take together. Beyond it the object counts as failed in that index.
+pub const INDEX_VALUES_BYTES_MAX: usize = 64 * 1_024;
+
+/// Computes the values under which an object is found; client-go's `IndexFunc` with its name.
+///
+/// Called once per object version, on the store's writer, never for the old version of an update. Must be a pure function of
+/// the object: its values are kept.
+pub trait IndexFunc: Send + Sync {
+    /// The index's name, unique within a store.
+    fn name(&self) -> &str;
+
+    /// Pushes the object's values. None is fine; the same one twice counts once.
+    ///
+    /// # Errors
+    /// A text for the person who wrote the function. The object is then stored all the same, is absent from this index, and
+    /// listed with the text (client-go panics).
+    fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String>;
+}
+
+/// Takes the values of one object in one index. A buffer that is used again and again.
+#[derive(Debug, Default)]
+pub struct IndexValues {
+    text: String,
+    spans: Vec<Range<u32>>,
+    overflowed: bool,
+}
+
+impl IndexValues {
+    /// Adds one value.
+    pub fn push(&mut self, value: &str) {
+        let start = self.text.len();
+        if self.spans.len() >= INDEX_VALUES_MAX || start + value.len() > INDEX_VALUES_BYTES_MAX {
+            self.overflowed = true;
+            return;
+        }
+        self.text.push_str(value);
+        // Both fit: INDEX_VALUES_BYTES_MAX is far below 2^32.
+        self.spans.push(start as u32..self.text.len() as u32);
+    }
+
+    /// The values; sorted and without duplicates after [`compute`](Self::compute) and [`take`](Self::take).
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.spans.iter().map(|span| slice(&self.text, span))
+    }
+
+    /// Whether `value` is among them. Only once they are sorted.
+    pub(crate) fn contains(&self, value: &str) -> bool {
+        self.spans
+            .binary_search_by(|span| slice(&self.text, span).cmp(value))
+            .is_ok()
+    }
+
+    /// Runs `index` on `object`, and leaves the values sorted and without duplicates; none after an error.
+    pub(crate) fn compute(&mut self, index: &dyn IndexFunc, object: &Object) -> Result<(), String> {
+        self.clear();
+        let result = index.values(object, self);
+        let result = result.and_then(|()| if self.overflowed { Err(overflow()) } else { Ok(()) });
+        match &result {
+            Ok(()) => self.sort(),
+            Err(_) => self.clear(),
+        }
+        result
+    }
+
+    /// Takes `given` instead of running a function.
+    pub(crate) fn take<'a>(&mut self, given: impl Iterator<Item = &'a str>) -> Result<(), String> {
+        self.clear();
+        given.for_each(|value| self.push(value));
+        if self.overflowed {
+            self.clear();
+            return Err(overflow());
+        }
+        self.sort();
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        if self.spans.len() < 2 {
+            return;
+        }
+        let text = &self.text;
+        self.spans.sort_unstable_by(|a, b| slice(text, a).cmp(slice(text, b)));
+        self.spans.dedup_by(|a, b| slice(text, a) == slice(text, b));
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.spans.clear();
+        self.overflowed = false;
+    }
+}
+
+fn slice<'a>(text: &'a str, span: &Range<u32>) -> &'a str {
+    &text[span.start as usize..span.end as usize]
+}
+
+fn overflow() -> String {
+    format!(
+        "more than {INDEX_VALUES_MAX} values or {INDEX_VALUES_BYTES_MAX} bytes of them for one object; \
+         index something that has fewer values"
+    )
+}

@@ -1,0 +1,103 @@
+//! The values of one object in all native indexes, kept beside the object so that they are computed once per version.
+
+use std::sync::Arc;
+
+use informant_object::{Key, KeyRef, Object};
+use triomphe::ThinArc;
+
+use super::{Failures, IndexFunc, IndexValues, Postings};
+
+/// Which native index: its place in the store's list.
+pub(crate) type Slot = u16;
+
+/// An object's values, sorted by index and value. One pointer; none for an object without values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptValues(Option<ThinArc<(), KeptValue>>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeptValue {
+    slot: Slot,
+    /// Shared with the postings.
+    value: Arc<str>,
+}
+
+/// One object's freshly computed values in all native indexes. A buffer that is used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    /// Per slot. Longer than the list of indexes never, shorter only before the first use.
+    per_slot: Vec<IndexValues>,
+}
+
+impl Sink {
+    /// Computes the values of `object` in each of `indexes`; failures are noted per index and leave no values.
+    pub(crate) fn compute<'a>(
+        &mut self,
+        indexes: impl ExactSizeIterator<Item = (&'a dyn IndexFunc, &'a mut Failures)>,
+        object: &Object,
+    ) {
+        self.per_slot.resize_with(indexes.len(), IndexValues::default);
+        for ((index, failures), values) in indexes.zip(&mut self.per_slot) {
+            failures.note(object.key(), values.compute(index, object));
+        }
+    }
+
+    fn has(&self, slot: Slot, value: &str) -> bool {
+        self.per_slot
+            .get(usize::from(slot))
+            .is_some_and(|values| values.contains(value))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Slot, &str)> {
+        self.per_slot
+            .iter()
+            .enumerate()
+            .flat_map(|(slot, values)| values.iter().map(move |value| (slot as Slot, value)))
+    }
+}
+
+impl KeptValues {
+    /// Makes `postings` and `self` those of `fresh` for the object at `key`, touching only what differs.
+    pub(crate) fn update(&mut self, fresh: &Sink, postings: &mut [Postings], key: &Key) {
+        if self.iter().eq(fresh.iter()) {
+            return;
+        }
+        for (slot, value) in self.iter() {
+            if !fresh.has(slot, value) {
+                postings[usize::from(slot)].remove(value, key.as_ref());
+            }
+        }
+        let values: Vec<KeptValue> = fresh
+            .iter()
+            .map(|(slot, value)| {
+                let value = self
+                    .find(slot, value)
+                    .unwrap_or_else(|| postings[usize::from(slot)].insert(value, key));
+                KeptValue { slot, value }
+            })
+            .collect();
+        self.0 = (!values.is_empty()).then(|| ThinArc::from_header_and_iter((), values.into_iter()));
+    }
+
+    /// Takes the object at `key` out of all `postings`.
+    pub(crate) fn remove(&self, postings: &mut [Postings], key: KeyRef<'_>) {
+        for (slot, value) in self.iter() {
+            postings[usize::from(slot)].remove(value, key);
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Slot, &str)> {
+        self.as_slice().iter().map(|kept| (kept.slot, &*kept.value))
+    }
+
+    fn find(&self, slot: Slot, value: &str) -> Option<Arc<str>> {
+        let values = self.as_slice();
+        let index = values
+            .binary_search_by(|kept| (kept.slot, &*kept.value).cmp(&(slot, value)))
+            .ok()?;
+        Some(values[index].value.clone())
+    }
+
+    fn as_slice(&self) -> &[KeptValue] {
+        self.0.as_ref().map_or(&[], |values| &values.slice)
+    }
+}

@@ -1,0 +1,96 @@
+//! The posting lists of one index: a flat sorted set of (value, key).
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use equivalent::{Comparable, Equivalent};
+use imbl::OrdSet;
+use informant_object::{Key, KeyRef};
+
+/// Persistent: a clone is a snapshot, and costs nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Postings(OrdSet<Posting>);
+
+/// One object under one value.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Posting {
+    value: Arc<str>,
+    key: Key,
+}
+
+/// A place in the set, borrowed.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    value: &'a str,
+    at: At<'a>,
+}
+
+/// Where among the postings of one value.
+#[derive(Clone, Copy, Debug)]
+enum At<'a> {
+    Start,
+    Key(KeyRef<'a>),
+    End,
+}
+
+impl Postings {
+    /// Puts `key` under `value`; the value's text is shared with its other postings.
+    pub(crate) fn insert(&mut self, value: &str, key: &Key) -> Arc<str> {
+        let value = self.shared(value).unwrap_or_else(|| Arc::from(value));
+        self.0.insert(Posting {
+            value: value.clone(),
+            key: key.clone(),
+        });
+        value
+    }
+
+    pub(crate) fn remove(&mut self, value: &str, key: KeyRef<'_>) {
+        self.0.remove(&Place {
+            value,
+            at: At::Key(key),
+        });
+    }
+
+    /// Keys under `value`, sorted.
+    pub(crate) fn keys<'a>(&'a self, value: &'a str) -> impl Iterator<Item = KeyRef<'a>> {
+        self.0
+            .range(Place { value, at: At::Start }..)
+            .take_while(move |posting| &*posting.value == value)
+            .map(|posting| posting.key.as_ref())
+    }
+
+    /// Values in use, sorted.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
+        let first = self.0.get_min().map(|posting| &posting.value);
+        std::iter::successors(first, |value| {
+            let after = Place { value, at: At::End };
+            self.0.range(after..).next().map(|posting| &posting.value)
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The text of `value` as some posting holds it already.
+    fn shared(&self, value: &str) -> Option<Arc<str>> {
+        let posting = self.0.range(Place { value, at: At::Start }..).next()?;
+        (&*posting.value == value).then(|| posting.value.clone())
+    }
+}
+
+impl Equivalent<Posting> for Place<'_> {
+    fn equivalent(&self, posting: &Posting) -> bool {
+        self.compare(posting).is_eq()
+    }
+}
+
+impl Comparable<Posting> for Place<'_> {
+    fn compare(&self, posting: &Posting) -> Ordering {
+        self.value.cmp(&posting.value).then_with(|| match self.at {
+            At::Start => Ordering::Less,
+            At::Key(key) => key.cmp(&posting.key.as_ref()),
+            At::End => Ordering::Greater,
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! The cache: from what a reflector read to what handlers and readers see.
+//!
+//! ```text
+//! Reflector ──▶ DeltaFifo ──▶ informer loop ──▶ StoreWriter ──publish──▶ Snapshot (through the Catalog) ──▶ readers
+//!                                  │                 ▲ index values
+//!                                  └──changes──▶ listeners ──▶ handlers, native or in WebAssembly
+//! ```
+//!
+//! This room owns: the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard against
+//! versions that go back, listeners, and the traits [`EventHandler`], [`IndexFunc`] and [`Transform`]. It promises what the
+//! items say, whatever the caller does; it is pure: no I/O, no async, no clock, no randomness. Time and chance are handed in
+//! ([`Environment`]). What waits and who is woken is the caller's business.
+//!
+//! The model is client-go's `tools/cache`; departures are stated at each item.
+
+mod catalog;
+mod delta;
+mod delta_fifo;
+mod environment;
+mod index;
+mod known_objects;
+mod lister;
+mod moment;
+mod reason;
+mod source;
+mod store;
+#[cfg(test)]
+mod testing;
+mod transform;
+mod version_guard;
+
+pub use catalog::{Catalog, UnknownSource};
+pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
+pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};
+pub use environment::{BoxFuture, Environment};
+pub use index::{
+    INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
+    IndexConflict, IndexContents, IndexError, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
+};
+pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
+pub use lister::{Found, Lister, NamespaceLister, NotFound};
+pub use moment::Moment;
+pub use reason::Reason;
+pub use source::{SOURCE_TROUBLE_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
+pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, Snapshot, StoreWriter};
+pub use transform::{Transform, TransformError};
+pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard, VersionGuardStats};

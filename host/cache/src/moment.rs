@@ -1,0 +1,81 @@
+//! A point in time as the injected environment counts it.
+//!
+//! Owns nothing and reads no clock: a [`Moment`] is handed in by whoever has an [`Environment`](crate::Environment), so that
+//! tests and the simulation decide what time it is.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// Nanoseconds since the environment began. 64 bits last 584 years; sums saturate instead of overflowing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// When the environment began.
+    pub const ZERO: Moment = Moment(0);
+
+    /// Later than any moment that comes; for "never".
+    pub const NEVER: Moment = Moment(u64::MAX);
+
+    /// The moment `nanos` nanoseconds after the environment began.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Moment {
+        Moment(nanos)
+    }
+
+    /// Nanoseconds since the environment began.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    #[must_use]
+    pub const fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, duration: Duration) -> Moment {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Moment(self.0.saturating_add(nanos))
+    }
+}
+
+impl AddAssign<Duration> for Moment {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+
+    fn sub(self, earlier: Moment) -> Duration {
+        self.since(earlier)
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", Duration::from_nanos(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_and_sums_saturate() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Moment::ZERO - (Moment::ZERO + second), Duration::ZERO);
+        assert_eq!((Moment::ZERO + second) - Moment::ZERO, second);
+        assert_eq!(Moment::ZERO + Duration::MAX, Moment::NEVER);
+        assert_eq!(Moment::NEVER + second, Moment::NEVER);
+    }
+}

@@ -1,0 +1,207 @@
+//! One source as the rest of the process sees it: what it is, how it fares, and its current snapshot.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_object::SourceId;
+
+use crate::store::Snapshot;
+
+/// Bytes kept of the text that says what is wrong with a source.
+pub const SOURCE_TROUBLE_BYTES_MAX: usize = 512;
+
+/// What a source is. Never changes; another selector or namespace is another source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// The informer it belongs to, as config.toml names it.
+    pub informer: String,
+    /// The cluster it is read from; empty for the only one.
+    pub cluster: String,
+    /// `apiVersion` of its objects.
+    pub api_version: String,
+    /// `kind` of its objects.
+    pub kind: String,
+    /// The namespace it is limited to; none for all, and for cluster-scoped kinds.
+    pub namespace: Option<String>,
+}
+
+/// How a source fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum SourceState {
+    /// The first list is not complete yet.
+    Syncing,
+    /// The watch is open, and its server gives signs of life.
+    Live,
+    /// Synced once, but the watch is down or silent: what is there may be old.
+    Stale,
+    /// The API server does not know the resource (yet).
+    WaitingForResource,
+    /// The API server refuses to list or watch it.
+    Forbidden,
+    /// Nobody reads it any more.
+    Stopped,
+}
+
+/// What there is to say of a source at one moment.
+#[derive(Clone, Debug)]
+pub struct SourceStatus {
+    /// How it fares.
+    pub state: SourceState,
+    /// Whether its first list is complete and published.
+    pub synced: bool,
+    /// What is wrong, if anything is.
+    pub trouble: Option<Arc<str>>,
+    /// Objects, bytes, version and epoch are the snapshot's.
+    pub snapshot: Snapshot,
+}
+
+/// One source, shared by its writer and everybody who reads it. Locks are held for the exchange of one pointer.
+pub struct Source {
+    id: SourceId,
+    info: SourceInfo,
+    state: AtomicU8,
+    synced: AtomicBool,
+    trouble: Mutex<Option<Arc<str>>>,
+    snapshot: Mutex<Snapshot>,
+}
+
+impl SourceState {
+    /// All of them, in the order in which metrics and status lists show them.
+    pub const ALL: [SourceState; 6] = [
+        SourceState::Syncing,
+        SourceState::Live,
+        SourceState::Stale,
+        SourceState::WaitingForResource,
+        SourceState::Forbidden,
+        SourceState::Stopped,
+    ];
+
+    /// The state's name as metrics, `/readyz?verbose` and the command line write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            SourceState::Syncing => "Syncing",
+            SourceState::Live => "Live",
+            SourceState::Stale => "Stale",
+            SourceState::WaitingForResource => "WaitingForResource",
+            SourceState::Forbidden => "Forbidden",
+            SourceState::Stopped => "Stopped",
+        }
+    }
+}
+
+impl fmt::Display for SourceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for SourceInfo {
+    /// `pods (v1 Pod in default, cluster east)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} {}", self.informer, self.api_version, self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in {namespace}")?;
+        }
+        if !self.cluster.is_empty() {
+            write!(f, ", cluster {}", self.cluster)?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl Source {
+    pub(crate) fn new(id: SourceId, info: SourceInfo) -> Source {
+        Source {
+            id,
+            info,
+            state: AtomicU8::new(SourceState::Syncing as u8),
+            synced: AtomicBool::new(false),
+            trouble: Mutex::default(),
+            snapshot: Mutex::default(),
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> SourceId {
+        self.id
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    /// The newest published state.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        lock(&self.snapshot).clone()
+    }
+
+    /// How it fares.
+    #[must_use]
+    pub fn state(&self) -> SourceState {
+        SourceState::ALL[usize::from(self.state.load(Ordering::Acquire))]
+    }
+
+    /// Notes how it fares. Anything but trouble clears the text of [`set_trouble`](Self::set_trouble).
+    pub fn set_state(&self, state: SourceState) {
+        self.state.store(state as u8, Ordering::Release);
+        if state == SourceState::Live {
+            *lock(&self.trouble) = None;
+        }
+    }
+
+    /// Whether its first list is complete and published. Once true, it stays.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Notes that the first list is complete and published.
+    pub fn set_synced(&self) {
+        self.synced.store(true, Ordering::Release);
+    }
+
+    /// Notes what is wrong, in words for whoever looks at the source's state. Cut at [`SOURCE_TROUBLE_BYTES_MAX`].
+    pub fn set_trouble(&self, what: &str) {
+        let what = &what[..what.floor_char_boundary(SOURCE_TROUBLE_BYTES_MAX)];
+        *lock(&self.trouble) = Some(Arc::from(what));
+    }
+
+    /// All there is to say of it now.
+    #[must_use]
+    pub fn status(&self) -> SourceStatus {
+        SourceStatus {
+            state: self.state(),
+            synced: self.is_synced(),
+            trouble: lock(&self.trouble).clone(),
+            snapshot: self.snapshot(),
+        }
+    }
+
+    /// Shows `snapshot` to readers; returns the one they saw before.
+    pub(crate) fn publish(&self, snapshot: Snapshot) -> Snapshot {
+        std::mem::replace(&mut *lock(&self.snapshot), snapshot)
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("id", &self.id)
+            .field("info", &self.info)
+            .field("state", &self.state())
+            .field("synced", &self.is_synced())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which can not stay half done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,21 @@
+//! The objects of one source, and who may read and write them.
+//!
+//! ```text
+//! informer loop ──▶ StoreWriter (its own root, plain &mut) ──publish──▶ Snapshot (immutable) ──▶ readers, as long as they like
+//! ```
+//!
+//! Promises: a reader never makes the writer wait, nor sees half of a batch; every index of a snapshot agrees with its objects.
+//! What a publish replaces is handed out ([`StoreWriter::take_garbage`]), so that it can be freed where nobody waits.
+
+mod cursor;
+mod garbage;
+mod root;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use self::cursor::Cursor;
+pub use self::garbage::{GARBAGE_ROOTS_MAX, Garbage};
+pub use self::snapshot::Snapshot;
+pub use self::writer::StoreWriter;

@@ -1,0 +1,84 @@
+//! A walk over a snapshot that can be left and taken up again.
+
+use std::collections::VecDeque;
+
+use informant_object::{KeyRef, Object};
+
+use super::{Garbage, Snapshot};
+
+/// Objects fetched per descent into the tree.
+const STRETCH_OBJECTS: usize = 64;
+
+/// Walks a snapshot's objects in key order, one at a time. What initial adds, replay and resync are made of: nothing is copied
+/// but one stretch of handles.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    snapshot: Snapshot,
+    /// Fetched and not yet given out.
+    stretch: VecDeque<Object>,
+    /// The last one given out: all up to its key are behind the cursor.
+    last: Option<Object>,
+    remaining: usize,
+}
+
+impl Cursor {
+    pub(super) fn new(snapshot: Snapshot) -> Cursor {
+        Cursor {
+            remaining: snapshot.len(),
+            snapshot,
+            stretch: VecDeque::new(),
+            last: None,
+        }
+    }
+
+    /// The next object without moving on.
+    pub fn peek(&mut self) -> Option<&Object> {
+        if self.stretch.is_empty() && self.remaining > 0 {
+            let last = self.last.as_ref().map(Object::key);
+            self.stretch
+                .extend(self.snapshot.after(last).take(STRETCH_OBJECTS).cloned());
+        }
+        self.stretch.front()
+    }
+
+    /// Whether the object at `key`, in the snapshot or not, is behind the cursor.
+    #[must_use]
+    pub fn has_passed(&self, key: KeyRef<'_>) -> bool {
+        self.last.as_ref().is_some_and(|last| key <= last.key())
+    }
+
+    /// How many objects are still ahead.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    /// The snapshot it walks.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Gives the snapshot away, to be freed elsewhere if nobody else holds it.
+    pub fn into_garbage(self) -> Garbage {
+        self.snapshot.into_garbage()
+    }
+}
+
+impl Iterator for Cursor {
+    type Item = Object;
+
+    fn next(&mut self) -> Option<Object> {
+        self.peek()?;
+        let next = self.stretch.pop_front()?;
+        self.remaining -= 1;
+        self.last = Some(next.clone());
+        Some(next)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.remaining, Some(self.remaining))
+    }
+}
+
+impl ExactSizeIterator for Cursor {}

@@ -1,0 +1,188 @@
+//! One state of the store: objects, indexes and how fresh they are. Persistent: a clone shares everything.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use informant_object::{Key, KeyRef, LabelSelector, Object, ResourceVersion};
+
+use crate::index::{IndexContents, IndexError, IndexFunc, IndexValues, KeptValues, NAMESPACE_INDEX, Postings};
+
+/// An object with its values in the native indexes.
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) object: Object,
+    pub(super) values: KeptValues,
+}
+
+/// Keyed by a key of its own, not by the object's: inner nodes of the map keep keys of objects that were replaced long ago.
+pub(super) type Objects = OrdMap<Key, Stored>;
+
+/// The state of the store.
+#[derive(Clone, Default)]
+pub(super) struct Root {
+    pub(super) objects: Objects,
+    /// Bytes of all objects.
+    pub(super) bytes: usize,
+    /// In order of declaration; `postings` has the same order.
+    pub(super) functions: Arc<Vec<Arc<dyn IndexFunc>>>,
+    pub(super) postings: Vec<Postings>,
+    /// In order of declaration. No contents: not ready.
+    pub(super) external: Vec<(Arc<str>, Option<IndexContents>)>,
+    pub(super) version: Option<ResourceVersion>,
+    pub(super) epoch: u64,
+    /// Counts publishes.
+    pub(super) generation: u64,
+}
+
+/// Which index a name means.
+#[derive(Clone, Copy)]
+pub(super) enum Which<'a> {
+    Namespace,
+    Native(usize),
+    External(&'a IndexContents),
+}
+
+/// Keys under one value, each with its object.
+enum Matches<A, B> {
+    InNamespace(A),
+    Posted(B),
+}
+
+impl Root {
+    pub(super) fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
+        self.objects.get(&key).map(|stored| &stored.object)
+    }
+
+    /// Finds the index called `name`.
+    pub(super) fn index(&self, name: &str) -> Result<Which<'_>, IndexError> {
+        if name == NAMESPACE_INDEX {
+            return Ok(Which::Namespace);
+        }
+        if let Some(slot) = self.functions.iter().position(|function| function.name() == name) {
+            return Ok(Which::Native(slot));
+        }
+        match self.external.iter().find(|(external, _)| **external == *name) {
+            Some((_, Some(contents))) => Ok(Which::External(contents)),
+            Some((_, None)) => Err(IndexError::NotReady { name: name.to_owned() }),
+            None => Err(IndexError::UnknownIndex {
+                name: name.to_owned(),
+                available: self.index_names(),
+            }),
+        }
+    }
+
+    /// All declared names, sorted.
+    pub(super) fn index_names(&self) -> Vec<String> {
+        let native = self.functions.iter().map(|function| function.name());
+        let external = self.external.iter().map(|(name, _)| &**name);
+        let mut names: Vec<String> = native
+            .chain(external)
+            .chain([NAMESPACE_INDEX])
+            .map(ToOwned::to_owned)
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Keys and objects under `value`, sorted by key.
+    pub(super) fn matches<'a>(
+        &'a self,
+        index: Which<'a>,
+        value: &'a str,
+    ) -> impl Iterator<Item = (KeyRef<'a>, &'a Object)> {
+        let postings = match index {
+            Which::Namespace => return Matches::InNamespace(self.in_namespace(value)),
+            Which::Native(slot) => &self.postings[slot],
+            Which::External(contents) => contents.postings(),
+        };
+        Matches::Posted(postings.keys(value).filter_map(|key| Some((key, self.get(key)?))))
+    }
+
+    /// Values in use, sorted.
+    pub(super) fn values(&self, index: Which<'_>) -> Vec<Arc<str>> {
+        match index {
+            Which::Namespace => self.namespaces().map(Arc::from).collect(),
+            Which::Native(slot) => self.postings[slot].values().cloned().collect(),
+            Which::External(contents) => contents.postings().values().cloned().collect(),
+        }
+    }
+
+    /// Objects of `namespace`, or of all, whose labels match, sorted by key.
+    pub(super) fn list<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        selector: &'a LabelSelector,
+    ) -> impl Iterator<Item = &'a Object> {
+        let everything = selector.is_everything();
+        self.objects
+            .range(KeyRef::new(namespace.unwrap_or(""), "")..)
+            .take_while(move |(key, _)| namespace.is_none_or(|namespace| key.namespace() == namespace))
+            .map(|(_, stored)| &stored.object)
+            .filter(move |object| everything || selector.matches(object))
+    }
+
+    /// Shows every object, sorted by key.
+    pub(super) fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
+        for (key, stored) in &self.objects {
+            visit(key.as_ref(), Some(&stored.object));
+        }
+    }
+
+    /// Objects that share a value with `object`, sorted by key and without duplicates.
+    pub(super) fn sharing_values(&self, index: Which<'_>, object: &Object) -> Vec<Object> {
+        let values = self.values_of(index, object);
+        let mut found: Vec<(KeyRef<'_>, &Object)> =
+            values.iter().flat_map(|value| self.matches(index, value)).collect();
+        if values.len() > 1 {
+            found.sort_unstable_by_key(|(key, _)| *key);
+            found.dedup_by_key(|(key, _)| *key);
+        }
+        found.into_iter().map(|(_, object)| object.clone()).collect()
+    }
+
+    /// The values under which `object` is, or would be, found; none where the index function fails. Of an external index only
+    /// what was said of the stored one.
+    fn values_of(&self, index: Which<'_>, object: &Object) -> Vec<String> {
+        match index {
+            Which::Namespace => vec![object.namespace().to_owned()],
+            Which::External(contents) => contents.values_of(object.key()).map(ToOwned::to_owned).collect(),
+            Which::Native(slot) => {
+                let mut values = IndexValues::default();
+                // An error leaves no values.
+                let _ = values.compute(&*self.functions[slot], object);
+                values.iter().map(ToOwned::to_owned).collect()
+            }
+        }
+    }
+
+    /// Objects of `namespace`, sorted by name. (A range: the map is sorted by namespace first.)
+    pub(super) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (KeyRef<'a>, &'a Object)> {
+        self.objects
+            .range(KeyRef::new(namespace, "")..)
+            .take_while(move |(key, _)| key.namespace() == namespace)
+            .map(|(key, stored)| (key.as_ref(), &stored.object))
+    }
+
+    /// Namespaces that have objects, sorted.
+    fn namespaces(&self) -> impl Iterator<Item = &str> {
+        let first = self.objects.get_min().map(|(key, _)| key.namespace());
+        std::iter::successors(first, |namespace| self.next_namespace(namespace))
+    }
+
+    fn next_namespace(&self, namespace: &str) -> Option<&str> {
+        // U+10FFFF is above every character of a name, and no name holds it.
+        let mut range = self.objects.range(KeyRef::new(namespace, "\u{10ffff}")..);
+        range.find_map(|(key, _)| (key.namespace() != namespace).then(|| key.namespace()))
+    }
+}
+
+impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>> Iterator for Matches<A, B> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self {
+            Matches::InNamespace(matches) => matches.next(),
+            Matches::Posted(matches) => matches.next(),
+        }
+    }
+}

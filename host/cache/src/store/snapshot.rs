@@ -1,0 +1,185 @@
+//! One published state of a store.
+
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
+
+use super::root::Root;
+use super::{Cursor, Garbage};
+use crate::index::IndexError;
+use crate::known_objects::{KnownObjects, LookupFailed};
+
+/// The objects of a source as they were at one publish. Immutable; a clone is one counter. Keep it as long as needed: it
+/// holds the memory of what changed since, and nobody up.
+#[derive(Clone, Default)]
+pub struct Snapshot(Arc<Root>);
+
+impl Snapshot {
+    pub(super) fn new(root: Root) -> Snapshot {
+        Snapshot(Arc::new(root))
+    }
+
+    /// The object under `key`.
+    #[must_use]
+    pub fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
+        self.0.get(key)
+    }
+
+    /// All objects, sorted by namespace and name.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Object> + ExactSizeIterator {
+        self.0.objects.values().map(|stored| &stored.object)
+    }
+
+    /// The objects after `key`, sorted; all of them without one. The start of a page, or of a stretch of a cursor.
+    pub fn after(&self, key: Option<KeyRef<'_>>) -> impl Iterator<Item = &Object> {
+        let start = match key {
+            Some(key) => Bound::Excluded(key),
+            // No object comes before the empty key.
+            None => Bound::Included(KeyRef::new("", "")),
+        };
+        self.0
+            .objects
+            .range((start, Bound::Unbounded))
+            .map(|(_, stored)| &stored.object)
+    }
+
+    /// Objects of `namespace`, or of all, whose labels match, sorted by namespace and name.
+    ///
+    /// Source: client-go `ListAll`, `ListAllByNamespace`.
+    pub fn list<'a>(
+        &'a self,
+        namespace: Option<&'a str>,
+        selector: &'a LabelSelector,
+    ) -> impl Iterator<Item = &'a Object> {
+        self.0.list(namespace, selector)
+    }
+
+    /// Objects found under `value` in the index called `index`, sorted; none for a value that is not in use.
+    ///
+    /// # Errors
+    /// [`IndexError`] for an index that does not exist or is not ready.
+    pub fn by_index<'a>(
+        &'a self,
+        index: &str,
+        value: &'a str,
+    ) -> Result<impl Iterator<Item = &'a Object> + use<'a>, IndexError> {
+        let index = self.0.index(index)?;
+        Ok(self.0.matches(index, value).map(|(_, object)| object))
+    }
+
+    /// Keys of what [`by_index`](Self::by_index) finds, sorted.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_keys<'a>(
+        &'a self,
+        index: &str,
+        value: &'a str,
+    ) -> Result<impl Iterator<Item = KeyRef<'a>> + use<'a>, IndexError> {
+        let index = self.0.index(index)?;
+        Ok(self.0.matches(index, value).map(|(key, _)| key))
+    }
+
+    /// All values in use in the index called `index`, sorted.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index_values(&self, index: &str) -> Result<Vec<Arc<str>>, IndexError> {
+        Ok(self.0.values(self.0.index(index)?))
+    }
+
+    /// Objects that share a value with `object` in the index called `index`, sorted and without duplicates.
+    ///
+    /// Runs a native index's function on `object`, which need not be stored; an object on which the function fails shares
+    /// nothing. Of an external index the values known of the stored object under that key are taken.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn index(&self, index: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
+        Ok(self.0.sharing_values(self.0.index(index)?, object))
+    }
+
+    /// The names of all indexes, ready or not, sorted.
+    #[must_use]
+    pub fn index_names(&self) -> Vec<String> {
+        self.0.index_names()
+    }
+
+    /// Walks the objects in order, holding this snapshot.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        Cursor::new(self.clone())
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.objects.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.objects.is_empty()
+    }
+
+    /// Bytes of all objects, their heads included, indexes not.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// The version of which this is the state, or newer: all that the source had shown up to it is in here. None before the
+    /// first list.
+    #[must_use]
+    pub fn version(&self) -> Option<&ResourceVersion> {
+        self.0.version.as_ref()
+    }
+
+    /// Which stretch of the source's history this is: versions compare only within one.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
+    }
+
+    /// The running number of the publish within its store; 0 is the empty store before the first.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.0.generation
+    }
+
+    /// Whether both are the same publish of the same store.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &Snapshot) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Gives this handle away, to be freed elsewhere if it is the last.
+    pub fn into_garbage(self) -> Garbage {
+        Garbage::of(self)
+    }
+}
+
+impl KnownObjects for Snapshot {
+    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
+        self.0.visit(visit);
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
+        Ok(self.0.get(key).cloned())
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("objects", &self.len())
+            .field("bytes", &self.bytes())
+            .field("version", &self.version().map(ResourceVersion::as_str))
+            .field("epoch", &self.epoch())
+            .field("generation", &self.generation())
+            .finish_non_exhaustive()
+    }
+}

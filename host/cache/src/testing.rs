@@ -1,0 +1,36 @@
+//! Small objects for this room's tests.
+
+use informant_object::{Object, ResourceVersion, Shape};
+
+/// A pod `name` in namespace `default` at `version`, with the version as its uid's only other part: `uid-NAME`.
+pub(crate) fn pod(name: &str, version: u64) -> Object {
+    pod_with(name, version, "{}")
+}
+
+/// As [`pod`], with `spec`.
+pub(crate) fn pod_with(name: &str, version: u64, spec: &str) -> Object {
+    pod_in("default", name, version, spec)
+}
+
+/// A pod in `namespace`; cluster-scoped if that is empty.
+pub(crate) fn pod_in(namespace: &str, name: &str, version: u64, spec: &str) -> Object {
+    let namespace = if namespace.is_empty() {
+        String::new()
+    } else {
+        format!(r#""namespace":"{namespace}","#)
+    };
+    let json = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{{namespace}"name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"}},"spec":{spec}}}"#
+    );
+    object(&json)
+}
+
+/// The object that `json` holds.
+pub(crate) fn object(json: &str) -> Object {
+    let shape = Shape::of("v1", "Pod");
+    Object::parse(json.as_bytes(), &shape).expect("a test's object parses")
+}
+
+pub(crate) fn version(number: u64) -> ResourceVersion {
+    ResourceVersion::new(&number.to_string())
+}
