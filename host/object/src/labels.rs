@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::scanner::{Cursor, Walk};
 
 /// Goes through the members of `metadata.labels`. See [`Object::labels`](crate::Object::labels).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Labels<'o> {
     text: &'o str,
     walk: Option<(Cursor<'o>, Walk)>,

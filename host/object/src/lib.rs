@@ -13,6 +13,7 @@
 
 mod cut;
 mod error;
+pub mod frames;
 mod head;
 mod key;
 mod labels;

@@ -19,7 +19,7 @@ use crate::error::{Found, ObjectError};
 pub const DEPTH_MAX: usize = 127;
 
 /// A position in JSON text. Its methods move it over whole tokens and values.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 /// How far a walk through one object or array has come.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Walk {
     first: bool,
 }

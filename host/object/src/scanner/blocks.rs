@@ -11,6 +11,7 @@ use crate::error::{Found, ObjectError};
 const BLOCK_BYTES: usize = 64;
 
 /// Finds the end of an object or array, and goes on where it stopped when the text comes in pieces.
+#[derive(Clone, Debug)]
 pub(crate) struct EndFinder {
     /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`.
     open: u128,
