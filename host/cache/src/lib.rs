@@ -17,9 +17,11 @@ mod catalog;
 mod delta;
 mod delta_fifo;
 mod environment;
+mod event_handler;
 mod index;
 mod known_objects;
 mod lister;
+pub mod listener;
 mod moment;
 mod reason;
 mod source;
@@ -33,11 +35,13 @@ pub use catalog::{Catalog, UnknownSource};
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};
 pub use environment::{BoxFuture, Environment};
+pub use event_handler::{EventContext, EventHandler, HandlerError};
 pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
     IndexConflict, IndexContents, IndexError, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
 };
 pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
+pub use listener::ListenerHandle;
 pub use lister::{Found, Lister, NamespaceLister, NotFound};
 pub use moment::Moment;
 pub use reason::Reason;

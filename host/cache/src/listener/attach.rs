@@ -1,0 +1,137 @@
+//! How a listener's life and its sources begin and end, and what it says of itself.
+
+use informant_object::{KeyRef, SourceId};
+
+use crate::listener::cursor::CursorKind;
+use crate::listener::event::Event;
+use crate::listener::slots::{Slot, State};
+use crate::listener::{InFlight, Listener, ListenerStats, Pause};
+use crate::{Moment, Snapshot};
+
+impl Listener {
+    /// Begins the initial list of a source. A source that is attached already stays as it is.
+    pub(super) fn attach(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
+        if self.closed || self.sources.get(source).is_some() {
+            return;
+        }
+        self.sources.add(source, snapshot.clone(), now);
+        if let Some(period) = self.options.resync {
+            self.resync_next.get_or_insert(now + period);
+        }
+    }
+
+    /// Drops a source with all that waits for it. No deletes are told.
+    pub(super) fn detach(&mut self, source: SourceId) {
+        self.queue.discard(|slot| slot.source == source);
+        let slots = &self.queue.slots;
+        self.timers
+            .retain(|id| slots.try_get(id).is_some_and(|slot| slot.state == State::BackingOff));
+        self.letters.detach(source);
+        self.newly_synced.retain(|other| *other != source);
+        if let Some(state) = self.sources.remove(source) {
+            self.queue.counters.discarded += not_shown(&state) as u64;
+        }
+    }
+
+    /// Takes no more changes. What was accepted, initial lists and replays that run included, can still be drained.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        for source in self.sources.ids() {
+            let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
+            if cursor.is_some_and(|cursor| cursor.kind == CursorKind::Resync) {
+                self.sources.end(source);
+            }
+        }
+    }
+
+    /// Drops all that is left, in flight or not. Returns how much that was.
+    pub(super) fn abandon(&mut self) -> u64 {
+        self.close();
+        let before = self.queue.counters.discarded;
+        self.queue.counters.discarded += self.queue.in_flight as u64;
+        for source in self.sources.ids() {
+            self.detach(source);
+        }
+        self.queue.counters.discarded - before
+    }
+
+    pub(super) fn pause(&mut self, pause: Pause) {
+        match pause {
+            Pause::Swap => self.swapping = true,
+            Pause::Quarantine => {
+                self.quarantined = true;
+                self.queue.always_keyed = true;
+                self.queue.fold_all();
+            }
+        }
+    }
+
+    pub(super) fn resume(&mut self, pause: Pause) {
+        match pause {
+            Pause::Swap => self.swapping = false,
+            Pause::Quarantine => {
+                self.quarantined = false;
+                self.queue.always_keyed = false;
+            }
+        }
+    }
+
+    /// Looks at every slot: for people and metrics, not for the hot path.
+    pub(super) fn stats(&self) -> ListenerStats {
+        let queue = &self.queue;
+        let waiting = |slot: &Slot| {
+            slot.events()
+                .nth(usize::from(slot.is_in_flight()))
+                .map(|event| event.received)
+        };
+        ListenerStats {
+            counters: queue.counters,
+            pending: queue.pending,
+            in_flight: queue.in_flight,
+            failing: queue.failing,
+            keyed: queue.is_keyed(),
+            bytes: queue.bytes,
+            dead_letters: self.letters.len(),
+            sources: self.sources.len(),
+            syncing: self.sources.iter().filter(|source| source.syncing.is_some()).count(),
+            paused: self.is_paused(),
+            closed: self.closed,
+            oldest_pending: queue.slots.iter().filter_map(waiting).min(),
+            oldest_in_flight: queue
+                .slots
+                .iter()
+                .filter_map(in_flight)
+                .min_by_key(|delivery| delivery.1)
+                .map(describe),
+        }
+    }
+}
+
+/// How many objects an initial list or replay had yet to show.
+fn not_shown(source: &super::sources::Source) -> usize {
+    let cursor = source
+        .cursor
+        .as_ref()
+        .filter(|cursor| cursor.kind != CursorKind::Resync);
+    cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot))
+}
+
+/// The slot with the number and time of its delivery, if it is in flight.
+fn in_flight(slot: &Slot) -> Option<(&Slot, (Moment, u64))> {
+    match slot.state {
+        State::InFlight { number, since, .. } => Some((slot, (since, number))),
+        _ => None,
+    }
+}
+
+fn describe((slot, (since, _)): (&Slot, (Moment, u64))) -> InFlight {
+    let Event { what, .. } = &slot.head;
+    let key = what.key().map(KeyRef::to_key);
+    InFlight {
+        source: slot.source,
+        key,
+        event: what.as_str(),
+        since,
+        attempt: slot.attempts,
+    }
+}

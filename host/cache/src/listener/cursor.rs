@@ -1,0 +1,84 @@
+//! A walk over a source's objects on behalf of one listener: initial list, replay or resync.
+//!
+//! Owns no objects but a small stretch it has fetched. Walks the newest snapshot that the listener was told of, not the one it
+//! began with: what changes ahead of it is shown as it is by then, and costs nothing.
+
+use std::collections::VecDeque;
+
+use informant_object::{KeyRef, Object};
+
+use crate::listener::options::CURSOR_CHUNK_OBJECTS;
+use crate::{Moment, Reason, Snapshot};
+
+#[derive(Debug)]
+pub(super) struct Cursor {
+    pub(super) kind: CursorKind,
+    pub(super) begun: Moment,
+    /// All up to its key are behind the cursor.
+    last: Option<Object>,
+    /// Fetched and not yet shown.
+    stretch: VecDeque<Object>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CursorKind {
+    /// The handler knows nothing of the source.
+    Initial,
+    /// The handler may know anything of the source, and is shown all again.
+    Replay,
+    /// The handler knows all, and is reminded of it.
+    Resync,
+}
+
+impl Cursor {
+    pub(super) fn new(kind: CursorKind, begun: Moment) -> Cursor {
+        Cursor {
+            kind,
+            begun,
+            last: None,
+            stretch: VecDeque::new(),
+        }
+    }
+
+    /// Whether the object at `key` will be shown as it is by then, so that no change of it has to be told.
+    pub(super) fn covers(&self, key: KeyRef<'_>) -> bool {
+        self.kind != CursorKind::Resync && self.last.as_ref().is_none_or(|last| last.key() < key)
+    }
+
+    /// Whether nothing was passed yet.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.last.is_none()
+    }
+
+    /// The next object of `snapshot`. `true` with it if a stretch ends there.
+    pub(super) fn next(&mut self, snapshot: &Snapshot) -> Option<(Object, bool)> {
+        if self.stretch.is_empty() {
+            let last = self.last.as_ref().map(Object::key);
+            self.stretch
+                .extend(snapshot.after(last).take(CURSOR_CHUNK_OBJECTS).cloned());
+        }
+        let next = self.stretch.pop_front()?;
+        self.last = Some(next.clone());
+        Some((next, self.stretch.is_empty()))
+    }
+
+    /// The snapshot is another one from now on.
+    pub(super) fn rebase(&mut self) {
+        self.stretch.clear();
+    }
+
+    /// How many objects of `snapshot` are ahead. Counts them one by one.
+    pub(super) fn ahead(&self, snapshot: &Snapshot) -> usize {
+        snapshot.after(self.last.as_ref().map(Object::key)).count()
+    }
+}
+
+impl CursorKind {
+    pub(super) const fn reason(self) -> Reason {
+        match self {
+            CursorKind::Initial => Reason::Initial,
+            CursorKind::Replay => Reason::Replay,
+            CursorKind::Resync => Reason::Resync,
+        }
+    }
+}

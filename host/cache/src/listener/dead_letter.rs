@@ -1,0 +1,254 @@
+//! Events that failed for good, and the keys they leave behind.
+//!
+//! Owns a bounded list of dead letters, one for each key at most, and remembers which keys did not accept their last event, so
+//! that nobody takes them for up to date. Costs nothing while nothing fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use informant_object::{AsKey, Key, KeyRef, Object, SourceId};
+
+use crate::listener::event::Event;
+use crate::listener::options::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
+use crate::listener::{What, metadata};
+use crate::{Moment, Reason};
+
+/// An event that failed for good. Gone when a later event of its key succeeds.
+#[derive(Clone, Debug)]
+pub struct DeadLetter {
+    /// The source of the object.
+    pub source: SourceId,
+    /// Which object.
+    pub key: Key,
+    /// `add`, `update` or `delete`.
+    pub event: &'static str,
+    /// Why it was told.
+    pub reason: Reason,
+    /// What the handler, or the host for it, said at the last attempt; at most [`ERROR_BYTES_MAX`](super::ERROR_BYTES_MAX) bytes.
+    pub error: String,
+    /// The result's name: `retryable`, `permanent`, `trap` or `timeout`.
+    pub result: &'static str,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When the event's frame was read.
+    pub received: Moment,
+    /// When it was given up.
+    pub given_up: Moment,
+    /// For a delete: what is known of it, to be told again on request.
+    pub delete: Option<LastDelete>,
+}
+
+/// A delete that was not accepted.
+#[derive(Clone, Debug)]
+pub struct LastDelete {
+    /// The last known state; only its metadata where there was no room for more.
+    pub last: Option<Object>,
+    /// It vanished unseen.
+    pub final_state_unknown: bool,
+}
+
+/// One failure, as the listener knows it.
+pub(super) struct Failure<'a> {
+    pub(super) source: SourceId,
+    pub(super) event: &'a Event,
+    pub(super) result: &'static str,
+    pub(super) error: String,
+    pub(super) attempts: u32,
+    pub(super) now: Moment,
+}
+
+#[derive(Debug)]
+pub(super) struct DeadLetters {
+    letters_max: usize,
+    bytes_max: usize,
+    letters: BTreeMap<SourceId, BTreeMap<Key, (u64, DeadLetter)>>,
+    /// By age.
+    ages: BTreeMap<u64, (SourceId, Key)>,
+    next_age: u64,
+    /// Bytes of the last states of deletes.
+    bytes: usize,
+    /// Keys that did not accept their last event and have no letter.
+    unaccepted: BTreeMap<SourceId, BTreeSet<Key>>,
+    unaccepted_len: usize,
+    /// There were too many of them to remember.
+    any_unaccepted: bool,
+}
+
+impl DeadLetters {
+    pub(super) fn new(letters_max: usize, bytes_max: usize) -> DeadLetters {
+        DeadLetters {
+            letters_max,
+            bytes_max,
+            letters: BTreeMap::new(),
+            ages: BTreeMap::new(),
+            next_age: 0,
+            bytes: 0,
+            unaccepted: BTreeMap::new(),
+            unaccepted_len: 0,
+            any_unaccepted: false,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ages.len()
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn list(&self) -> Vec<DeadLetter> {
+        self.ages
+            .values()
+            .filter_map(|(source, key)| self.get(*source, key.as_ref()))
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&DeadLetter> {
+        self.letters
+            .get(&source)?
+            .get(&key as &dyn AsKey)
+            .map(|(_, letter)| letter)
+    }
+
+    /// Whether the key accepted its last event, as far as is known.
+    pub(super) fn accepted(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        let nothing_failed = self.ages.is_empty() && self.unaccepted_len == 0;
+        let known_bad = || {
+            let unaccepted = self.unaccepted.get(&source);
+            self.get(source, key).is_some() || unaccepted.is_some_and(|keys| keys.contains(&key as &dyn AsKey))
+        };
+        !self.any_unaccepted && (nothing_failed || !known_bad())
+    }
+
+    /// Keeps a letter, in place of an older one of the key. Returns how many others had to go.
+    pub(super) fn add(&mut self, failure: Failure<'_>) -> u64 {
+        let Some(key) = failure.event.what.key().map(KeyRef::to_key) else {
+            return 0;
+        };
+        let source = failure.source;
+        self.succeeded(source, key.as_ref());
+        let letter = self.letter(key.clone(), failure);
+        self.bytes += letter.kept_bytes();
+        let age = self.next_age;
+        self.next_age += 1;
+        self.ages.insert(age, (source, key.clone()));
+        self.letters.entry(source).or_default().insert(key, (age, letter));
+        let mut evicted = 0;
+        while self.len() > self.letters_max
+            && let Some((_, (source, key))) = self.ages.first_key_value()
+        {
+            let (source, key) = (*source, key.clone());
+            let was_delete = self
+                .remove(source, key.as_ref())
+                .is_some_and(|letter| letter.delete.is_some());
+            self.skipped(source, key.as_ref(), was_delete);
+            evicted += 1;
+        }
+        evicted
+    }
+
+    fn letter(&self, key: Key, failure: Failure<'_>) -> DeadLetter {
+        let Failure {
+            source,
+            event,
+            result,
+            mut error,
+            attempts,
+            now,
+        } = failure;
+        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
+        let delete = match &event.what {
+            What::Delete {
+                last,
+                final_state_unknown,
+                ..
+            } => {
+                let fits = |last: &Object| self.bytes + last.size_bytes() <= self.bytes_max;
+                let kept = |last: &Object| {
+                    if fits(last) {
+                        last.clone()
+                    } else {
+                        metadata::metadata_only(last)
+                    }
+                };
+                Some(LastDelete {
+                    last: last.as_ref().map(kept),
+                    final_state_unknown: *final_state_unknown,
+                })
+            }
+            _ => None,
+        };
+        let (reason, received) = (event.reason, event.received);
+        let event = event.what.as_str();
+        DeadLetter {
+            source,
+            key,
+            event,
+            reason,
+            error,
+            result,
+            attempts,
+            received,
+            given_up: now,
+            delete,
+        }
+    }
+
+    /// The key did not accept its last event, and there is no letter for it. After a delete there is nothing to remember: what
+    /// comes next is an add.
+    pub(super) fn skipped(&mut self, source: SourceId, key: KeyRef<'_>, was_delete: bool) {
+        if was_delete {
+            return self.succeeded(source, key);
+        }
+        if self.unaccepted_len >= UNACCEPTED_KEYS_MAX {
+            self.any_unaccepted = true;
+            self.unaccepted.clear();
+            self.unaccepted_len = 0;
+        }
+        let added = self.unaccepted.entry(source).or_default().insert(key.to_key());
+        self.unaccepted_len += usize::from(added);
+    }
+
+    /// The key accepted an event.
+    pub(super) fn succeeded(&mut self, source: SourceId, key: KeyRef<'_>) {
+        if !self.ages.is_empty() {
+            self.remove(source, key);
+        }
+        if self.unaccepted_len > 0
+            && let Some(keys) = self.unaccepted.get_mut(&source)
+            && keys.remove(&key as &dyn AsKey)
+        {
+            self.unaccepted_len -= 1;
+        }
+    }
+
+    /// Every key is shown again: what it did not accept before no longer matters.
+    pub(super) fn replayed(&mut self) {
+        self.unaccepted.clear();
+        self.unaccepted_len = 0;
+        self.any_unaccepted = false;
+    }
+
+    /// Forgets the source.
+    pub(super) fn detach(&mut self, source: SourceId) {
+        for (age, letter) in self.letters.remove(&source).unwrap_or_default().into_values() {
+            self.ages.remove(&age);
+            self.bytes -= letter.kept_bytes();
+        }
+        self.unaccepted_len -= self.unaccepted.remove(&source).map_or(0, |keys| keys.len());
+    }
+
+    fn remove(&mut self, source: SourceId, key: KeyRef<'_>) -> Option<DeadLetter> {
+        let (age, letter) = self.letters.get_mut(&source)?.remove(&key as &dyn AsKey)?;
+        self.ages.remove(&age);
+        self.bytes -= letter.kept_bytes();
+        Some(letter)
+    }
+}
+
+impl DeadLetter {
+    fn kept_bytes(&self) -> usize {
+        self.delete
+            .as_ref()
+            .and_then(|delete| delete.last.as_ref())
+            .map_or(0, Object::size_bytes)
+    }
+}

@@ -1,0 +1,223 @@
+//! A listener shared between the informer loop and its consumer.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_object::{KeyRef, SourceId};
+
+use crate::listener::{
+    Change, DeadLetter, Delivery, Listener, ListenerOptions, ListenerStats, Next, Outcome, Pause, Pull, Requeue, Token,
+};
+use crate::{Moment, Snapshot};
+
+/// One handler's listener; clones are the same listener. See [the module](super) for what it promises.
+///
+/// Three parties share it: informer loops attach, push and detach; one consumer pulls and answers; whoever stops, swaps or
+/// inspects the handler does the rest. Every call takes one lock for a short while (a batch of events costs well below a
+/// microsecond each), and callbacks are called after it is released.
+#[derive(Clone)]
+pub struct ListenerHandle(Arc<Shared>);
+
+type Waker = Arc<dyn Fn() + Send + Sync>;
+type SyncedCallback = Arc<dyn Fn(SourceId) + Send + Sync>;
+
+struct Shared {
+    listener: Mutex<Listener>,
+    waker: Mutex<Option<Waker>>,
+    synced: Mutex<Option<SyncedCallback>>,
+}
+
+impl ListenerHandle {
+    /// A listener that is attached to nothing.
+    #[must_use]
+    pub fn new(options: ListenerOptions) -> ListenerHandle {
+        let listener = Mutex::new(Listener::new(options));
+        ListenerHandle(Arc::new(Shared {
+            listener,
+            waker: Mutex::default(),
+            synced: Mutex::default(),
+        }))
+    }
+
+    /// Sets what is called when the consumer, having been told to wait, has to ask again. Replaces an earlier one.
+    ///
+    /// Called without any lock, from whatever thread changed something; at most once until the consumer is told to wait again.
+    pub fn set_waker(&self, waker: Waker) {
+        *lock(&self.0.waker) = Some(waker);
+    }
+
+    /// Sets what is called, without any lock, when every key of a source's initial list was attempted. Replaces an earlier one.
+    pub fn set_synced_callback(&self, callback: SyncedCallback) {
+        *lock(&self.0.synced) = Some(callback);
+    }
+
+    /// Begins to show a source whose first list is complete and published as `snapshot`. Informer side.
+    ///
+    /// A late handler is attached in the same way. Does nothing for a source that is attached already, or once closed.
+    pub fn attach(&self, source: SourceId, snapshot: &Snapshot, now: Moment) {
+        self.change(|listener| listener.attach(source, snapshot, now));
+    }
+
+    /// Takes `changes`, exactly those between the snapshot pushed before and this one. Informer side.
+    ///
+    /// To be called after each publish and before the next one: what a cursor shows and what is pushed would otherwise
+    /// overlap. The snapshot pushed before is released here, so let what it alone kept alive
+    /// ([`StoreWriter::take_garbage`](crate::StoreWriter)) be freed after this call, elsewhere.
+    ///
+    /// Changes are counted and ignored for a source that is not attached (its initial list will show them), and once closed.
+    pub fn push(&self, source: SourceId, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
+        self.change(|listener| listener.push(source, snapshot, changes));
+    }
+
+    /// Drops a source with all that waits for it; no deletes are told. Informer side.
+    ///
+    /// Answers to deliveries that are in flight are counted and ignored from then on.
+    pub fn detach(&self, source: SourceId) {
+        self.change(|listener| listener.detach(source));
+    }
+
+    /// The next call to make. Consumer side.
+    #[must_use]
+    pub fn next(&self, now: Moment) -> Next {
+        let mut one = Vec::with_capacity(1);
+        match self.next_batch(now, 1, &mut one) {
+            Pull::WaitUntil(until) => Next::WaitUntil(until),
+            Pull::Closed => Next::Closed,
+            Pull::Delivered(_) | Pull::Idle => one.pop().map_or(Next::Idle, Next::Deliver),
+        }
+    }
+
+    /// Appends up to `max` calls to make, each of another key. Consumer side.
+    ///
+    /// The consumer makes them in any order, at once or one by one, answers each, and asks again without waiting for the rest.
+    pub fn next_batch(&self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> Pull {
+        lock(&self.0.listener).next_batch(now, max, out)
+    }
+
+    /// Answers one delivery. Consumer side.
+    pub fn done(&self, token: Token, outcome: Outcome, now: Moment) {
+        self.change(|listener| listener.done(token, outcome, now));
+    }
+
+    /// Answers several deliveries. Consumer side.
+    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (Token, Outcome)>, now: Moment) {
+        self.change(|listener| {
+            outcomes
+                .into_iter()
+                .for_each(|(token, outcome)| listener.done(token, outcome, now))
+        });
+    }
+
+    /// Takes back deliveries that were handed out but never made: they go out first, as if they had not been. Consumer side.
+    ///
+    /// For an instance that stops or traps with calls of a batch still to make. In the order in which they came.
+    pub fn give_back(&self, tokens: impl IntoIterator<Item = Token, IntoIter: DoubleEndedIterator>) {
+        self.change(|listener| tokens.into_iter().rev().for_each(|token| listener.give_back(token)));
+    }
+
+    /// Hands out nothing until [`resume`](Self::resume). What is in flight can be answered.
+    pub fn pause(&self, pause: Pause) {
+        self.change(|listener| listener.pause(pause));
+    }
+
+    /// Ends a [`pause`](Self::pause) of that kind.
+    pub fn resume(&self, pause: Pause) {
+        self.change(|listener| listener.resume(pause));
+    }
+
+    /// Shows every source again, reason `Replay`: deletes that wait first, then every object as an add, merged with what
+    /// waits for it; [`What::Synced`](super::What::Synced) at the end. Keys in back-off stay there.
+    ///
+    /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from before.
+    pub fn replay(&self, now: Moment) {
+        self.change(|listener| listener.replay(now));
+    }
+
+    /// Tells one key again, reason `Requeue`: its current state, or its last known delete while it is absent.
+    pub fn requeue(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> Requeue {
+        self.change(|listener| listener.requeue(source, key, now))
+    }
+
+    /// Takes no more changes. What was accepted, initial lists and replays included, is still handed out; after it the consumer
+    /// is told `Closed`.
+    pub fn close(&self) {
+        self.change(Listener::close);
+    }
+
+    /// Closes and drops all that is left, in flight or not. Returns how much that was, and counts it as discarded.
+    pub fn abandon(&self) -> u64 {
+        self.change(Listener::abandon)
+    }
+
+    /// Whether every key of the source's initial list was attempted; `false` for a source that is not attached.
+    ///
+    /// Source: client-go `ResourceEventHandlerRegistration.HasSynced`. A failing or trapping handler does not keep it `false`.
+    #[must_use]
+    pub fn has_synced(&self, source: SourceId) -> bool {
+        lock(&self.0.listener)
+            .sources
+            .get(source)
+            .is_some_and(|state| state.synced)
+    }
+
+    /// Whether the source is attached.
+    #[must_use]
+    pub fn is_attached(&self, source: SourceId) -> bool {
+        lock(&self.0.listener).sources.get(source).is_some()
+    }
+
+    /// How many deliveries are handed out and not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        lock(&self.0.listener).queue.in_flight
+    }
+
+    /// How many events wait, those in back-off included.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        lock(&self.0.listener).queue.pending
+    }
+
+    /// Events that failed for good, oldest first.
+    #[must_use]
+    pub fn dead_letters(&self) -> Vec<DeadLetter> {
+        lock(&self.0.listener).letters.list()
+    }
+
+    /// The listener at this moment. Looks at every key that waits: for people and metrics, not for each event.
+    #[must_use]
+    pub fn stats(&self) -> ListenerStats {
+        lock(&self.0.listener).stats()
+    }
+
+    /// Changes the listener under the lock, then calls back what has to be called.
+    fn change<T>(&self, change: impl FnOnce(&mut Listener) -> T) -> T {
+        let (result, wake, synced) = {
+            let mut listener = lock(&self.0.listener);
+            let result = change(&mut listener);
+            (result, listener.take_wake(), std::mem::take(&mut listener.newly_synced))
+        };
+        if wake && let Some(waker) = lock(&self.0.waker).clone() {
+            waker();
+        }
+        if !synced.is_empty()
+            && let Some(callback) = lock(&self.0.synced).clone()
+        {
+            synced.into_iter().for_each(|source| callback(source));
+        }
+        result
+    }
+}
+
+impl fmt::Debug for ListenerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListenerHandle")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A listener is whole between two calls; a panic of a callback happens outside the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,260 @@
+//! The table of slots: one for each key that has something waiting or in flight.
+//!
+//! Owns the slots, finds them by (source, key), and keeps those that are ready in the order in which they became so. Promises
+//! that nothing is allocated for a slot but the slot itself (a key is read from the events that wait), that iteration order and
+//! ready order depend on nothing but the calls made, and that an empty table that was large gives its memory back.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use informant_object::{KeyRef, SourceId};
+
+use crate::Moment;
+use crate::listener::event::Event;
+use crate::listener::options::SLOTS_KEPT_MAX;
+
+/// Where a slot is in the table. Used again when the slot is gone.
+pub(super) type SlotId = u32;
+
+/// No slot: the end of the ready list.
+const NONE: SlotId = SlotId::MAX;
+
+/// What waits for one key. `rest` waits behind `head`.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) source: SourceId,
+    pub(super) head: Event,
+    pub(super) rest: VecDeque<Event>,
+    pub(super) state: State,
+    /// How often the head failed since something newer folded into it.
+    pub(super) attempts: u32,
+    /// How often the head failed at all: what the back-off grows with.
+    pub(super) failures: u32,
+    /// It holds a delete that was waiting when a replay began: the replay's cursors wait for it to be handed out.
+    pub(super) drains: bool,
+    hash: u64,
+    ready_before: SlotId,
+    ready_after: SlotId,
+}
+
+/// What the head of a slot is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// In the ready list.
+    Ready,
+    /// Handed out as delivery `number`. `first` if it never was before.
+    InFlight { number: u64, since: Moment, first: bool },
+    /// Failed; waits for its entry in the timers.
+    BackingOff,
+}
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    entries: Vec<Option<Slot>>,
+    free: Vec<SlotId>,
+    index: HashTable<SlotId>,
+    hasher: FixedState,
+    ready_first: SlotId,
+    ready_last: SlotId,
+    ready_len: usize,
+}
+
+impl Slots {
+    pub(super) fn new(seed: u64) -> Slots {
+        Slots {
+            entries: Vec::new(),
+            free: Vec::new(),
+            index: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            ready_first: NONE,
+            ready_last: NONE,
+            ready_len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The hash to find and insert the key with. None is for `Synced`, which has no key.
+    pub(super) fn hash(&self, source: SourceId, key: Option<KeyRef<'_>>) -> u64 {
+        self.hasher.hash_one((source, key))
+    }
+
+    pub(super) fn find(&self, hash: u64, source: SourceId, key: Option<KeyRef<'_>>) -> Option<SlotId> {
+        let is_it = |id: &SlotId| {
+            let slot = self.get(*id);
+            slot.source == source && slot.head.what.key() == key
+        };
+        self.index.find(hash, is_it).copied()
+    }
+
+    /// A number that depends on the seed, the slot's key and how often it failed.
+    pub(super) fn random(&self, id: SlotId) -> u64 {
+        let slot = self.get(id);
+        self.hasher.hash_one((slot.hash, slot.failures))
+    }
+
+    /// The slot `id`, if there is one.
+    pub(super) fn try_get(&self, id: SlotId) -> Option<&Slot> {
+        self.entries.get(id as usize)?.as_ref()
+    }
+
+    pub(super) fn get(&self, id: SlotId) -> &Slot {
+        self.try_get(id).expect("slot ids are kept only while their slot lives")
+    }
+
+    pub(super) fn get_mut(&mut self, id: SlotId) -> &mut Slot {
+        let slot = self.entries.get_mut(id as usize).and_then(Option::as_mut);
+        slot.expect("slot ids are kept only while their slot lives")
+    }
+
+    /// Every slot, in an order that depends on the calls made alone.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.entries.iter().flatten()
+    }
+
+    /// The ids of every slot, in that order.
+    pub(super) fn ids(&self) -> Vec<SlotId> {
+        let slots = (0..).zip(&self.entries);
+        slots.filter_map(|(id, slot)| slot.as_ref().map(|_| id)).collect()
+    }
+
+    /// Makes a slot with `head`, in no list. The caller says what it does next.
+    pub(super) fn insert(&mut self, hash: u64, source: SourceId, head: Event) -> SlotId {
+        let slot = Slot {
+            source,
+            head,
+            rest: VecDeque::new(),
+            state: State::BackingOff,
+            attempts: 0,
+            failures: 0,
+            drains: false,
+            hash,
+            ready_before: NONE,
+            ready_after: NONE,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.entries[id as usize] = Some(slot);
+                id
+            }
+            None => {
+                let id = SlotId::try_from(self.entries.len()).expect("fewer than 2^32 keys wait");
+                self.entries.push(Some(slot));
+                id
+            }
+        };
+        let entries = &self.entries;
+        let hash_of = |id: &SlotId| entries[*id as usize].as_ref().map_or(0, |slot| slot.hash);
+        self.index.insert_unique(hash, id, hash_of);
+        id
+    }
+
+    /// Takes the slot out of the table and the ready list.
+    pub(super) fn remove(&mut self, id: SlotId) -> Slot {
+        if self.get(id).state == State::Ready {
+            self.unlink(id);
+        }
+        let slot = self.entries[id as usize]
+            .take()
+            .expect("slot ids are kept only while their slot lives");
+        if let Ok(entry) = self.index.find_entry(slot.hash, |other| *other == id) {
+            entry.remove();
+        }
+        self.free.push(id);
+        if self.is_empty() && self.entries.len() > SLOTS_KEPT_MAX {
+            self.entries = Vec::new();
+            self.free = Vec::new();
+            self.index = HashTable::new();
+        }
+        slot
+    }
+
+    /// Puts the slot at the end of the ready list.
+    pub(super) fn make_ready(&mut self, id: SlotId) {
+        let last = std::mem::replace(&mut self.ready_last, id);
+        let slot = self.get_mut(id);
+        slot.state = State::Ready;
+        slot.ready_before = last;
+        slot.ready_after = NONE;
+        if last == NONE {
+            self.ready_first = id;
+        } else {
+            self.get_mut(last).ready_after = id;
+        }
+        self.ready_len += 1;
+    }
+
+    /// Puts the slot at the front of the ready list.
+    pub(super) fn make_ready_first(&mut self, id: SlotId) {
+        let first = std::mem::replace(&mut self.ready_first, id);
+        let slot = self.get_mut(id);
+        slot.state = State::Ready;
+        slot.ready_before = NONE;
+        slot.ready_after = first;
+        if first == NONE {
+            self.ready_last = id;
+        } else {
+            self.get_mut(first).ready_before = id;
+        }
+        self.ready_len += 1;
+    }
+
+    /// Takes the slot that has been ready for longest out of the ready list. The caller says what it does next.
+    pub(super) fn pop_ready(&mut self) -> Option<SlotId> {
+        let id = self.ready_first;
+        if id == NONE {
+            return None;
+        }
+        self.unlink(id);
+        Some(id)
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        self.ready_len > 0
+    }
+
+    fn unlink(&mut self, id: SlotId) {
+        let (before, after) = {
+            let slot = self.get(id);
+            (slot.ready_before, slot.ready_after)
+        };
+        match before {
+            NONE => self.ready_first = after,
+            before => self.get_mut(before).ready_after = after,
+        }
+        match after {
+            NONE => self.ready_last = before,
+            after => self.get_mut(after).ready_before = before,
+        }
+        self.ready_len -= 1;
+    }
+}
+
+impl Slot {
+    /// Every event of it, the head first.
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
+        std::iter::once(&self.head).chain(&self.rest)
+    }
+
+    pub(super) fn is_in_flight(&self) -> bool {
+        matches!(self.state, State::InFlight { .. })
+    }
+
+    /// Bytes that the events behind the head keep alive.
+    pub(super) fn rest_bytes(&self) -> usize {
+        self.rest.iter().map(Event::kept_bytes).sum()
+    }
+
+    /// How many of its events wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.rest.len() + usize::from(!self.is_in_flight())
+    }
+}
