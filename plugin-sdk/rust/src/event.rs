@@ -97,6 +97,18 @@ impl From<contract::ObjectRef> for ObjectRef {
     }
 }
 
+impl From<&Event> for ObjectRef {
+    fn from(event: &Event) -> Self {
+        Self {
+            source: event.source,
+            namespace: event.namespace.clone(),
+            name: event.name.clone(),
+            uid: event.uid.clone(),
+            resource_version: event.resource_version.clone(),
+        }
+    }
+}
+
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt_key(f, &self.namespace, &self.name)

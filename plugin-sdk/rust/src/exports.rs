@@ -7,10 +7,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
+use crate::bindings;
 use crate::bindings::imports::informant::plugin::types as contract;
-use crate::bindings::{events, index, lifecycle, sync};
-use crate::event::{Deleted, Event, SourceId};
+use crate::event::{Deleted, Event, ObjectRef, SourceId};
 use crate::failure::{Failure, Result};
+use crate::index_values::IndexValues;
 use crate::log;
 use crate::payload::Payload;
 use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, SyncHandler};
@@ -23,16 +24,8 @@ thread_local! {
 /// The exports of the plugin `P`: implements the contract's trait for each role that `P` plays.
 pub struct Exports<P>(PhantomData<P>);
 
-/// Makes the plugin of this instance, instead of the one there was.
-pub(crate) fn init<P: Plugin>(init: Init) -> Result {
-    PLUGIN.set(None);
-    let plugin = P::init(init)?;
-    PLUGIN.set(Some(Box::new(plugin)));
-    Ok(())
-}
-
 /// Calls the plugin of this instance.
-pub(crate) fn with<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Result<T> {
+fn with<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Result<T> {
     PLUGIN.with_borrow_mut(
         |plugin| match plugin.as_mut().and_then(|plugin| plugin.downcast_mut::<P>()) {
             Some(plugin) => call(plugin),
@@ -41,32 +34,42 @@ pub(crate) fn with<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Resu
     )
 }
 
-pub(crate) fn on_add<P: EventHandler>(event: &Event, object: Vec<u8>) -> Result {
-    let object = P::Object::decode(object)?;
-    with::<P, _>(|plugin| plugin.on_add(event, object))
+pub(crate) fn on_add<P: EventHandler>(plugin: &mut P, event: &Event, object: Vec<u8>) -> Result {
+    plugin.on_add(event, P::Object::decode(object)?)
 }
 
-pub(crate) fn on_update<P: EventHandler>(event: &Event, old: Option<Vec<u8>>, object: Vec<u8>) -> Result {
+pub(crate) fn on_update<P: EventHandler>(
+    plugin: &mut P,
+    event: &Event,
+    old: Option<Vec<u8>>,
+    object: Vec<u8>,
+) -> Result {
     let old = old.map(P::Object::decode).transpose()?;
-    let object = P::Object::decode(object)?;
-    with::<P, _>(|plugin| plugin.on_update(event, old, object))
+    plugin.on_update(event, old, P::Object::decode(object)?)
 }
 
-pub(crate) fn on_delete<P: EventHandler>(event: &Event, last: Vec<u8>, final_state_unknown: bool) -> Result {
+pub(crate) fn on_delete<P: EventHandler>(
+    plugin: &mut P,
+    event: &Event,
+    last: Vec<u8>,
+    final_state_unknown: bool,
+) -> Result {
     // A delete of which the cache knows no more than the key comes without a document.
     let last = (!last.is_empty()).then(|| P::Object::decode(last)).transpose()?;
-    with::<P, _>(|plugin| {
-        plugin.on_delete(
-            event,
-            Deleted {
-                last,
-                final_state_unknown,
-            },
-        )
-    })
+    plugin.on_delete(
+        event,
+        Deleted {
+            last,
+            final_state_unknown,
+        },
+    )
 }
 
-impl<P: Plugin> lifecycle::exports::informant::plugin::lifecycle::Guest for Exports<P> {
+pub(crate) fn index<P: IndexFuncs>(plugin: &mut P, of: &ObjectRef, object: Vec<u8>) -> Result<IndexValues> {
+    plugin.index(of, P::Object::decode(object)?)
+}
+
+impl<P: Plugin> bindings::lifecycle::exports::informant::plugin::lifecycle::Guest for Exports<P> {
     fn describe() -> Vec<u8> {
         log::report_panics();
         P::describe().to_json()
@@ -74,13 +77,15 @@ impl<P: Plugin> lifecycle::exports::informant::plugin::lifecycle::Guest for Expo
 
     fn init(role: contract::InstanceRole, config: Vec<u8>) -> Result<(), contract::Failure> {
         log::report_panics();
-        Ok(init::<P>(Init::new(role, config))?)
+        let plugin = P::init(Init::new(role, config))?;
+        PLUGIN.set(Some(Box::new(plugin)));
+        Ok(())
     }
 }
 
-impl<P: EventHandler> events::exports::informant::plugin::event_handler::Guest for Exports<P> {
+impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handler::Guest for Exports<P> {
     fn on_add(o: contract::ObjectRef, c: contract::Call, object: Vec<u8>) -> Result<(), contract::Failure> {
-        Ok(on_add::<P>(&Event::new(o, c), object)?)
+        Ok(with::<P, _>(|plugin| on_add(plugin, &Event::new(o, c), object))?)
     }
 
     fn on_update(
@@ -89,7 +94,9 @@ impl<P: EventHandler> events::exports::informant::plugin::event_handler::Guest f
         old: Option<Vec<u8>>,
         object: Vec<u8>,
     ) -> Result<(), contract::Failure> {
-        Ok(on_update::<P>(&Event::new(o, c), old, object)?)
+        Ok(with::<P, _>(|plugin| {
+            on_update(plugin, &Event::new(o, c), old, object)
+        })?)
     }
 
     fn on_delete(
@@ -98,22 +105,23 @@ impl<P: EventHandler> events::exports::informant::plugin::event_handler::Guest f
         last: Vec<u8>,
         final_state_unknown: bool,
     ) -> Result<(), contract::Failure> {
-        Ok(on_delete::<P>(&Event::new(o, c), last, final_state_unknown)?)
+        Ok(with::<P, _>(|plugin| {
+            on_delete(plugin, &Event::new(o, c), last, final_state_unknown)
+        })?)
     }
 }
 
-impl<P: SyncHandler> sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
+impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
     fn on_synced(source: u32) -> Result<(), contract::Failure> {
         Ok(with::<P, _>(|plugin| plugin.on_synced(SourceId(source)))?)
     }
 }
 
-impl<P: IndexFuncs> index::exports::informant::plugin::index_funcs::Guest for Exports<P> {
+impl<P: IndexFuncs> bindings::index::exports::informant::plugin::index_funcs::Guest for Exports<P> {
     fn index(o: contract::ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, String> {
-        let answer =
-            P::Object::decode(object).and_then(|object| with::<P, _>(|plugin| plugin.index(&o.into(), object)));
+        let answer = with::<P, _>(|plugin| index(plugin, &o.into(), object));
         answer
-            .map(|values| values.into_pairs())
+            .map(IndexValues::into_pairs)
             .map_err(|failure| failure.message().to_owned())
     }
 }

@@ -35,6 +35,11 @@ impl IndexValues {
             .map_or(&[], |(_, values)| values)
     }
 
+    /// The indexes that were named.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     pub(crate) fn into_pairs(self) -> Vec<(String, Vec<String>)> {
         self.0
     }

@@ -55,6 +55,7 @@ mod host_error;
 mod index_values;
 pub mod log;
 mod manifest;
+mod names;
 mod payload;
 mod plugin;
 pub mod store;

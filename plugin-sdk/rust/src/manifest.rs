@@ -44,7 +44,7 @@ impl Manifest {
         }
     }
 
-    /// Asks to be told about these objects too. Of several that fit an object, the one that names it most exactly counts.
+    /// Asks to be told about these objects too. Of several that fit an object, the first counts.
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events.push(events);
@@ -70,12 +70,12 @@ impl Manifest {
         serde_json::to_vec(self).expect("a manifest is strings, lists and flags")
     }
 
-    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "for tests outside of Informant"))]
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn event_kinds(&self) -> &[Events] {
         &self.events
     }
 
-    #[cfg_attr(target_arch = "wasm32", expect(dead_code, reason = "for tests outside of Informant"))]
+    #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn index_kinds(&self) -> (&[String], &[Objects]) {
         self.indexes
             .as_ref()
@@ -112,7 +112,7 @@ pub struct Events {
     pub(crate) payload: PayloadKind,
     pub(crate) old: bool,
     #[serde(rename = "changed-only")]
-    changed_only: bool,
+    pub(crate) changed_only: bool,
 }
 
 impl Events {

@@ -69,6 +69,12 @@ pub fn source(id: SourceId) -> Result<Rc<SourceInfo>, HostError> {
     Ok(info)
 }
 
+/// Forgets what the sources are, because the next test has others.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn forget_sources() {
+    SOURCES.take();
+}
+
 /// The sources of an informer: one per cluster and namespace it covers.
 ///
 /// # Errors
@@ -135,3 +141,6 @@ pub fn index_keys(informer: &str, index: &str, value: &str) -> Result<Vec<Object
 pub fn index_values<'a>(informer: &'a str, index: &'a str) -> IndexValueNames<'a> {
     IndexValueNames::new(informer, index)
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,12 +28,10 @@ impl Plugin for Both {
     }
 
     fn init(init: Init) -> Result<Self> {
-        let role = match init.role {
-            informant_plugin_sdk::InstanceRole::Events => "events",
-            informant_plugin_sdk::InstanceRole::Index => "index",
-            informant_plugin_sdk::InstanceRole::Transform => "transform",
+        let mut both = Self {
+            role: init.role.as_str(),
+            calls: 0,
         };
-        let mut both = Self { role, calls: 0 };
         both.record("init");
         Ok(both)
     }

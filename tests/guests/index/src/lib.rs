@@ -45,7 +45,7 @@ impl Plugin for ByApp {
     }
 
     fn init(init: Init) -> Result<Self> {
-        info!("init as {:?}", init.role);
+        info!("init as {}", init.role);
         init.config()
     }
 }
@@ -92,7 +92,7 @@ impl IndexFuncs for ByApp {
 fn ask(of: &ObjectRef) -> String {
     match store::version(of.source) {
         Ok(_) => "answered".to_owned(),
-        Err(error) => format!("{:?}", error.code).to_lowercase(),
+        Err(error) => error.code.to_string(),
     }
 }
 

@@ -114,7 +114,7 @@ impl Recorder {
             "n": self.calls,
             "event": kind,
             "outcome": outcome,
-            "reason": reason(event.reason),
+            "reason": event.reason.as_str(),
             "attempt": event.attempt,
             "source": event.source.0,
             "namespace": event.namespace,
@@ -225,18 +225,5 @@ impl SyncHandler for Recorder {
         action.perform(&mut self.kept)?;
         self.write_digest("synced", Some(source));
         Ok(())
-    }
-}
-
-fn reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Initial => "initial",
-        Reason::Watch => "watch",
-        Reason::Relist => "relist",
-        Reason::Resync => "resync",
-        Reason::Replay => "replay",
-        Reason::Requeue => "requeue",
-        Reason::Reconfigured => "reconfigured",
-        Reason::Restored => "restored",
     }
 }

@@ -1,0 +1,64 @@
+//! The contract's enumerations, written as the contract writes them.
+
+use std::fmt;
+
+use crate::bindings::imports::informant::plugin::log::Level;
+use crate::bindings::imports::informant::plugin::types::{ErrorCode, InstanceRole, Reason};
+
+macro_rules! names {
+    ($type:ident { $($case:ident => $name:literal,)+ }) => {
+        impl $type {
+            /// The name in the contract.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$case => $name,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+names!(Reason {
+    Initial => "initial",
+    Watch => "watch",
+    Relist => "relist",
+    Resync => "resync",
+    Replay => "replay",
+    Requeue => "requeue",
+    Reconfigured => "reconfigured",
+    Restored => "restored",
+});
+
+names!(InstanceRole {
+    Events => "events",
+    Index => "index",
+    Transform => "transform",
+});
+
+names!(ErrorCode {
+    Denied => "denied",
+    NotReady => "not-ready",
+    NotFound => "not-found",
+    UnknownInformer => "unknown-informer",
+    UnknownIndex => "unknown-index",
+    TooLarge => "too-large",
+    Timeout => "timeout",
+    Stale => "stale",
+    Unavailable => "unavailable",
+    Unsupported => "unsupported",
+    Invalid => "invalid",
+});
+
+names!(Level {
+    Trace => "trace",
+    Debug => "debug",
+    Info => "info",
+    Warn => "warn",
+    Error => "error",
+});

@@ -1,0 +1,242 @@
+//! Calls a plugin as Informant would.
+
+use serde_json::Value;
+
+use super::cache::{Cache, Key};
+use super::projection;
+use crate::event::{Event, ObjectRef, Reason, SourceId};
+use crate::exports;
+use crate::failure::{Failure, Result};
+use crate::host_error::{ErrorCode, HostError};
+use crate::index_values::IndexValues;
+use crate::manifest::{Events, Manifest, Objects, PayloadKind};
+use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, SyncHandler};
+
+/// A started plugin, the cache it can read, and the means to call it.
+///
+/// Objects are handed over as the manifest says: only the kinds it names, only the fields it names, `old` if it asks for it,
+/// unchanged payloads left out if it asks for that. So a test finds a field that the manifest forgot.
+#[derive(Debug)]
+pub struct Driver<P> {
+    cache: Cache,
+    plugin: P,
+    manifest: Manifest,
+    reason: Reason,
+}
+
+impl<P: Plugin> Driver<P> {
+    /// Starts the plugin as a handler with this config.
+    ///
+    /// # Errors
+    /// What `init` answers.
+    pub fn start(config: Value) -> Result<Self> {
+        Self::start_as(InstanceRole::Events, config)
+    }
+
+    /// Starts the plugin for index functions with this config.
+    ///
+    /// # Errors
+    /// What `init` answers.
+    pub fn start_index(config: Value) -> Result<Self> {
+        Self::start_as(InstanceRole::Index, config)
+    }
+
+    fn start_as(role: InstanceRole, config: Value) -> Result<Self> {
+        let cache = Cache::new();
+        let manifest = cache.while_denied(P::describe);
+        let plugin = P::init(Init::new(role, config.to_string().into_bytes()))?;
+        Ok(Self {
+            cache,
+            plugin,
+            manifest,
+            reason: Reason::Watch,
+        })
+    }
+
+    /// The cache that the plugin reads.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The plugin, to look at.
+    pub fn plugin(&self) -> &P {
+        &self.plugin
+    }
+
+    /// What was logged since the last time, as `level: message`.
+    pub fn take_log(&self) -> Vec<String> {
+        self.cache.take_log()
+    }
+
+    /// The reason of the events from now on. [`Reason::Watch`] at first.
+    pub fn set_reason(&mut self, reason: Reason) {
+        self.reason = reason;
+    }
+
+    fn event(&self, key: &Key, object: &Value) -> Event {
+        let metadata = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        Event {
+            source: SourceId(key.0),
+            namespace: key.1.clone(),
+            name: key.2.clone(),
+            uid: metadata("uid"),
+            resource_version: metadata("resourceVersion"),
+            reason: self.reason,
+            attempt: 0,
+        }
+    }
+}
+
+impl<P: EventHandler> Driver<P> {
+    /// Puts an object into the cache and tells the plugin: an add if its key is new, an update if not; a delete and an add if it
+    /// has another uid than the one before. For what is made up if it is missing, see [`Cache::put`].
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    pub fn put(&mut self, object: Value) -> Result {
+        let key = self.cache.key_of(&object);
+        let mut before = self.cache.get(&key);
+        let uid = &object["metadata"]["uid"];
+        if before
+            .as_ref()
+            .is_some_and(|before| !uid.is_null() && *uid != before["metadata"]["uid"])
+        {
+            self.delete(SourceId(key.0), &key.1, &key.2)?;
+            before = None;
+        }
+        self.cache.put_key(object);
+        let object = self.cache.get(&key).expect("it was just put");
+        self.tell(&key, before.as_ref(), &object)
+    }
+
+    fn tell(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result {
+        let Some(wanted) = self.wanted(object) else {
+            return Ok(());
+        };
+        let event = self.event(key, object);
+        let shown = projection::payload(object, &wanted.payload);
+        let Some(before) = before else {
+            return exports::on_add(&mut self.plugin, &event, shown.to_string().into_bytes());
+        };
+        let before = projection::payload(before, &wanted.payload);
+        if wanted.changed_only && before == shown {
+            return Ok(());
+        }
+        let old = wanted.old.then(|| before.to_string().into_bytes());
+        exports::on_update(&mut self.plugin, &event, old, shown.to_string().into_bytes())
+    }
+
+    /// Takes an object out of the cache and tells the plugin.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn delete(&mut self, source: SourceId, namespace: &str, name: &str) -> Result {
+        self.remove(source, namespace, name, false)
+    }
+
+    /// As [`delete`](Self::delete), as if nobody had watched when it happened.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    ///
+    /// # Panics
+    /// If there is no such object.
+    pub fn vanish(&mut self, source: SourceId, namespace: &str, name: &str) -> Result {
+        self.remove(source, namespace, name, true)
+    }
+
+    fn remove(&mut self, source: SourceId, namespace: &str, name: &str, final_state_unknown: bool) -> Result {
+        let last = self.cache.remove(source, namespace, name);
+        let last = last.unwrap_or_else(|| panic!("the test deletes {namespace}/{name}, which the cache does not have"));
+        let Some(wanted) = self.wanted(&last) else {
+            return Ok(());
+        };
+        let event = self.event(&(source.0, namespace.to_owned(), name.to_owned()), &last);
+        let shown = projection::payload(&last, &wanted.payload);
+        exports::on_delete(
+            &mut self.plugin,
+            &event,
+            shown.to_string().into_bytes(),
+            final_state_unknown,
+        )
+    }
+
+    /// What the manifest says of objects of this kind; none if the plugin is not told about them.
+    fn wanted(&self, object: &Value) -> Option<Events> {
+        let events = self.manifest.event_kinds();
+        if events.is_empty() {
+            return Some(Events::all());
+        }
+        events
+            .iter()
+            .find(|wanted| is_of(object, &wanted.api_version, &wanted.kind))
+            .cloned()
+    }
+}
+
+impl<P: SyncHandler> Driver<P> {
+    /// Tells the plugin that it has been shown a source completely.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    pub fn synced(&mut self, source: SourceId) -> Result {
+        self.plugin.on_synced(source)
+    }
+}
+
+impl<P: IndexFuncs> Driver<P> {
+    /// The index values of an object, which is not put into the cache.
+    ///
+    /// # Errors
+    /// What the plugin answers; and an index that its manifest does not name, which Informant would refuse.
+    pub fn index(&mut self, object: &Value) -> Result<IndexValues> {
+        let key = self.cache.key_of(object);
+        let (names, kinds) = self.manifest.index_kinds();
+        let whole = Objects::of("*", "*");
+        let kinds = if kinds.is_empty() {
+            std::slice::from_ref(&whole)
+        } else {
+            kinds
+        };
+        let Some(wanted) = kinds
+            .iter()
+            .find(|wanted| is_of(object, &wanted.api_version, &wanted.kind))
+        else {
+            return Ok(IndexValues::new());
+        };
+        let payload: &PayloadKind = &wanted.payload;
+        let shown = projection::payload(object, payload).to_string().into_bytes();
+        let of = ObjectRef::from(&self.event(&key, object));
+        let values = self
+            .cache
+            .while_denied(|| exports::index(&mut self.plugin, &of, shown))?;
+        if let Some(stray) = values.names().find(|index| !names.iter().any(|name| name == index)) {
+            return Err(Failure::permanent(format_args!(
+                "the manifest names no index {stray:?}"
+            )));
+        }
+        Ok(values)
+    }
+}
+
+impl Cache {
+    /// Refuses the store's calls, as Informant does in `describe` and in index functions.
+    fn while_denied<T>(&self, call: impl FnOnce() -> T) -> T {
+        let message = "denied in describe and in index functions".to_owned();
+        self.refuse(Some(HostError {
+            code: ErrorCode::Denied,
+            message,
+        }));
+        let answer = call();
+        self.refuse(None);
+        answer
+    }
+}
+
+fn is_of(object: &Value, api_version: &str, kind: &str) -> bool {
+    let fits = |pattern: &str, field: &str| pattern == "*" || object[field] == pattern;
+    fits(api_version, "apiVersion") && fits(kind, "kind")
+}

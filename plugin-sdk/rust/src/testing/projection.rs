@@ -1,0 +1,112 @@
+//! What of an object a plugin is shown, cut out as Informant cuts it: in the object's own shape, always with apiVersion and kind.
+
+use serde_json::{Map, Value};
+
+use crate::manifest::PayloadKind;
+
+/// The object as a payload shows it.
+pub(super) fn payload(object: &Value, payload: &PayloadKind) -> Value {
+    match payload {
+        PayloadKind::Whole => object.clone(),
+        PayloadKind::Metadata => project(object, &["/metadata".to_owned()]),
+        PayloadKind::Fields(pointers) => project(object, pointers),
+    }
+}
+
+/// The object with only what these JSON pointers name.
+pub(super) fn project(object: &Value, pointers: &[String]) -> Value {
+    let mut paths: Vec<Vec<String>> = vec![vec!["apiVersion".to_owned()], vec!["kind".to_owned()]];
+    let token = |token: &str| token.replace("~1", "/").replace("~0", "~");
+    paths.extend(
+        pointers
+            .iter()
+            .map(|pointer| pointer.split('/').skip(1).map(token).collect()),
+    );
+    let paths: Vec<&[String]> = paths.iter().map(Vec::as_slice).collect();
+    cut(object, &paths).unwrap_or(Value::Null)
+}
+
+/// What `paths` show of `value`; none if no path leads through it or it is a scalar on the way to something.
+fn cut(value: &Value, paths: &[&[String]]) -> Option<Value> {
+    if paths.iter().any(|path| path.is_empty()) {
+        return Some(value.clone());
+    }
+    let below = |name: &str| -> Vec<&[String]> {
+        paths
+            .iter()
+            .filter_map(|path| path.split_first().filter(|(first, _)| *first == "*" || *first == name))
+            .map(|(_, rest)| rest)
+            .collect()
+    };
+    match value {
+        _ if paths.is_empty() => None,
+        Value::Object(members) => {
+            let shown = members
+                .iter()
+                .filter_map(|(name, member)| Some((name.clone(), cut(member, &below(name))?)));
+            Some(Value::Object(shown.collect()))
+        }
+        // Elements keep their places, so that a struct which reads the whole list reads this one.
+        Value::Array(elements) => {
+            let element = |(place, element): (usize, &Value)| {
+                cut(element, &below(&place.to_string())).unwrap_or_else(|| empty(element))
+            };
+            Some(Value::Array(elements.iter().enumerate().map(element).collect()))
+        }
+        _ => None,
+    }
+}
+
+/// What stands in for an element of which nothing is shown.
+fn empty(element: &Value) -> Value {
+    match element {
+        Value::Object(_) => Value::Object(Map::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(pointers: &[&str], expected: Value) {
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": "web-0", "annotations": { "a/b": "c", "d": "e" } },
+            "spec": { "containers": [{ "name": "a", "image": "x" }, { "name": "b" }], "nodeName": "n" },
+        });
+        let pointers: Vec<String> = pointers.iter().map(ToString::to_string).collect();
+        assert_eq!(project(&pod, &pointers), expected);
+    }
+
+    #[test]
+    fn only_what_is_named_is_shown_and_what_is_absent_left_out() {
+        check(
+            &["/spec/nodeName", "/status/phase", "/spec/volumes/*/name"],
+            json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "nodeName": "n" } }),
+        );
+    }
+
+    #[test]
+    fn a_star_stands_for_every_element_and_elements_keep_their_places() {
+        check(
+            &["/spec/containers/*/image"],
+            json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "containers": [{ "image": "x" }, {}] } }),
+        );
+        check(
+            &["/spec/containers/1/name"],
+            json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "containers": [{}, { "name": "b" }] } }),
+        );
+    }
+
+    #[test]
+    fn a_slash_in_a_name_is_written_tilde_1() {
+        check(
+            &["/metadata/annotations/a~1b"],
+            json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "annotations": { "a/b": "c" } } }),
+        );
+    }
+}

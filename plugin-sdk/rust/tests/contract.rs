@@ -1,0 +1,67 @@
+//! The SDK's copy of the contract is the contract, and the test kit shows objects as Informant does.
+
+use informant_object::{Object, Pointer, Projection, Shape};
+use informant_plugin_sdk::prelude::*;
+use informant_plugin_sdk::testing::Cache;
+use proptest::prelude::*;
+use serde_json::json;
+
+#[test]
+fn the_copy_of_the_contract_is_the_contract() {
+    let copy = include_str!("../wit/informant.wit");
+    let contract = include_str!("../../../wit/informant.wit");
+    assert!(
+        copy == contract,
+        "plugin-sdk/rust/wit/informant.wit differs: copy wit/informant.wit over it"
+    );
+}
+
+/// Objects with nested lists and maps under few names, so that pointers meet them.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        "[a-c]{0,2}".prop_map(Value::from)
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-c]", inner, 0..4).prop_map(|members| members.into_iter().collect()),
+        ]
+    })
+}
+
+fn any_pointer() -> impl Strategy<Value = String> {
+    prop::collection::vec(prop_oneof!["[a-c]", Just("*".to_owned()), "[0-2]"], 0..4).prop_map(|tokens| {
+        std::iter::once("/spec".to_owned())
+            .chain(tokens)
+            .collect::<Vec<_>>()
+            .join("/")
+    })
+}
+
+proptest! {
+    /// A plugin that passes its native tests is shown the same when it runs.
+    #[test]
+    fn the_test_kit_shows_what_informant_shows(spec in any_value(), pointers in prop::collection::vec(any_pointer(), 1..4)) {
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": "a", "uid": "u", "resourceVersion": "1" },
+            "spec": spec,
+        });
+        let cache = Cache::new();
+        let source = cache.put(object.clone());
+        let asked: Vec<&str> = pointers.iter().map(String::as_str).collect();
+        let shown: Option<Value> = store::get_fields(source, "", "a", &asked).expect("the cache answers");
+
+        let stored: Option<Value> = store::get(source, "", "a").expect("the cache answers");
+        let stored = stored.expect("it was put").to_string();
+        let shape = Shape::new("v1", "Pod", Vec::new(), true).expect("nothing is dropped");
+        let parsed = Object::parse(stored.as_bytes(), &shape).expect("it is an object");
+        let parse = |pointer: &String| Pointer::parse(pointer).expect("it is a pointer");
+        let mut bytes = Vec::new();
+        parsed.project(&Projection::new(&pointers.iter().map(parse).collect::<Vec<_>>()), &mut bytes);
+        prop_assert_eq!(shown, Some(serde_json::from_slice(&bytes).expect("it is JSON")));
+    }
+}
