@@ -1,1 +1,496 @@
+//! The queue's rules one by one. Names in parentheses are client-go's tests of the same rule.
 
+mod model;
+mod population;
+
+use informant_object::{KeyRef, Object};
+use insta::assert_snapshot;
+
+use super::{DeltaFifo, DeltaFifoOptions, Pop, ReplaceSummary};
+use crate::testing::{object, pod, version};
+use crate::transform::{Transform, TransformError};
+use crate::{Batch, DeltaObject, Deltas, KnownObjects, LookupFailed, Moment, NothingKnown, Reason, Tombstone};
+
+const NOW: Moment = Moment::ZERO;
+
+/// What the consumer of a test's queue knows, in this order.
+#[derive(Default)]
+struct Known(Vec<Object>);
+
+impl KnownObjects for Known {
+    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
+        self.0.iter().for_each(|object| visit(object.key(), Some(object)));
+    }
+
+    fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
+        Ok(self.0.iter().find(|object| object.key() == key).cloned())
+    }
+}
+
+/// Knows its keys, and can not look one up.
+struct Unreadable(Vec<Object>);
+
+impl KnownObjects for Unreadable {
+    fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
+        self.0.iter().for_each(|object| visit(object.key(), None));
+    }
+
+    fn get_by_key(&self, _key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {
+        Err(LookupFailed)
+    }
+}
+
+fn fifo() -> DeltaFifo {
+    DeltaFifo::new(DeltaFifoOptions::default())
+}
+
+fn add(fifo: &mut DeltaFifo, object: Object) {
+    fifo.add(object, NOW).unwrap();
+}
+
+fn update(fifo: &mut DeltaFifo, object: Object) {
+    fifo.update(object, NOW).unwrap();
+}
+
+fn delete(fifo: &mut DeltaFifo, object: impl Into<DeltaObject>, known: &impl KnownObjects) {
+    fifo.delete(object, known, NOW).unwrap();
+}
+
+fn replace(fifo: &mut DeltaFifo, objects: Vec<Object>, known: &impl KnownObjects) -> ReplaceSummary {
+    fifo.replace(objects, &version(100), known, Reason::Relist, NOW)
+}
+
+fn tombstone(object: Object) -> Tombstone {
+    Tombstone {
+        key: object.key().to_key(),
+        object: Some(object),
+    }
+}
+
+fn pop(fifo: &mut DeltaFifo) -> Option<Deltas> {
+    match fifo.pop(|_, _| Ok::<_, ()>(())) {
+        Pop::Processed(deltas) => Some(deltas),
+        Pop::Empty | Pop::Closed => None,
+        Pop::Failed(..) => unreachable!("processing never fails here"),
+    }
+}
+
+/// Everything in line, one key a line.
+fn waiting(fifo: &DeltaFifo) -> String {
+    let line = |key: KeyRef<'_>| text(fifo.get_by_key(key).unwrap());
+    fifo.list_keys().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn text(deltas: &Deltas) -> String {
+    let each: Vec<String> = deltas.iter().map(ToString::to_string).collect();
+    format!("{}: {}", deltas.key().name, each.join(", "))
+}
+
+/// (`TestDeltaFIFO_addUpdate`)
+#[test]
+fn changes_of_one_key_wait_and_leave_together() {
+    let mut fifo = fifo();
+    add(&mut fifo, pod("a", 1));
+    update(&mut fifo, pod("a", 2));
+    delete(&mut fifo, pod("a", 3), &NothingKnown);
+    assert_snapshot!(waiting(&fifo), @"a: Added(1), Updated(2), Deleted(3)");
+    assert_eq!(text(&pop(&mut fifo).unwrap()), "a: Added(1), Updated(2), Deleted(3)");
+    assert!(fifo.is_empty());
+    assert!(fifo.get_by_key(pod("a", 3).key()).is_none());
+}
+
+/// (`TestDeltaFIFO_detectLineJumpers`)
+#[test]
+fn a_key_that_comes_again_keeps_its_place_while_it_waits_and_goes_to_the_end_after() {
+    let mut fifo = fifo();
+    for (name, version) in [("a", 10), ("b", 1), ("c", 11), ("b", 13), ("d", 14)] {
+        add(&mut fifo, pod(name, version));
+    }
+    assert_eq!(text(&pop(&mut fifo).unwrap()), "a: Added(10)");
+    add(&mut fifo, pod("a", 15));
+    assert_snapshot!(waiting(&fifo), @"
+    b: Added(1), Added(13)
+    c: Added(11)
+    d: Added(14)
+    a: Added(15)
+    ");
+}
+
+/// (`TestDeltaFIFO_enqueueingNoLister`)
+#[test]
+fn without_known_objects_only_a_waiting_key_can_be_deleted() {
+    let mut fifo = fifo();
+    add(&mut fifo, pod("a", 10));
+    update(&mut fifo, pod("b", 15));
+    delete(&mut fifo, pod("c", 2), &NothingKnown);
+    delete(&mut fifo, pod("b", 20), &NothingKnown);
+    assert_snapshot!(waiting(&fifo), @"
+    a: Added(10)
+    b: Updated(15), Deleted(20)
+    ");
+    assert_eq!(fifo.stats().deletes_ignored, 1);
+}
+
+/// (`TestDeltaFIFO_enqueueingWithLister`)
+#[test]
+fn a_known_key_can_be_deleted_whether_it_waits_or_not() {
+    let mut fifo = fifo();
+    let known = Known(vec![pod("a", 5), pod("b", 6), pod("c", 7)]);
+    add(&mut fifo, pod("a", 10));
+    update(&mut fifo, pod("b", 15));
+    delete(&mut fifo, pod("d", 2), &known);
+    delete(&mut fifo, pod("c", 20), &known);
+    delete(&mut fifo, pod("a", 21), &known);
+    assert_snapshot!(waiting(&fifo), @"
+    a: Added(10), Deleted(21)
+    b: Updated(15)
+    c: Deleted(20)
+    ");
+}
+
+#[test]
+fn a_delete_is_queued_when_the_look_up_fails() {
+    let mut fifo = fifo();
+    delete(&mut fifo, pod("a", 2), &Unreadable(vec![]));
+    assert_snapshot!(waiting(&fifo), @"a: Deleted(2)");
+    assert_eq!(fifo.stats().lookups_failed, 1);
+}
+
+#[test]
+fn two_deletes_in_a_row_are_one_and_the_first_stays() {
+    let mut fifo = fifo();
+    add(&mut fifo, pod("a", 1));
+    delete(&mut fifo, pod("a", 2), &NothingKnown);
+    delete(&mut fifo, pod("a", 3), &NothingKnown);
+    assert_snapshot!(waiting(&fifo), @"a: Added(1), Deleted(2)");
+    assert_eq!(fifo.stats().deletes_collapsed, 1);
+}
+
+#[test]
+fn of_two_deletes_one_that_saw_the_final_state_stays() {
+    let mut fifo = fifo();
+    let known = Known(vec![pod("a", 1), pod("b", 1)]);
+    delete(&mut fifo, tombstone(pod("a", 1)), &known);
+    delete(&mut fifo, pod("a", 3), &known);
+    delete(&mut fifo, pod("b", 3), &known);
+    delete(&mut fifo, tombstone(pod("b", 1)), &known);
+    assert_snapshot!(waiting(&fifo), @"
+    a: Deleted(3)
+    b: Deleted(3)
+    ");
+}
+
+#[test]
+fn an_object_made_again_under_the_same_name_stays_a_delete_and_an_add() {
+    let mut fifo = fifo();
+    let known = Known(vec![pod("a", 1)]);
+    delete(&mut fifo, pod("a", 2), &known);
+    add(&mut fifo, pod("a", 3));
+    delete(&mut fifo, pod("a", 4), &known);
+    assert_snapshot!(waiting(&fifo), @"a: Deleted(2), Added(3), Deleted(4)");
+}
+
+/// (`TestDeltaFIFO_ReplaceMakesDeletionsReplaced`; client-go queues the deletions last)
+#[test]
+fn relist_reports_vanished_objects_as_tombstones_before_anything_else() {
+    let mut fifo = fifo();
+    let known = Known(vec![pod("a", 1), pod("b", 2)]);
+    let summary = replace(&mut fifo, vec![pod("a", 3), pod("c", 4)], &known);
+    assert_snapshot!(waiting(&fifo), @"
+    b: Deleted(unknown final state, last seen at 2)
+    a: Replaced(3)
+    c: Replaced(4)
+    ");
+    assert_eq!(
+        summary,
+        ReplaceSummary {
+            vanished: 1,
+            queued: 2,
+            unchanged: 0,
+            withheld: 0
+        }
+    );
+}
+
+/// (`TestDeltaFIFO_ReplaceMakesDeletions`)
+#[test]
+fn a_tombstone_carries_the_newest_state_that_waited_or_else_the_known_one() {
+    let mut fifo = fifo();
+    let known = Known(vec![pod("queued", 5), pod("known", 6), pod("stays", 7)]);
+    update(&mut fifo, pod("queued", 10));
+    update(&mut fifo, pod("queued", 11));
+    replace(&mut fifo, vec![pod("stays", 20)], &known);
+    assert_snapshot!(waiting(&fifo), @"
+    queued: Updated(10), Updated(11), Deleted(unknown final state, last seen at 11)
+    known: Deleted(unknown final state, last seen at 6)
+    stays: Replaced(20)
+    ");
+}
+
+/// (`TestDeltaFIFO_ReplaceMakesDeletionsForObjectsOnlyInQueue`)
+#[test]
+fn a_relist_buries_what_only_waits() {
+    let mut fifo = fifo();
+    add(&mut fifo, pod("a", 1));
+    replace(&mut fifo, vec![pod("b", 2)], &Known::default());
+    assert_snapshot!(waiting(&fifo), @"
+    a: Added(1), Deleted(unknown final state, last seen at 1)
+    b: Replaced(2)
+    ");
+}
+
+/// (`TestDeltaFIFO_replaceWithDeleteDeltaIn`)
+#[test]
+fn a_relist_adds_no_second_delete_and_no_tombstone_in_a_tombstone() {
+    let mut fifo = fifo();
+    let known = Known(vec![pod("a", 1), pod("b", 1)]);
+    delete(&mut fifo, pod("a", 2), &known);
+    delete(&mut fifo, tombstone(pod("b", 1)), &known);
+    replace(&mut fifo, vec![pod("c", 5)], &known);
+    assert_snapshot!(waiting(&fifo), @"
+    a: Deleted(2)
+    b: Deleted(unknown final state, last seen at 1)
+    c: Replaced(5)
+    ");
+    let deltas = fifo.get_by_key(pod("b", 1).key()).unwrap();
+    assert!(matches!(&deltas.newest().object, DeltaObject::Tombstone(tombstone) if tombstone.object.is_some()));
+}
+
+#[test]
+fn a_known_object_that_can_not_be_read_is_buried_without_a_state() {
+    let mut fifo = fifo();
+    replace(&mut fifo, vec![], &Unreadable(vec![pod("a", 1)]));
+    assert_snapshot!(waiting(&fifo), @"a: Deleted(unknown final state, never seen)");
+}
+
+#[test]
+fn a_listed_object_that_is_the_known_one_with_nothing_waiting_is_only_seen() {
+    let (a, b, c) = (pod("a", 1), pod("b", 2), pod("c", 3));
+    let known = Known(vec![a.clone(), b.clone(), c.clone()]);
+    let mut fifo = fifo();
+    update(&mut fifo, pod("b", 9));
+    let summary = replace(&mut fifo, vec![a.clone(), b.clone(), pod("c", 3)], &known);
+    assert_snapshot!(waiting(&fifo), @"
+    b: Updated(9), Replaced(2)
+    c: Replaced(3)
+    ");
+    assert_eq!((summary.unchanged, fifo.stats().unchanged), (1, 1));
+
+    let mut telling = DeltaFifo::new(DeltaFifoOptions {
+        skip_unchanged: false,
+        ..DeltaFifoOptions::default()
+    });
+    replace(&mut telling, vec![a, b, c], &known);
+    assert_eq!(telling.len(), 3);
+}
+
+#[test]
+fn a_replace_says_sync_where_asked_to() {
+    let mut fifo = DeltaFifo::new(DeltaFifoOptions {
+        emit_replaced: false,
+        ..DeltaFifoOptions::default()
+    });
+    replace(&mut fifo, vec![pod("a", 1)], &NothingKnown);
+    assert_snapshot!(waiting(&fifo), @"a: Sync(1)");
+}
+
+#[test]
+fn a_name_listed_twice_waits_once_with_both_states() {
+    let mut fifo = fifo();
+    replace(&mut fifo, vec![pod("a", 1), pod("b", 1), pod("a", 2)], &NothingKnown);
+    assert_snapshot!(waiting(&fifo), @"
+    a: Replaced(1), Replaced(2)
+    b: Replaced(1)
+    ");
+}
+
+/// (`TestDeltaFIFO_ResyncNonExisting`, `TestDeltaFIFO_Resync`)
+#[test]
+fn a_resync_repeats_what_is_known_and_nothing_else() {
+    let mut fifo = fifo();
+    fifo.resync(&NothingKnown, NOW);
+    assert!(fifo.is_empty());
+    delete(&mut fifo, pod("a", 10), &Known(vec![pod("a", 5)]));
+    fifo.resync(&Known(vec![pod("a", 5), pod("b", 6)]), NOW);
+    assert_snapshot!(waiting(&fifo), @"
+    a: Deleted(10)
+    b: Sync(6)
+    ");
+    assert_eq!(pop(&mut fifo).unwrap().newest().reason, Reason::Watch);
+    assert_eq!(pop(&mut fifo).unwrap().newest().reason, Reason::Resync);
+    fifo.resync(&Unreadable(vec![pod("c", 1)]), NOW);
+    assert!(fifo.is_empty());
+}
+
+/// (`TestDeltaFIFO_UpdateResyncRace`)
+#[test]
+fn a_resync_leaves_waiting_keys_alone() {
+    let mut fifo = fifo();
+    update(&mut fifo, pod("a", 6));
+    fifo.resync(&Known(vec![pod("a", 5)]), NOW);
+    assert_snapshot!(waiting(&fifo), @"a: Updated(6)");
+}
+
+/// (v0.31 `TestDeltaFIFO_addIfNotPresent` in spirit, `TestFIFO_addIfNotPresent`)
+#[test]
+fn what_failed_goes_back_unless_newer_news_waits() {
+    let mut fifo = fifo();
+    add(&mut fifo, pod("a", 1));
+    add(&mut fifo, pod("b", 1));
+    let Pop::Failed(deltas, "no") = fifo.pop(|_, _| Err("no")) else {
+        panic!("processing fails")
+    };
+    assert!(fifo.add_if_not_present(deltas));
+    assert_snapshot!(waiting(&fifo), @"
+    b: Added(1)
+    a: Added(1)
+    ");
+    let Pop::Failed(deltas, "no") = fifo.pop(|_, _| Err("no")) else {
+        panic!("processing fails")
+    };
+    add(&mut fifo, pod("b", 2));
+    assert!(!fifo.add_if_not_present(deltas));
+    assert_snapshot!(waiting(&fifo), @"
+    a: Added(1)
+    b: Added(2)
+    ");
+    let stats = fifo.stats();
+    assert_eq!(
+        (stats.failed_deltas, stats.requeued, stats.requeues_superseded),
+        (2, 1, 1)
+    );
+}
+
+/// (`TestDeltaFIFO_PopShouldUnblockWhenClosed`)
+#[test]
+fn a_closed_queue_hands_out_what_waits_and_then_says_closed() {
+    let mut fifo = fifo();
+    assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Empty));
+    add(&mut fifo, pod("a", 1));
+    fifo.close();
+    assert!(fifo.is_closed());
+    assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Processed(_)));
+    assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Closed));
+}
+
+#[test]
+fn lists_show_the_newest_of_each_key_in_line_order() {
+    let mut fifo = fifo();
+    for (name, version) in [("b", 1), ("a", 2), ("b", 3)] {
+        update(&mut fifo, pod(name, version));
+    }
+    let newest: Vec<String> = fifo
+        .list()
+        .map(|object| format!("{} {}", object.key(), object.object().unwrap().version()))
+        .collect();
+    assert_eq!(newest, ["default/b 3", "default/a 2"]);
+    let keys: Vec<String> = fifo.list_keys().map(|key| key.to_string()).collect();
+    assert_eq!(keys, ["default/b", "default/a"]);
+    assert_eq!(fifo.get(&pod("b", 0)).unwrap().oldest().to_string(), "Updated(1)");
+}
+
+/// Appends a label to what it sees, and fails where the name says so.
+struct Labelling;
+
+impl Transform for Labelling {
+    fn transform(&mut self, object: Object) -> Result<Object, String> {
+        let json = String::from_utf8(object.json().to_vec()).unwrap();
+        match object.name() {
+            "broken" => Err("no such field".to_owned()),
+            "renamed" => Ok(self::object(&json.replace("renamed", "other"))),
+            _ => Ok(self::object(&json.replace(r#""spec":{}"#, r#""spec":{"seen":true}"#))),
+        }
+    }
+}
+
+fn transforming() -> DeltaFifo {
+    DeltaFifo::new(DeltaFifoOptions {
+        transform: Some(Box::new(Labelling)),
+        ..DeltaFifoOptions::default()
+    })
+}
+
+fn was_transformed(object: &Object) -> usize {
+    String::from_utf8_lossy(object.json()).matches("seen").count()
+}
+
+/// (`TestDeltaFIFO_transformer`)
+#[test]
+fn a_transform_runs_once_on_what_the_server_sent_and_not_on_tombstones_or_resyncs() {
+    let mut fifo = transforming();
+    let known = Known(vec![pod("gone", 1), pod("resynced", 1)]);
+    add(&mut fifo, pod("a", 1));
+    update(&mut fifo, pod("a", 2));
+    replace(&mut fifo, vec![pod("a", 3), pod("resynced", 2)], &known);
+    pop(&mut fifo)
+        .unwrap()
+        .iter()
+        .for_each(|delta| assert_eq!(was_transformed(delta.object.object().unwrap()), 1));
+    let gone = pop(&mut fifo).unwrap();
+    assert_eq!(
+        (gone.key().name, was_transformed(gone.newest().object.object().unwrap())),
+        ("gone", 0)
+    );
+    pop(&mut fifo).unwrap();
+    fifo.resync(&known, NOW);
+    assert_eq!(
+        was_transformed(pop(&mut fifo).unwrap().newest().object.object().unwrap()),
+        0
+    );
+}
+
+#[test]
+fn a_failed_transform_withholds_that_version_and_nothing_else() {
+    let mut fifo = transforming();
+    let error = fifo.add(pod("broken", 7), NOW).unwrap_err();
+    assert_snapshot!(error, @"transform of default/broken at version 7 failed: no such field");
+    assert!(fifo.is_empty());
+    let known = Known(vec![pod("broken", 6)]);
+    let summary = replace(&mut fifo, vec![pod("broken", 8), pod("a", 9)], &known);
+    assert_snapshot!(waiting(&fifo), @"a: Replaced(9)");
+    assert_eq!(
+        (summary.withheld, summary.vanished, fifo.stats().transforms_failed),
+        (1, 0, 2)
+    );
+}
+
+#[test]
+fn a_transform_may_not_make_another_object_of_it() {
+    let mut fifo = transforming();
+    let error = fifo.add(pod("renamed", 7), NOW).unwrap_err();
+    assert!(
+        matches!(error, TransformError::Identity { field: "name", .. }),
+        "{error}"
+    );
+    assert!(fifo.is_empty());
+}
+
+#[test]
+fn bytes_are_those_of_what_waits() {
+    let mut fifo = fifo();
+    let (small, large) = (
+        pod("a", 1),
+        object(r#"{"metadata":{"name":"b"},"data":"0123456789012345678901234567890123456789"}"#),
+    );
+    add(&mut fifo, small.clone());
+    add(&mut fifo, large.clone());
+    assert_eq!(fifo.bytes(), small.size_bytes() + large.size_bytes());
+    delete(&mut fifo, small.clone(), &NothingKnown);
+    delete(&mut fifo, small.clone(), &NothingKnown);
+    assert_eq!(fifo.bytes(), 2 * small.size_bytes() + large.size_bytes());
+    pop(&mut fifo);
+    assert_eq!(fifo.bytes(), large.size_bytes());
+    let mut batch = Batch::new();
+    fifo.pop_batch(usize::MAX, &mut batch);
+    assert_eq!(fifo.bytes(), 0);
+}
+
+#[test]
+fn an_emptied_queue_gives_the_memory_of_a_large_list_back() {
+    let mut fifo = fifo();
+    let many: Vec<Object> = (0..10_000).map(|number| pod(&format!("pod-{number}"), 1)).collect();
+    replace(&mut fifo, many, &NothingKnown);
+    assert!(fifo.queue.capacity() >= 10_000);
+    while pop(&mut fifo).is_some() {}
+    assert!(fifo.queue.capacity() <= 4_096, "{}", fifo.queue.capacity());
+}

@@ -29,15 +29,29 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Computes the values of `object` in each of `indexes`; failures are noted per index and leave no values.
-    pub(crate) fn compute<'a>(
+    /// Takes the values of the slots before `first` from `kept`, instead of computing them.
+    pub(crate) fn load(&mut self, kept: &KeptValues, first: usize) {
+        self.per_slot.resize_with(first, IndexValues::default);
+        for (slot, values) in self.per_slot.iter_mut().enumerate() {
+            let of_slot = kept.iter().filter(|(kept, _)| usize::from(*kept) == slot);
+            values
+                .take(of_slot.map(|(_, value)| value))
+                .expect("these values were within the limits before");
+        }
+    }
+
+    /// Computes the values of `object` in each of `indexes`, which take the slots from `first` on; failures are noted per index
+    /// and leave no values.
+    pub(crate) fn compute(
         &mut self,
-        indexes: impl ExactSizeIterator<Item = (&'a dyn IndexFunc, &'a mut Failures)>,
+        first: usize,
+        indexes: &[Arc<dyn IndexFunc>],
+        failures: &mut [Failures],
         object: &Object,
     ) {
-        self.per_slot.resize_with(indexes.len(), IndexValues::default);
-        for ((index, failures), values) in indexes.zip(&mut self.per_slot) {
-            failures.note(object.key(), values.compute(index, object));
+        self.per_slot.resize_with(first + indexes.len(), IndexValues::default);
+        for ((index, failures), values) in indexes.iter().zip(failures).zip(&mut self.per_slot[first..]) {
+            failures.note(object.key(), values.compute(&**index, object));
         }
     }
 
@@ -58,7 +72,7 @@ impl Sink {
 impl KeptValues {
     /// Makes `postings` and `self` those of `fresh` for the object at `key`, touching only what differs.
     pub(crate) fn update(&mut self, fresh: &Sink, postings: &mut [Postings], key: &Key) {
-        if self.iter().eq(fresh.iter()) {
+        if self.are(fresh) {
             return;
         }
         for (slot, value) in self.iter() {
@@ -76,6 +90,11 @@ impl KeptValues {
             })
             .collect();
         self.0 = (!values.is_empty()).then(|| ThinArc::from_header_and_iter((), values.into_iter()));
+    }
+
+    /// Whether `fresh` are the same values.
+    pub(crate) fn are(&self, fresh: &Sink) -> bool {
+        self.iter().eq(fresh.iter())
     }
 
     /// Takes the object at `key` out of all `postings`.

@@ -68,10 +68,6 @@ impl Postings {
         })
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The text of `value` as some posting holds it already.
     fn shared(&self, value: &str) -> Option<Arc<str>> {
         let posting = self.0.range(Place { value, at: At::Start }..).next()?;

@@ -31,6 +31,12 @@ impl Garbage {
         self.roots.is_empty()
     }
 
+    /// Adds `roots` without a limit.
+    pub(super) fn with(mut self, roots: impl IntoIterator<Item = Snapshot>) -> Garbage {
+        self.roots.extend(roots);
+        self
+    }
+
     /// Adds `root`; returns whether another had to be freed for it.
     pub(super) fn push(&mut self, root: Snapshot) -> bool {
         let full = self.roots.len() >= GARBAGE_ROOTS_MAX;

@@ -1,19 +1,20 @@
 //! The only one who writes a store.
 
 mod external;
+mod indexers;
+mod read;
 
 use std::fmt;
 use std::sync::Arc;
 
-use informant_object::{Key, KeyRef, LabelSelector, Object, ResourceVersion};
+use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
 use super::root::{Root, Stored};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
-use crate::index::{Failures, IndexConflict, IndexError, IndexFunc, KeptValues, NAMESPACE_INDEX, Postings, Sink};
+use crate::index::{Failures, KeptValues, Sink};
 use crate::known_objects::{KnownObjects, LookupFailed};
 use crate::source::Source;
-use informant_object::SourceId;
 
 /// Owns a source's objects and indexes: client-go's `Store` and `Indexer` as `&mut` methods, and [`publish`](Self::publish).
 ///
@@ -109,10 +110,7 @@ impl StoreWriter {
     /// Ends the store; all it holds, to be dropped where nobody waits. What the catalog shows stays until the source is removed.
     pub fn into_garbage(mut self) -> Garbage {
         let root = Snapshot::new(std::mem::take(&mut self.root));
-        let mut garbage = self.take_garbage();
-        garbage.push(root);
-        garbage.push(std::mem::take(&mut self.published));
-        garbage
+        self.take_garbage().with([root, std::mem::take(&mut self.published)])
     }
 
     /// Roots that were freed by this writer because nobody took them in time.
@@ -156,14 +154,14 @@ impl StoreWriter {
             Some((key, stored)) => {
                 self.root.bytes -= stored.object.size_bytes();
                 if !is_same_version(&stored.object) {
-                    compute(&mut self.sink, &self.root.functions, &mut self.failures, &object);
+                    self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
                     stored.values.update(&self.sink, &mut self.root.postings, key);
                     self.feeds.iter_mut().for_each(|feed| feed.await_values(key));
                 }
                 Some(std::mem::replace(&mut stored.object, object))
             }
             None => {
-                compute(&mut self.sink, &self.root.functions, &mut self.failures, &object);
+                self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
                 let key = object.key().to_key();
                 let mut values = KeptValues::default();
                 values.update(&self.sink, &mut self.root.postings, &key);
@@ -215,172 +213,6 @@ impl StoreWriter {
 
     /// Nothing: there is no queue behind a store. Kept because client-go's `Store` has it.
     pub fn resync(&mut self) {}
-}
-
-/// Reading what is written. The same questions are answered by a [`Snapshot`], without the writer.
-impl StoreWriter {
-    /// What is stored under `object`'s key.
-    #[must_use]
-    pub fn get(&self, object: &Object) -> Option<&Object> {
-        self.root.get(object.key())
-    }
-
-    /// What is stored under `key`.
-    #[must_use]
-    pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Object> {
-        self.root.get(key)
-    }
-
-    /// All objects, sorted by key.
-    pub fn list(&self) -> impl ExactSizeIterator<Item = &Object> {
-        self.root.objects.values().map(|stored| &stored.object)
-    }
-
-    /// All keys, sorted.
-    pub fn list_keys(&self) -> impl ExactSizeIterator<Item = KeyRef<'_>> {
-        self.root.objects.keys().map(Key::as_ref)
-    }
-
-    /// How many objects there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.root.objects.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.root.objects.is_empty()
-    }
-
-    /// Bytes of all objects.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.root.bytes
-    }
-}
-
-/// Indexes.
-impl StoreWriter {
-    /// Adds `indexes`, all or none, and fills them from what is stored.
-    ///
-    /// # Errors
-    /// [`IndexConflict`] when a name is taken, or given twice; nothing is added then.
-    pub fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
-        let mut names: Vec<&str> = indexes.iter().map(|index| index.name()).collect();
-        names.sort_unstable();
-        let taken = |at: usize| self.is_declared(names[at]) || (at > 0 && names[at] == names[at - 1]);
-        let mut conflicts: Vec<String> = (0..names.len())
-            .filter(|&at| taken(at))
-            .map(|at| names[at].to_owned())
-            .collect();
-        conflicts.dedup();
-        if !conflicts.is_empty() {
-            return Err(IndexConflict { names: conflicts });
-        }
-        let functions = Arc::make_mut(&mut self.root.functions);
-        functions.extend(indexes.into_iter().map(Arc::from));
-        self.root.postings.resize_with(functions.len(), Postings::default);
-        self.failures.resize_with(functions.len(), Failures::default);
-        self.dirty = true;
-        self.back_fill();
-        Ok(())
-    }
-
-    /// The names of all indexes, ready or not, sorted.
-    #[must_use]
-    pub fn get_indexers(&self) -> Vec<String> {
-        self.root.index_names()
-    }
-
-    /// Objects that share a value with `object`; see [`Snapshot::index`].
-    ///
-    /// # Errors
-    /// [`IndexError`] for an index that does not exist or is not ready.
-    pub fn index(&self, index: &str, object: &Object) -> Result<Vec<Object>, IndexError> {
-        Ok(self.root.sharing_values(self.root.index(index)?, object))
-    }
-
-    /// Keys under `value`, sorted.
-    ///
-    /// # Errors
-    /// As [`index`](Self::index).
-    pub fn index_keys<'a>(&'a self, index: &str, value: &'a str) -> Result<Vec<KeyRef<'a>>, IndexError> {
-        Ok(self
-            .root
-            .matches(self.root.index(index)?, value)
-            .map(|(key, _)| key)
-            .collect())
-    }
-
-    /// Objects under `value`, sorted by key.
-    ///
-    /// # Errors
-    /// As [`index`](Self::index).
-    pub fn by_index<'a>(&'a self, index: &str, value: &'a str) -> Result<Vec<&'a Object>, IndexError> {
-        Ok(self
-            .root
-            .matches(self.root.index(index)?, value)
-            .map(|(_, object)| object)
-            .collect())
-    }
-
-    /// All values in use, sorted; none for an index that does not exist or is not ready.
-    #[must_use]
-    pub fn list_index_func_values(&self, index: &str) -> Vec<Arc<str>> {
-        self.root
-            .index(index)
-            .map(|index| self.root.values(index))
-            .unwrap_or_default()
-    }
-
-    /// Objects of `namespace`, or of all, whose labels match.
-    pub fn list_matching<'a>(
-        &'a self,
-        namespace: Option<&'a str>,
-        selector: &'a LabelSelector,
-    ) -> impl Iterator<Item = &'a Object> {
-        self.root.list(namespace, selector)
-    }
-
-    /// Objects that the native index called `index` could not take, with what it said, sorted; at most
-    /// [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) of them.
-    pub fn index_failures(&self, index: &str) -> impl Iterator<Item = (&Key, &str)> {
-        self.slot(index)
-            .into_iter()
-            .flat_map(|slot| self.failures[slot].listed())
-    }
-
-    /// How often the native index called `index` could not take an object, so far.
-    #[must_use]
-    pub fn index_failures_total(&self, index: &str) -> u64 {
-        self.slot(index).map_or(0, |slot| self.failures[slot].total())
-    }
-
-    fn slot(&self, index: &str) -> Option<usize> {
-        self.root.functions.iter().position(|function| function.name() == index)
-    }
-
-    fn is_declared(&self, index: &str) -> bool {
-        index == NAMESPACE_INDEX
-            || self.slot(index).is_some()
-            || self.root.external.iter().any(|(name, _)| **name == *index)
-    }
-
-    /// Computes all native values again. Postings are touched only where values differ, so what was there stays as it is.
-    fn back_fill(&mut self) {
-        for key in self.root.objects.keys().cloned().collect::<Vec<_>>() {
-            let Some(stored) = self.root.objects.get_mut(&key) else {
-                continue;
-            };
-            compute(&mut self.sink, &self.root.functions, &mut self.failures, &stored.object);
-            stored.values.update(&self.sink, &mut self.root.postings, &key);
-        }
-    }
-}
-
-fn compute(sink: &mut Sink, functions: &[Arc<dyn IndexFunc>], failures: &mut [Failures], object: &Object) {
-    sink.compute(functions.iter().map(|function| &**function).zip(failures), object);
 }
 
 impl KnownObjects for StoreWriter {

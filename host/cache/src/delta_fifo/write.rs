@@ -1,0 +1,182 @@
+//! Putting one change into the queue.
+
+use informant_object::{KeyRef, Object, VersionRef};
+
+use super::keyed_queue::Place;
+use super::newest::Newest;
+use super::{DeltaFifo, bytes_of};
+use crate::delta::{Delta, DeltaObject, DeltaType, Deltas};
+use crate::known_objects::KnownObjects;
+use crate::transform::{self, TransformError};
+use crate::{Moment, Reason};
+
+/// Writing.
+impl DeltaFifo {
+    /// Queues an [`DeltaType::Added`]. A key in line keeps its place, another goes to the end.
+    ///
+    /// # Errors
+    /// [`TransformError`]; the queue is then as before, and the event counted.
+    pub fn add(&mut self, object: Object, received: Moment) -> Result<(), TransformError> {
+        self.queue_change(DeltaType::Added, object.into(), received)
+    }
+
+    /// Queues an [`DeltaType::Updated`], as [`add`](Self::add) does.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn update(&mut self, object: Object, received: Moment) -> Result<(), TransformError> {
+        self.queue_change(DeltaType::Updated, object.into(), received)
+    }
+
+    /// Queues a [`DeltaType::Deleted`] with the object's last state (or a [`Tombstone`](crate::Tombstone)), if the key is in
+    /// line or known. A delete of an object that nobody has heard of is ignored and counted; where the look-up fails it is
+    /// queued.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn delete(
+        &mut self,
+        object: impl Into<DeltaObject>,
+        known: &impl KnownObjects,
+        received: Moment,
+    ) -> Result<(), TransformError> {
+        let object = object.into();
+        if self.queue.find(object.key()).index.is_none() && !self.may_be_known(object.key(), known) {
+            self.populated = true;
+            self.stats.deletes_ignored += 1;
+            self.shown(&object);
+            return Ok(());
+        }
+        self.queue_change(DeltaType::Deleted, object, received)
+    }
+
+    /// Queues a [`DeltaType::Sync`] for each known key that has nothing queued. A key whose look-up fails is left out.
+    pub fn resync(&mut self, known: &impl KnownObjects, received: Moment) {
+        known.visit(&mut |key, object| {
+            let place = self.queue.find(key);
+            if place.index.is_some() {
+                return;
+            }
+            match object {
+                Some(object) => {
+                    let object = DeltaObject::Object(object.clone());
+                    self.push(
+                        place,
+                        Delta {
+                            kind: DeltaType::Sync,
+                            object,
+                            reason: Reason::Resync,
+                            received,
+                        },
+                    );
+                }
+                None => self.stats.lookups_failed += 1,
+            }
+        });
+    }
+
+    /// Puts back what [`pop`](Self::pop) handed out, at the end of the line; returns whether it did. If the key is in line
+    /// again, newer news wins and nothing is put back.
+    pub fn add_if_not_present(&mut self, deltas: Deltas) -> bool {
+        self.populated = true;
+        let place = self.queue.find(deltas.key());
+        if place.index.is_some() {
+            self.stats.requeues_superseded += deltas.len() as u64;
+            return false;
+        }
+        self.stats.requeued += deltas.len() as u64;
+        self.bytes += bytes_of(&deltas);
+        self.queue.push_back(place.hash, deltas, self.newest.number());
+        true
+    }
+
+    /// Notes that the source has shown all up to `version`, without an object: a bookmark.
+    pub fn bookmark(&mut self, version: VersionRef<'_>) {
+        self.newest = Newest::of(version).unwrap_or_default();
+    }
+
+    /// Closes the queue. What waits can still be popped, and writing is not refused, as in client-go; once nothing waits,
+    /// [`pop`](Self::pop) says [`Pop::Closed`](super::Pop::Closed).
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+/// Steps.
+impl DeltaFifo {
+    fn queue_change(&mut self, kind: DeltaType, object: DeltaObject, received: Moment) -> Result<(), TransformError> {
+        self.populated = true;
+        let newest = newest_of(&object);
+        let transformed = self.transformed(object);
+        let result = transformed.map(|object| {
+            let place = self.queue.find(object.key());
+            self.push(
+                place,
+                Delta {
+                    kind,
+                    object,
+                    reason: Reason::Watch,
+                    received,
+                },
+            );
+        });
+        // After the push: what the source had shown before the change is what its place in line is remembered by.
+        if let Some(newest) = newest {
+            self.newest = newest;
+        }
+        result
+    }
+
+    fn may_be_known(&mut self, key: KeyRef<'_>, known: &impl KnownObjects) -> bool {
+        match known.get_by_key(key) {
+            Ok(object) => object.is_some(),
+            Err(_) => {
+                self.stats.lookups_failed += 1;
+                true
+            }
+        }
+    }
+
+    /// Notes that the source has shown `object`.
+    fn shown(&mut self, object: &DeltaObject) {
+        if let Some(newest) = newest_of(object) {
+            self.newest = newest;
+        }
+    }
+
+    /// Appends to the key's deltas, or puts the key at the end of the line.
+    pub(super) fn push(&mut self, place: Place, delta: Delta) {
+        self.stats.queued_deltas += 1;
+        self.bytes += delta.object.size_bytes();
+        let Some(index) = place.index else {
+            return self
+                .queue
+                .push_back(place.hash, Deltas::new(delta), self.newest.number());
+        };
+        if let Some(collapsed) = self.queue.append(index, delta) {
+            self.stats.deletes_collapsed += 1;
+            self.bytes -= collapsed.object.size_bytes();
+        }
+    }
+
+    pub(super) fn transformed(&mut self, object: DeltaObject) -> Result<DeltaObject, TransformError> {
+        match (&mut self.options.transform, object) {
+            (Some(transform), DeltaObject::Object(object)) => match transform::apply(transform.as_mut(), object) {
+                Ok(object) => Ok(object.into()),
+                Err(error) => {
+                    self.stats.transforms_failed += 1;
+                    Err(error)
+                }
+            },
+            (_, object) => Ok(object),
+        }
+    }
+}
+
+/// The version that `object` shows. A tombstone shows none: its object's was shown before.
+fn newest_of(object: &DeltaObject) -> Option<Newest> {
+    match object {
+        DeltaObject::Object(object) => Newest::of(object.version()),
+        DeltaObject::Tombstone(_) => None,
+    }
+}

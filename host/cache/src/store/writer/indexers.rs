@@ -1,0 +1,84 @@
+//! Indexes whose values a function computes.
+
+use std::sync::Arc;
+
+use informant_object::Key;
+
+use super::StoreWriter;
+use crate::index::{Failures, IndexConflict, IndexFunc, NAMESPACE_INDEX, Postings};
+
+/// Indexes.
+impl StoreWriter {
+    /// Adds `indexes`, all or none, and fills them from what is stored.
+    ///
+    /// # Errors
+    /// [`IndexConflict`] when a name is taken, or given twice; nothing is added then.
+    pub fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
+        let mut names: Vec<&str> = indexes.iter().map(|index| index.name()).collect();
+        names.sort_unstable();
+        let taken = |at: usize| self.is_declared(names[at]) || (at > 0 && names[at] == names[at - 1]);
+        let mut conflicts: Vec<String> = (0..names.len())
+            .filter(|&at| taken(at))
+            .map(|at| names[at].to_owned())
+            .collect();
+        conflicts.dedup();
+        if !conflicts.is_empty() {
+            return Err(IndexConflict { names: conflicts });
+        }
+        let first_new = self.root.functions.len();
+        let functions = Arc::make_mut(&mut self.root.functions);
+        functions.extend(indexes.into_iter().map(Arc::from));
+        self.root.postings.resize_with(functions.len(), Postings::default);
+        self.failures.resize_with(functions.len(), Failures::default);
+        self.dirty = true;
+        self.back_fill(first_new);
+        Ok(())
+    }
+
+    /// The names of all indexes, ready or not, sorted.
+    #[must_use]
+    pub fn get_indexers(&self) -> Vec<String> {
+        self.root.index_names()
+    }
+
+    /// Objects that the native index called `index` could not take, with what it said, sorted; at most
+    /// [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) of them.
+    pub fn index_failures(&self, index: &str) -> impl Iterator<Item = (&Key, &str)> {
+        self.slot(index)
+            .into_iter()
+            .flat_map(|slot| self.failures[slot].listed())
+    }
+
+    /// How often the native index called `index` could not take an object, so far.
+    #[must_use]
+    pub fn index_failures_total(&self, index: &str) -> u64 {
+        self.slot(index).map_or(0, |slot| self.failures[slot].total())
+    }
+
+    fn slot(&self, index: &str) -> Option<usize> {
+        self.root.functions.iter().position(|function| function.name() == index)
+    }
+
+    pub(super) fn is_declared(&self, index: &str) -> bool {
+        index == NAMESPACE_INDEX
+            || self.slot(index).is_some()
+            || self.root.external.iter().any(|(name, _)| **name == *index)
+    }
+
+    /// Computes the values of all stored objects in the native indexes from `first_new` on. The others run no second time.
+    fn back_fill(&mut self, first_new: usize) {
+        for key in self.root.objects.keys().cloned().collect::<Vec<_>>() {
+            let Some(stored) = self.root.objects.get(&key) else {
+                continue;
+            };
+            let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
+            self.sink.load(&stored.values, first_new);
+            self.sink.compute(first_new, functions, failures, &stored.object);
+            if !stored.values.are(&self.sink)
+                && let Some(stored) = self.root.objects.get_mut(&key)
+            {
+                stored.values.update(&self.sink, &mut self.root.postings, &key);
+            }
+        }
+    }
+}
