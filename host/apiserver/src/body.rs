@@ -1,0 +1,89 @@
+//! The body of an answer: a finished one, or a stream that a watch, a long list or a fault feeds.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use http_body::{Frame, SizeHint};
+
+/// What a streamed body is made of.
+pub(crate) type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
+
+/// The body of every answer.
+pub struct Body(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Frames(Frames),
+}
+
+impl Body {
+    /// A body that is complete already.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        Self(Kind::Whole((!bytes.is_empty()).then_some(bytes)))
+    }
+
+    /// A body whose frames come over time.
+    pub(crate) fn frames(frames: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
+        Self(Kind::Frames(Box::pin(frames)))
+    }
+
+    /// Whether it is complete already.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.0, Kind::Whole(_))
+    }
+
+    /// The body as a stream, for what wraps it.
+    pub(crate) fn into_frames(self) -> Frames {
+        match self.0 {
+            Kind::Whole(bytes) => Box::pin(futures::stream::iter(bytes.map(Ok))),
+            Kind::Frames(frames) => frames,
+        }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Frames(frames) => frames
+                .as_mut()
+                .poll_next(context)
+                .map(|next| next.map(|it| it.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Frames(_) => SizeHint::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Whole(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            Kind::Frames(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+/// Why a body ended before its end. On a listener the connection is cut; as a service the reader gets this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was reset by the embedded API server, as a fault or a restart asked")]
+pub struct BodyError;

@@ -1,0 +1,226 @@
+//! Faults on demand: what networks, proxies and loaded API servers do to clients.
+//!
+//! A fault either happens at once to what is open ([`Fault::DropWatches`], [`Fault::Restart`] …) or stands as a [`Rule`] until requests
+//! come that it meets. Faults are data, so that a simulation's schedule can be written down and replayed.
+
+mod filter;
+mod http;
+mod rule;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::filter::Attributes;
+pub use self::filter::Filter;
+pub(crate) use self::http::answer as answer_http;
+pub use self::rule::{Action, Answer, RULES_MAX, Rule};
+pub(crate) use self::rule::{Rules, Verdict};
+use crate::server::Inner;
+use crate::watch::Command;
+
+/// Everything that can be made to go wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Fault {
+    /// Ends open watches.
+    DropWatches {
+        /// Which.
+        #[serde(default)]
+        filter: Filter,
+        /// How.
+        #[serde(default)]
+        ending: Ending,
+    },
+    /// Makes open watches silent; they go on, with everything that was missed, after [`Fault::ThawWatches`].
+    FreezeWatches {
+        /// Which.
+        #[serde(default)]
+        filter: Filter,
+    },
+    /// Ends the silence of frozen watches.
+    ThawWatches {
+        /// Which.
+        #[serde(default)]
+        filter: Filter,
+    },
+    /// Puts a line of its own between the events of open watches.
+    Inject {
+        /// Which.
+        #[serde(default)]
+        filter: Filter,
+        /// What.
+        injection: Injection,
+    },
+    /// Forgets the past: watches and lists from versions before `revision` (absent: before the newest one) are answered 410.
+    /// Watches that are open and have read everything go on.
+    Compact {
+        /// The oldest version that still can be watched from.
+        #[serde(default)]
+        revision: Option<u64>,
+    },
+    /// A fault for requests to come.
+    Rule(Rule),
+    /// Resets all connections and answers none for a time. Data stays.
+    Restart {
+        /// How long the server is away, in milliseconds.
+        #[serde(default)]
+        down_ms: u64,
+        /// Whether the history is empty afterwards, as a watch cache is that was filled anew: older watches get 410.
+        #[serde(default)]
+        empty_history: bool,
+    },
+    /// Takes all rules back and thaws all watches.
+    Clear,
+}
+
+/// How a watch ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// An orderly end of the body between two lines.
+    #[default]
+    Clean,
+    /// A reset of the connection between two lines.
+    Reset,
+    /// Half of the next event's line, then a reset. Waits for that event.
+    MidLine,
+    /// Half of the next event's line, then an orderly end of the body. Waits for that event.
+    MidLineClean,
+    /// An ERROR event with 410 `Expired`, then an orderly end.
+    Expired,
+}
+
+/// A line that does not belong into a watch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Injection {
+    /// An ADDED event whose object has no metadata.
+    Garbage,
+    /// A line that is not JSON.
+    NotJson,
+    /// An event of a type that does not exist.
+    UnknownType,
+    /// A MODIFIED event of an object that exists (or, in an empty selection, of one that does not), padded to this many bytes.
+    HugeLineBytes(usize),
+    /// These bytes, a newline added.
+    Raw(String),
+}
+
+/// The switchboard of a server's faults. Cheap to clone.
+#[derive(Clone)]
+pub struct Faults {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Faults {
+    /// Does `fault`. Returns how many open watches it met; for rules, how many rules stand now.
+    pub fn apply(&self, fault: Fault) -> usize {
+        match fault {
+            Fault::DropWatches { filter, ending } => self.drop_watches(&filter, ending),
+            Fault::FreezeWatches { filter } => self.freeze_watches(&filter),
+            Fault::ThawWatches { filter } => self.thaw_watches(&filter),
+            Fault::Inject { filter, injection } => self.inject(&filter, &injection),
+            Fault::Compact { revision } => {
+                self.inner.store().compact(revision);
+                self.inner.watches().count()
+            }
+            Fault::Rule(rule) => self.rule(rule),
+            Fault::Restart { down_ms, empty_history } => self.restart(Duration::from_millis(down_ms), empty_history),
+            Fault::Clear => {
+                self.clear();
+                self.inner.watches().count()
+            }
+        }
+    }
+
+    /// Ends the open watches that match. Returns how many.
+    pub fn drop_watches(&self, filter: &Filter, ending: Ending) -> usize {
+        self.inner.watches().command(filter, &Command::End(ending))
+    }
+
+    /// Makes the open watches that match silent. Returns how many.
+    pub fn freeze_watches(&self, filter: &Filter) -> usize {
+        self.inner.watches().command(filter, &Command::Freeze)
+    }
+
+    /// Ends the silence of the watches that match. Returns how many.
+    pub fn thaw_watches(&self, filter: &Filter) -> usize {
+        self.inner.watches().command(filter, &Command::Thaw)
+    }
+
+    /// Puts a line between the events of the open watches that match. Returns how many.
+    pub fn inject(&self, filter: &Filter, injection: &Injection) -> usize {
+        self.inner
+            .watches()
+            .command(filter, &Command::Inject(injection.clone()))
+    }
+
+    /// Forgets all history: watches and lists from versions before the newest are answered 410.
+    pub fn compact(&self) {
+        self.inner.store().compact(None);
+    }
+
+    /// Forgets the history before `revision`.
+    pub fn compact_before(&self, revision: u64) {
+        self.inner.store().compact(Some(revision));
+    }
+
+    /// Adds a rule. Returns how many stand now.
+    pub fn rule(&self, rule: Rule) -> usize {
+        let mut rules = self.inner.rules();
+        rules.add(rule);
+        rules.len()
+    }
+
+    /// Answers the next `times` requests that match in the server's place.
+    pub fn answer(&self, filter: Filter, times: u32, answer: Answer) {
+        self.rule(Rule {
+            filter,
+            times: Some(times),
+            action: Action::Answer(answer),
+        });
+    }
+
+    /// Delays the next `times` requests that match.
+    pub fn delay(&self, filter: Filter, times: u32, delay: Duration) {
+        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.rule(Rule {
+            filter,
+            times: Some(times),
+            action: Action::DelayMs(milliseconds),
+        });
+    }
+
+    /// Answers 403 to all requests that match, until [`allow`](Self::allow) with the same filter or [`clear`](Self::clear).
+    pub fn forbid(&self, filter: Filter) {
+        self.rule(Rule {
+            filter,
+            times: None,
+            action: Action::Forbid,
+        });
+    }
+
+    /// Takes a [`forbid`](Self::forbid) back.
+    pub fn allow(&self, filter: &Filter) {
+        self.inner.rules().remove(filter, &Action::Forbid);
+    }
+
+    /// Resets all connections, open watches among them, and refuses new ones for `down`. Data stays; with `empty_history` all
+    /// older watches get 410 afterwards. Returns how many watches were open.
+    pub fn restart(&self, down: Duration, empty_history: bool) -> usize {
+        let open = self.inner.watches().count();
+        if empty_history {
+            self.inner.store().compact(None);
+        }
+        self.inner.restart(down);
+        open
+    }
+
+    /// Takes all rules back and thaws all watches.
+    pub fn clear(&self) {
+        self.inner.rules().clear();
+        self.inner.watches().command(&Filter::any(), &Command::Thaw);
+    }
+}

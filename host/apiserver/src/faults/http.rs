@@ -1,0 +1,27 @@
+//! `/informant/faults`: the faults for those who have only a listener. POST one [`Fault`] as JSON.
+
+use bytes::Bytes;
+use http::{Method, Response};
+use serde_json::json;
+
+use super::{Fault, Faults};
+use crate::body::Body;
+use crate::response;
+use crate::status::Status;
+
+/// Answers a request to `/informant/faults`.
+pub(crate) fn answer(faults: &Faults, method: &Method, body: &Bytes) -> Result<Response<Body>, Status> {
+    match *method {
+        Method::POST => {
+            let fault: Fault = serde_json::from_slice(body).map_err(|error| {
+                Status::bad_request(format!(
+                    "{error}; send one fault, for example {{\"drop-watches\":{{}}}}"
+                ))
+            })?;
+            tracing::info!(?fault, "fault injected over HTTP");
+            Ok(response::json(200, &json!({ "met": faults.apply(fault) })))
+        }
+        Method::DELETE => Ok(response::json(200, &json!({ "met": faults.apply(Fault::Clear) }))),
+        _ => Err(Status::method_not_allowed()),
+    }
+}

@@ -1,0 +1,320 @@
+//! What each route does.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Response};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::body::Body;
+use crate::discovery;
+use crate::faults::Attributes;
+use crate::kinds::Kind;
+use crate::list::{self, Page};
+use crate::openapi;
+use crate::patch::Patch;
+use crate::query::{self, ListOptions, Query, Version};
+use crate::representation::Representation;
+use crate::response;
+use crate::review;
+use crate::routes::{Resource, Route};
+use crate::selection::Selection;
+use crate::server::Inner;
+use crate::status::Status;
+use crate::stored::{self, Stored};
+use crate::view::View;
+use crate::watch;
+use crate::writes::{Deletion, Part, Preconditions, Write};
+
+/// Who everybody is: this server does not ask for names.
+pub(crate) const USER: &str = "informant";
+
+/// A request, read.
+pub(crate) struct Call<'a> {
+    pub(crate) inner: &'a Arc<Inner>,
+    pub(crate) view: &'a Arc<View>,
+    pub(crate) method: &'a Method,
+    pub(crate) accept: &'a str,
+    pub(crate) content_type: &'a str,
+    pub(crate) query: &'a Query,
+    pub(crate) body: &'a Bytes,
+    /// A watch that this opens is silent.
+    pub(crate) frozen: bool,
+}
+
+/// Answers a request.
+pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> Result<Response<Body>, Status> {
+    if let Route::Resource(resource) = route {
+        return if review::is_review(&resource) {
+            review::answer(call, &resource)
+        } else {
+            Target::find(call, &resource)?.answer(attributes)
+        };
+    }
+    if !matches!(*call.method, Method::GET | Method::HEAD) {
+        return Err(Status::method_not_allowed());
+    }
+    let store = call.inner.store();
+    let registry = store.registry();
+    let found = match &route {
+        Route::Groups { core } => Some(discovery::groups(registry, *core, call.accept)),
+        Route::Group(group) => discovery::group(registry, group).map(|it| response::json(200, &it)),
+        Route::GroupVersion(group, version) => {
+            discovery::resources(registry, group, version).map(|it| response::json(200, &it))
+        }
+        Route::Version => Some(response::json(200, &discovery::version())),
+        Route::Health => Some(response::text(200, "ok")),
+        Route::OpenApiV2 => Some(response::json(200, &openapi::v2(registry))),
+        Route::OpenApiV3Root => Some(response::json(200, &openapi::v3_root(registry))),
+        Route::OpenApiV3(group, version) => openapi::v3(registry, group, version).map(|it| response::json(200, &it)),
+        Route::Faults | Route::Nothing | Route::Resource(_) => None,
+    };
+    Ok(found.unwrap_or_else(nothing))
+}
+
+/// What kube-apiserver says to paths that it does not know, resources of absent definitions among them. It is no `Status`.
+fn nothing() -> Response<Body> {
+    response::text(404, "404 page not found\n")
+}
+
+/// A resource request whose resource exists.
+struct Target<'a> {
+    call: &'a Call<'a>,
+    resource: &'a Resource,
+    place: usize,
+    kind: Arc<Kind>,
+}
+
+enum Found<'a> {
+    Target(Target<'a>),
+    Nothing,
+}
+
+/// The body of a delete.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DeleteOptions {
+    preconditions: Option<Preconditions>,
+    dry_run: Vec<String>,
+}
+
+impl<'a> Target<'a> {
+    fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Found<'a>, Status> {
+        let store = call.inner.store();
+        let Some(place) = store
+            .registry()
+            .place(&resource.group, &resource.version, &resource.plural)
+        else {
+            return Ok(Found::Nothing);
+        };
+        let kind = Arc::clone(store.registry().kind(place));
+        let known_subresource = match resource.subresource.as_str() {
+            "" => true,
+            "status" => kind.has_status,
+            _ => false,
+        };
+        if !known_subresource || (!kind.namespaced && !resource.namespace.is_empty()) {
+            return Ok(Found::Nothing);
+        }
+        Ok(Found::Target(Self {
+            call,
+            resource,
+            place,
+            kind,
+        }))
+    }
+
+    fn representation(&self) -> Result<Representation, Status> {
+        Representation::negotiate(self.call.accept, self.call.query)
+    }
+
+    fn part(&self) -> Part {
+        if self.resource.subresource == "status" {
+            Part::Status
+        } else {
+            Part::Main
+        }
+    }
+
+    /// Whether the path names an object, or a collection that can be written: one namespace's, or that of a cluster-wide kind.
+    fn is_in_place(&self) -> bool {
+        !self.kind.namespaced || !self.resource.namespace.is_empty()
+    }
+
+    fn answer(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
+        let status_only = self.part() == Part::Status;
+        if self.resource.name.is_empty() {
+            return match *self.call.method {
+                Method::GET if attributes.verb == "watch" => self.watch(attributes),
+                Method::GET => self.list(),
+                Method::POST if self.is_in_place() => self.create(),
+                Method::DELETE if self.is_in_place() && !self.kind.is_namespaces() => self.delete_collection(),
+                _ => Err(Status::method_not_allowed()),
+            };
+        }
+        if !self.is_in_place() {
+            return Ok(nothing());
+        }
+        match *self.call.method {
+            Method::GET => self.get(),
+            Method::PUT => self.update(),
+            Method::PATCH => self.patch(),
+            Method::DELETE if !status_only => self.delete(),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn get(&self) -> Result<Response<Body>, Status> {
+        let store = self.call.inner.store();
+        let key = stored::key(&self.resource.namespace, &self.resource.name);
+        let found = match query::version(self.call.query)? {
+            Version::Unset => store.shelf(self.place).objects.get(&key).cloned(),
+            version => {
+                let newest = self.call.view.revision(&store);
+                if let Version::At(version) = version
+                    && version > newest
+                {
+                    return Err(Status::too_large(version, newest));
+                }
+                self.call.view.objects(&store, self.place).get(&key).cloned()
+            }
+        };
+        drop(store);
+        let found = found.ok_or_else(|| Status::not_found(&self.kind, &self.resource.name))?;
+        self.show(200, &found)
+    }
+
+    fn list(&self) -> Result<Response<Body>, Status> {
+        let representation = self.representation()?;
+        let options = ListOptions::read(self.call.query)?;
+        let selection = Selection::read(&self.kind, &self.resource.namespace, &options)?;
+        let page = {
+            let store = self.call.inner.store();
+            let paging_at_zero = self.call.inner.options.paging_at_zero;
+            list::list(&store, self.call.view, self.place, &selection, &options, paging_at_zero)?
+        };
+        Ok(representation.list_response(page, self.call.inner.now_unix_seconds()))
+    }
+
+    fn watch(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
+        let options = ListOptions::read(self.call.query)?;
+        let request = watch::Request {
+            place: self.place,
+            selection: Selection::read(&self.kind, &self.resource.namespace, &options)?,
+            representation: self.representation()?,
+            options,
+            attributes,
+            frozen: self.call.frozen,
+        };
+        watch::open(self.call.inner, self.call.view, request)
+    }
+
+    fn create(&self) -> Result<Response<Body>, Status> {
+        let object = self.document()?;
+        let stored = self.write(self.call.query.dry_run()?, |write| write.create(object))?;
+        self.show(201, &stored)
+    }
+
+    fn update(&self) -> Result<Response<Body>, Status> {
+        let object = self.document()?;
+        let stored = self.write(self.call.query.dry_run()?, |write| {
+            write.update(&self.resource.name, object)
+        })?;
+        self.show(200, &stored)
+    }
+
+    fn patch(&self) -> Result<Response<Body>, Status> {
+        let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
+        let dry_run = self.call.query.dry_run()?;
+        let (stored, created) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
+        self.show(if created { 201 } else { 200 }, &stored)
+    }
+
+    fn delete(&self) -> Result<Response<Body>, Status> {
+        let (preconditions, dry_run) = self.delete_options()?;
+        match self.write(dry_run, |write| write.delete(&self.resource.name, &preconditions))? {
+            Deletion::Waiting(object) => self.show(200, &object),
+            Deletion::Done(last) => {
+                let mut status = Status::new(200, "", "");
+                status.details.name = last.name.to_string();
+                status.details.group.clone_from(&self.kind.group);
+                status.details.kind.clone_from(&self.kind.plural);
+                status.details.uid = last.uid.to_string();
+                Ok(status.into_response())
+            }
+        }
+    }
+
+    fn delete_collection(&self) -> Result<Response<Body>, Status> {
+        let (_, dry_run) = self.delete_options()?;
+        let options = ListOptions::read(self.call.query)?;
+        let selection = Selection::read(&self.kind, &self.resource.namespace, &options)?;
+        let items = self.write(dry_run, |write| write.delete_collection(&selection))?;
+        let revision = self.call.inner.store().revision();
+        let page = Page {
+            kind: Arc::clone(&self.kind),
+            items,
+            revision,
+            next: None,
+            remaining: None,
+        };
+        Ok(Representation::Object.list_response(page, 0))
+    }
+
+    fn delete_options(&self) -> Result<(Preconditions, bool), Status> {
+        let options: DeleteOptions = if self.call.body.is_empty() {
+            DeleteOptions::default()
+        } else {
+            let read = serde_json::from_slice(self.call.body);
+            read.map_err(|error| Status::bad_request(format!("DeleteOptions: {error}")))?
+        };
+        let dry_run = self.call.query.dry_run()? || options.dry_run.iter().any(|it| it == "All");
+        Ok((options.preconditions.unwrap_or_default(), dry_run))
+    }
+
+    fn write<T>(&self, dry_run: bool, write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>) -> Result<T, Status> {
+        let now = self.call.inner.now_rfc3339();
+        let mut store = self.call.inner.store();
+        write(&mut Write {
+            store: &mut store,
+            place: self.place,
+            namespace: &self.resource.namespace,
+            now: &now,
+            part: self.part(),
+            dry_run,
+        })
+    }
+
+    fn show(&self, code: u16, object: &Stored) -> Result<Response<Body>, Status> {
+        let now = self.call.inner.now_unix_seconds();
+        Ok(self.representation()?.object_response(code, &self.kind, object, now))
+    }
+
+    fn document(&self) -> Result<Value, Status> {
+        read_document(self.call)
+    }
+}
+
+impl Found<'_> {
+    fn answer(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
+        match self {
+            Found::Target(target) => target.answer(attributes),
+            Found::Nothing => Ok(nothing()),
+        }
+    }
+}
+
+/// Reads a request's body as JSON, the only form that this server takes.
+pub(crate) fn read_document(call: &Call<'_>) -> Result<Value, Status> {
+    let media_type = call.content_type.split(';').next().unwrap_or_default().trim();
+    if !matches!(media_type, "" | "application/json") {
+        return Err(Status::new(
+            415,
+            "UnsupportedMediaType",
+            "the body of the request was in an unknown format - accepted media types include: application/json",
+        ));
+    }
+    serde_json::from_slice(call.body)
+        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+}

@@ -1,0 +1,114 @@
+//! OpenAPI, as far as kubectl needs it to accept manifests: every kind is there, none is described.
+//!
+//! kubectl validates on the server if the document says that a kind's PATCH takes `fieldValidation`, and it computes its patches itself if
+//! PATCH does not take strategic merges by schema. So the paths hold the PATCH operations and nothing else, and the schemas let everything
+//! pass. `fieldValidation` is accepted and has no effect: this server does not know which fields a kind has.
+//!
+//! Source: kubectl `pkg/cmd/apply/patcher.go`, cli-runtime `pkg/resource/query_param_verifier_v3.go`.
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::{Kind, Registry, group_version};
+
+/// Where a group's version is served.
+fn root(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}
+
+/// `/openapi/v3`
+pub(crate) fn v3_root(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for (group, versions) in registry.groups() {
+        for version in versions {
+            let root = root(group, version);
+            paths.insert(
+                root.clone(),
+                json!({ "serverRelativeURL": format!("/openapi/v3/{root}") }),
+            );
+        }
+    }
+    json!({ "paths": paths })
+}
+
+/// `/openapi/v3/apis/GROUP/VERSION`
+pub(crate) fn v3(registry: &Registry, group: &str, version: &str) -> Option<Value> {
+    let kinds: Vec<&Kind> = registry
+        .sorted()
+        .map(AsRef::as_ref)
+        .filter(|kind| kind.group == group && kind.version == version)
+        .collect();
+    if kinds.is_empty() {
+        return None;
+    }
+    let paths: Map<String, Value> = kinds.iter().map(|kind| (path(kind), v3_path(kind))).collect();
+    let schemas: Map<String, Value> = kinds.iter().map(|kind| (schema_name(kind), schema(kind))).collect();
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Informant's embedded API server", "version": group_version(group, version) },
+        "paths": paths,
+        "components": { "schemas": schemas },
+    }))
+}
+
+fn path(kind: &Kind) -> String {
+    let namespace = if kind.namespaced { "namespaces/{namespace}/" } else { "" };
+    format!(
+        "/{}/{namespace}{}/{{name}}",
+        root(&kind.group, &kind.version),
+        kind.plural
+    )
+}
+
+fn gvk(kind: &Kind) -> Value {
+    json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
+}
+
+fn schema_name(kind: &Kind) -> String {
+    let group = if kind.group.is_empty() { "core" } else { &kind.group };
+    format!("io.k8s.api.{group}.{}.{}", kind.version, kind.kind)
+}
+
+fn v3_path(kind: &Kind) -> Value {
+    let parameter = |name: &str, type_: &str| json!({ "name": name, "in": "query", "schema": { "type": type_, "uniqueItems": true } });
+    json!({
+        "patch": {
+            "operationId": format!("patch{}", kind.kind),
+            "x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind": gvk(kind),
+            "parameters": [
+                parameter("dryRun", "string"),
+                parameter("fieldManager", "string"),
+                parameter("fieldValidation", "string"),
+                parameter("force", "boolean"),
+            ],
+            "requestBody": { "content": { "application/merge-patch+json": { "schema": { "type": "object" } } } },
+            "responses": { "200": { "description": "OK" } },
+        },
+    })
+}
+
+fn schema(kind: &Kind) -> Value {
+    json!({
+        "type": "object",
+        "x-kubernetes-group-version-kind": [gvk(kind)],
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// `/openapi/v2`, for clients that read it as JSON. kubectl asks for protocol buffers, is answered with JSON, and goes on without.
+pub(crate) fn v2(registry: &Registry) -> Value {
+    let definitions: Map<String, Value> = registry
+        .sorted()
+        .map(|kind| (schema_name(kind), schema(kind)))
+        .collect();
+    json!({
+        "swagger": "2.0",
+        "info": { "title": "Informant's embedded API server", "version": "v1" },
+        "paths": {},
+        "definitions": definitions,
+    })
+}

@@ -1,0 +1,190 @@
+//! The query of a request, and what list and watch read out of it.
+//!
+//! Follows `metav1.ListOptions` with its validation (apimachinery `pkg/apis/meta/internalversion/validation`).
+
+use std::time::Duration;
+
+use crate::status::Status;
+
+/// Decoded pairs, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        Self(
+            pairs
+                .map(|(key, value)| (key.into_owned(), value.into_owned()))
+                .collect(),
+        )
+    }
+
+    /// The first value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(candidate, _)| candidate == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.get(key).unwrap_or_default()
+    }
+
+    /// A switch as Kubernetes reads it: there, and neither empty, `0` nor `false`.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(is_true)
+    }
+
+    /// Whether nothing is to be stored.
+    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
+        match self.get("dryRun") {
+            None => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => Err(Status::bad_request(format!(
+                "dryRun: Unsupported value: {other:?}: supported values: \"All\""
+            ))),
+        }
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false")
+}
+
+/// How a list's version is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+/// `resourceVersion` in its three meanings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// Not given: the newest.
+    Unset,
+    /// `0`: any.
+    Zero,
+    At(u64),
+}
+
+/// What list, watch and deletecollection are asked.
+#[derive(Debug, Clone)]
+pub(crate) struct ListOptions {
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    /// Zero is no limit.
+    pub(crate) limit: usize,
+    pub(crate) continue_token: String,
+    pub(crate) version: Version,
+    pub(crate) version_match: Option<VersionMatch>,
+    pub(crate) watch: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) bookmarks: bool,
+    pub(crate) send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    pub(crate) fn read(query: &Query) -> Result<Self, Status> {
+        let options = Self {
+            label_selector: query.text("labelSelector").to_owned(),
+            field_selector: query.text("fieldSelector").to_owned(),
+            limit: usize::try_from(number(query, "limit")?).unwrap_or(usize::MAX),
+            continue_token: query.text("continue").to_owned(),
+            version: version(query)?,
+            version_match: version_match(query.text("resourceVersionMatch"))?,
+            watch: query.flag("watch"),
+            timeout: query
+                .get("timeoutSeconds")
+                .map(|_| number(query, "timeoutSeconds"))
+                .transpose()?
+                .map(Duration::from_secs),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            send_initial_events: query.get("sendInitialEvents").map(is_true),
+        };
+        options.validate(query)?;
+        Ok(options)
+    }
+
+    fn validate(&self, query: &Query) -> Result<(), Status> {
+        let forbidden = |field: &str, why: &str| Err(Status::invalid_list_options(field, why));
+        let field = "resourceVersionMatch";
+        if self.watch {
+            return match (self.send_initial_events, self.version_match) {
+                (Some(_), Some(VersionMatch::NotOlderThan)) | (None, None) => Ok(()),
+                (Some(_), _) => forbidden(
+                    field,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ),
+                (None, Some(_)) => forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ),
+            };
+        }
+        if self.send_initial_events.is_some() {
+            return forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
+        }
+        if self.version_match.is_some() {
+            if query.text("resourceVersion").is_empty() {
+                return forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                );
+            }
+            if !self.continue_token.is_empty() {
+                return forbidden(field, "resourceVersionMatch is forbidden when continue is provided");
+            }
+            if self.version_match == Some(VersionMatch::Exact) && self.version == Version::Zero {
+                return forbidden(
+                    field,
+                    "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+                );
+            }
+        }
+        if !self.continue_token.is_empty() && !matches!(self.version, Version::Unset | Version::Zero) {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn number(query: &Query, key: &str) -> Result<u64, Status> {
+    match query.text(key) {
+        "" => Ok(0),
+        text => text.parse().map_err(|_| {
+            Status::bad_request(format!(
+                "strconv.ParseInt: parsing {text:?}: {key} has to be a number that is not negative"
+            ))
+        }),
+    }
+}
+
+/// Reads `resourceVersion`, which gets and lists share.
+pub(crate) fn version(query: &Query) -> Result<Version, Status> {
+    match query.text("resourceVersion") {
+        "" => Ok(Version::Unset),
+        "0" => Ok(Version::Zero),
+        text => text.parse().map(Version::At).map_err(|_| {
+            Status::bad_request(format!(
+                "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            ))
+        }),
+    }
+}
+
+fn version_match(text: &str) -> Result<Option<VersionMatch>, Status> {
+    match text {
+        "" => Ok(None),
+        "Exact" => Ok(Some(VersionMatch::Exact)),
+        "NotOlderThan" => Ok(Some(VersionMatch::NotOlderThan)),
+        other => Err(Status::invalid_list_options(
+            "resourceVersionMatch",
+            &format!("{other:?} is not a supported value; Exact and NotOlderThan are"),
+        )),
+    }
+}

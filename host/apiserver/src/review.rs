@@ -1,0 +1,73 @@
+//! Access reviews. Everybody may do everything but what a rule forbids.
+
+use http::{Method, Response};
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::faults::Attributes;
+use crate::handlers::{Call, USER, read_document};
+use crate::response;
+use crate::routes::Resource;
+use crate::status::Status;
+
+/// Whether a path is a review's: those are created and answered, never stored.
+pub(crate) fn is_review(resource: &Resource) -> bool {
+    matches!(
+        resource.group.as_str(),
+        "authorization.k8s.io" | "authentication.k8s.io"
+    )
+}
+
+/// Answers a review.
+pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Body>, Status> {
+    if *call.method != Method::POST {
+        return Err(Status::method_not_allowed());
+    }
+    let mut review = read_document(call)?;
+    if !review.is_object() {
+        return Err(Status::bad_request("a review has to be a JSON object"));
+    }
+    review["status"] = match resource.plural.as_str() {
+        "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
+            verdict(call, &review["spec"]["resourceAttributes"])
+        }
+        "selfsubjectrulesreviews" => json!({
+            "resourceRules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }],
+            "nonResourceRules": [{ "verbs": ["*"], "nonResourceURLs": ["*"] }],
+            "incomplete": false,
+        }),
+        "selfsubjectreviews" => json!({ "userInfo": { "username": USER, "groups": ["system:masters"] } }),
+        _ => return Err(Status::no_such_resource()),
+    };
+    Ok(response::json(201, &review))
+}
+
+fn verdict(call: &Call<'_>, asked: &Value) -> Value {
+    let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
+    let verbs = [
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+    ];
+    let attributes = Attributes {
+        verb: verbs
+            .into_iter()
+            .find(|verb| asked["verb"] == **verb)
+            .unwrap_or_default(),
+        group: text("group"),
+        resource: text("resource"),
+        subresource: text("subresource"),
+        namespace: text("namespace"),
+        name: text("name"),
+    };
+    if call.inner.rules().forbids(&attributes) {
+        json!({ "allowed": false, "reason": "forbidden by a fault rule" })
+    } else {
+        json!({ "allowed": true })
+    }
+}

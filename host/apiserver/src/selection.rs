@@ -1,0 +1,110 @@
+//! Which objects of a kind a request means: a namespace, a label selector, a field selector.
+
+use std::borrow::Cow;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use informant_object::{FieldSelector, LabelSelector};
+
+use crate::history::Objects;
+use crate::kinds::Kind;
+use crate::query::ListOptions;
+use crate::status::Status;
+use crate::stored::Stored;
+
+/// What follows `/` in ASCII: the end of all keys of a namespace.
+const AFTER_SLASH: char = '0';
+
+/// A choice of objects of one kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selection {
+    /// Empty: all, or a kind that has none.
+    namespace: String,
+    labels: Option<LabelSelector>,
+    fields: Option<FieldSelector>,
+}
+
+impl Selection {
+    /// Everything in one namespace; the empty name is all of them.
+    pub(crate) fn in_namespace(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            labels: None,
+            fields: None,
+        }
+    }
+
+    /// What a list or watch asks for.
+    pub(crate) fn read(kind: &Kind, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
+        let mut selection = Self::in_namespace(namespace);
+        if !options.label_selector.trim().is_empty() {
+            let selector = LabelSelector::parse(&options.label_selector);
+            let selector =
+                selector.map_err(|error| Status::bad_request(format!("unable to parse requirement: {error}")))?;
+            selection.labels = Some(selector).filter(|selector| !selector.is_everything());
+        }
+        if !options.field_selector.trim().is_empty() {
+            let selector = FieldSelector::parse(&options.field_selector);
+            let selector = selector.map_err(|error| Status::bad_request(error.to_string()))?;
+            check_fields(kind, &selector)?;
+            selection.fields = Some(selector);
+        }
+        Ok(selection)
+    }
+
+    /// Whether there is a selector, so that what is left of a list can not be counted without looking.
+    pub(crate) fn has_selectors(&self) -> bool {
+        self.labels.is_some() || self.fields.is_some()
+    }
+
+    /// Whether `object` is meant.
+    pub(crate) fn matches(&self, kind: &Kind, object: &Stored) -> bool {
+        (self.namespace.is_empty() || self.namespace == *object.namespace)
+            && self
+                .labels
+                .as_ref()
+                .is_none_or(|labels| labels.matches_with(|key| object.label(key).map(Cow::Borrowed)))
+            && self
+                .fields
+                .as_ref()
+                .is_none_or(|fields| fields.matches_with(|path| object.field(kind, path).map(Cow::Borrowed)))
+    }
+
+    /// The objects of the namespace, in order, whatever the selectors say.
+    pub(crate) fn range<'a>(&self, objects: &'a Objects) -> impl Iterator<Item = &'a Arc<Stored>> + use<'a> {
+        self.range_from(objects, "")
+    }
+
+    /// The objects of the namespace from key `start` on.
+    pub(crate) fn range_from<'a>(
+        &self,
+        objects: &'a Objects,
+        start: &str,
+    ) -> impl Iterator<Item = &'a Arc<Stored>> + use<'a> {
+        let first = format!("{}/", self.namespace);
+        let end = format!("{}{AFTER_SLASH}", self.namespace);
+        let bounds: (Bound<&str>, Bound<&str>) = if self.namespace.is_empty() {
+            (Bound::Included(start), Bound::Unbounded)
+        } else {
+            (
+                Bound::Included(first.as_str().max(start).min(&end)),
+                Bound::Excluded(&end),
+            )
+        };
+        objects.range::<_, str>(bounds).map(|(_, object)| object)
+    }
+}
+
+/// Refuses fields that a server has no index or accessor for, in its words.
+fn check_fields(kind: &Kind, selector: &FieldSelector) -> Result<(), Status> {
+    let known = |path: &str| {
+        matches!(path, "metadata.name" | "metadata.namespace") || kind.fields.iter().any(|field| field == path)
+    };
+    match selector.fields().find(|path| !known(path)) {
+        None => Ok(()),
+        Some(path) if kind.fields.is_empty() => Err(Status::bad_request(format!(
+            "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ))),
+        Some(path) => Err(Status::bad_request(format!("field label not supported: {path}"))),
+    }
+}

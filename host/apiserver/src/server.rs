@@ -1,0 +1,363 @@
+//! The server itself: its state, and the direct way in for tests, which write without HTTP.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::faults::{Faults, Rules};
+use crate::history::Change;
+use crate::kinds::Kind;
+use crate::list;
+use crate::options::{Options, REQUESTS_KEPT_MAX};
+use crate::patch::Patch;
+use crate::replica::Replica;
+use crate::service::ApiService;
+use crate::status::Status;
+use crate::store::Store;
+use crate::view::View;
+use crate::watch::Watches;
+use crate::writes::{Deletion, Part, Preconditions, Write};
+
+/// The namespaces that every cluster has.
+const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// What all replicas, requests and watches of a server share.
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    store: Mutex<Store>,
+    watches: Mutex<Watches>,
+    rules: Mutex<Rules>,
+    life: Mutex<Life>,
+    requests: Mutex<VecDeque<RequestRecord>>,
+}
+
+/// The stretch between two restarts.
+#[derive(Debug, Default)]
+struct Life {
+    token: CancellationToken,
+    down_until: Duration,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
+        locked(&self.store)
+    }
+
+    pub(crate) fn watches(&self) -> MutexGuard<'_, Watches> {
+        locked(&self.watches)
+    }
+
+    pub(crate) fn rules(&self) -> MutexGuard<'_, Rules> {
+        locked(&self.rules)
+    }
+
+    /// Cancelled when everything that is open now has to go.
+    pub(crate) fn life(&self) -> CancellationToken {
+        locked(&self.life).token.clone()
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.options.clock.now() < locked(&self.life).down_until
+    }
+
+    pub(crate) fn restart(&self, down: Duration) {
+        let ended = {
+            let mut life = locked(&self.life);
+            life.down_until = self.options.clock.now().saturating_add(down);
+            std::mem::take(&mut life.token)
+        };
+        ended.cancel();
+    }
+
+    fn now(&self) -> Timestamp {
+        let since_start = SignedDuration::try_from(self.options.clock.now()).unwrap_or(SignedDuration::MAX);
+        self.options.start.saturating_add(since_start).unwrap_or(Timestamp::MAX)
+    }
+
+    pub(crate) fn now_unix_seconds(&self) -> i64 {
+        self.now().as_second()
+    }
+
+    /// The calendar's time as objects carry it: whole seconds.
+    pub(crate) fn now_rfc3339(&self) -> String {
+        Timestamp::from_second(self.now().as_second())
+            .unwrap_or(Timestamp::MAX)
+            .to_string()
+    }
+
+    pub(crate) fn record(&self, request: RequestRecord) {
+        let mut requests = locked(&self.requests);
+        if requests.len() >= REQUESTS_KEPT_MAX {
+            requests.pop_front();
+        }
+        requests.push_back(request);
+    }
+}
+
+/// A request that came in, for tests that look at how a client asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// When, on the server's clock.
+    pub at: Duration,
+    /// Kubernetes' verb (`list`, `watch` …) or, for paths that are no resource, the method in lower case.
+    pub verb: &'static str,
+    /// Path and query.
+    pub uri: String,
+    /// The `User-Agent`.
+    pub user_agent: String,
+}
+
+/// Counts since the server was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Watches that are open now.
+    pub watches_open: usize,
+    /// Watches that were ever opened.
+    pub watches_opened: u64,
+    /// Watches that were closed because their client read too slowly.
+    pub watches_closed_slow: u64,
+}
+
+/// One write, as a simulation's checker needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteRecord {
+    /// Its revision.
+    pub revision: u64,
+    /// `ADDED`, `MODIFIED` or `DELETED`.
+    pub kind: &'static str,
+    /// The state after it; for deletes the last one, stamped with the delete's revision.
+    pub object: Value,
+}
+
+/// An embedded Kubernetes API server. Cheap to clone; all clones are one server.
+///
+/// Resources are named as in paths: `v1/pods`, `apps/v1/deployments`. A namespace is the empty string for what lives in none.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) inner: Arc<Inner>,
+    view: Arc<View>,
+}
+
+impl ApiServer {
+    /// A server with nothing in it but the namespaces that every cluster has.
+    pub fn new(options: Options) -> Self {
+        let store = Mutex::new(Store::new(&options));
+        let inner = Inner {
+            options,
+            store,
+            watches: Mutex::default(),
+            rules: Mutex::default(),
+            life: Mutex::default(),
+            requests: Mutex::default(),
+        };
+        let server = Self {
+            inner: Arc::new(inner),
+            view: Arc::default(),
+        };
+        for namespace in NAMESPACES {
+            let made = server.create("v1/namespaces", "", json!({ "metadata": { "name": namespace } }));
+            made.expect("a new server takes its own namespaces");
+        }
+        server
+    }
+
+    /// The server as a service: for `kube::Client::new`, without sockets, tasks or time of its own.
+    pub fn service(&self) -> ApiService {
+        ApiService::new(Arc::clone(&self.inner), Arc::clone(&self.view))
+    }
+
+    /// One more replica on the same data. It can be made to lag.
+    pub fn replica(&self) -> Replica {
+        Replica::new(Arc::clone(&self.inner))
+    }
+
+    /// The switchboard of faults.
+    pub fn faults(&self) -> Faults {
+        Faults {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+
+    /// Serves one more kind from now on, as applying a CustomResourceDefinition would.
+    pub fn register(&self, kind: Kind) {
+        self.inner.store().register(kind);
+    }
+
+    /// Creates an object as it is, status included.
+    ///
+    /// # Errors
+    /// As over HTTP: 404 for an unknown resource or namespace, 409 `AlreadyExists`, 422 for names.
+    pub fn create(&self, resource: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+        self.write(resource, namespace, |write| write.create(object))
+            .map(|stored| stored.value())
+    }
+
+    /// Replaces an object as it is, status included. A resourceVersion in it has to be the stored one; without one the update is
+    /// unconditional. What changes nothing takes no revision.
+    ///
+    /// # Errors
+    /// 404, 409 `Conflict`.
+    pub fn update(&self, resource: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        self.write(resource, namespace, |write| write.update(&name, object))
+            .map(|stored| stored.value())
+    }
+
+    /// Creates or replaces an object.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) and [`update`](Self::update).
+    pub fn put(&self, resource: &str, namespace: &str, object: Value) -> Result<Value, Status> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let exists = self.get(resource, namespace, name)?.is_some();
+        if exists {
+            self.update(resource, namespace, object)
+        } else {
+            self.create(resource, namespace, object)
+        }
+    }
+
+    /// Changes an object by a JSON merge patch, status included.
+    ///
+    /// # Errors
+    /// 404, 409 `Conflict`.
+    pub fn patch(&self, resource: &str, namespace: &str, name: &str, patch: Value) -> Result<Value, Status> {
+        let patch = Patch::Merge(patch);
+        self.write(resource, namespace, |write| write.patch(name, &patch))
+            .map(|(stored, _)| stored.value())
+    }
+
+    /// Deletes an object and returns its last state, stamped with the delete's revision; one with finalizers is marked instead.
+    ///
+    /// # Errors
+    /// 404.
+    pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Result<Value, Status> {
+        let deletion = self.write(resource, namespace, |write| {
+            write.delete(name, &Preconditions::default())
+        })?;
+        let (Deletion::Done(last) | Deletion::Waiting(last)) = deletion;
+        Ok(last.value())
+    }
+
+    /// An object's newest state.
+    ///
+    /// # Errors
+    /// 404 for an unknown resource.
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
+        let store = self.inner.store();
+        let place = place(&store, resource)?;
+        Ok(store.get(place, namespace, name).map(|stored| stored.value()))
+    }
+
+    /// All objects of a resource, newest state, sorted by namespace and name.
+    ///
+    /// # Errors
+    /// 404 for an unknown resource.
+    pub fn list(&self, resource: &str) -> Result<Vec<Value>, Status> {
+        let store = self.inner.store();
+        let objects = store.shelf(place(&store, resource)?).objects.clone();
+        drop(store);
+        Ok(objects.values().map(|stored| stored.value()).collect())
+    }
+
+    /// All objects of a resource as they were at `revision`.
+    ///
+    /// # Errors
+    /// 404 for an unknown resource, 410 if the history does not reach back so far.
+    pub fn list_at(&self, resource: &str, revision: u64) -> Result<Vec<Value>, Status> {
+        let store = self.inner.store();
+        let objects = list::at(&store, place(&store, resource)?, revision)?;
+        drop(store);
+        Ok(objects.values().map(|stored| stored.value()).collect())
+    }
+
+    /// The remembered writes to a resource after `revision`, oldest first.
+    ///
+    /// # Errors
+    /// 404 for an unknown resource, 410 if the history does not reach back so far.
+    pub fn writes_after(&self, resource: &str, revision: u64) -> Result<Vec<WriteRecord>, Status> {
+        let store = self.inner.store();
+        let history = &store.shelf(place(&store, resource)?).history;
+        history
+            .check(revision)
+            .map_err(|too_old| Status::too_old(revision, too_old.floor))?;
+        let record = |event: &crate::history::Event| WriteRecord {
+            revision: event.revision(),
+            kind: match event.change {
+                Change::Added => "ADDED",
+                Change::Modified => "MODIFIED",
+                Change::Deleted => "DELETED",
+            },
+            object: event.object.value(),
+        };
+        Ok(history.after(revision).map(record).collect())
+    }
+
+    /// The revision of the newest write.
+    pub fn revision(&self) -> u64 {
+        self.inner.store().revision()
+    }
+
+    /// The requests that came in, oldest first; at most [`REQUESTS_KEPT_MAX`](crate::REQUESTS_KEPT_MAX).
+    pub fn requests(&self) -> Vec<RequestRecord> {
+        locked(&self.inner.requests).iter().cloned().collect()
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> Stats {
+        let watches = self.inner.watches();
+        Stats {
+            watches_open: watches.count(),
+            watches_opened: watches.opened_total,
+            watches_closed_slow: watches.closed_slow_total,
+        }
+    }
+
+    fn write<T>(
+        &self,
+        resource: &str,
+        namespace: &str,
+        write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let now = self.inner.now_rfc3339();
+        let mut store = self.inner.store();
+        let place = place(&store, resource)?;
+        write(&mut Write {
+            store: &mut store,
+            place,
+            namespace,
+            now: &now,
+            part: Part::Whole,
+            dry_run: false,
+        })
+    }
+}
+
+/// Finds `v1/pods` or `apps/v1/deployments`.
+fn place(store: &Store, resource: &str) -> Result<usize, Status> {
+    let mut parts = resource.rsplitn(3, '/');
+    let (plural, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let group = parts.next().unwrap_or_default();
+    store.registry().place(group, version, plural).ok_or_else(|| {
+        let message = format!("resource {resource:?} is not served; name it as \"v1/pods\" or \"apps/v1/deployments\"");
+        Status::new(404, "NotFound", message)
+    })
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer")
+            .field("revision", &self.revision())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

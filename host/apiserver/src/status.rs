@@ -1,0 +1,283 @@
+//! Kubernetes' error answer, `kind: Status`, with the reasons, codes and wordings of kube-apiserver.
+//!
+//! Source: apimachinery `pkg/api/errors/errors.go`.
+
+use std::fmt;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::kinds::Kind;
+
+/// An answer that says why a request failed (or, for some deletes, that it succeeded).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The word that clients branch on: `NotFound`, `Conflict`, `Expired` … Empty where Kubernetes gives none.
+    #[serde(default)]
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// What the failure is about.
+    #[serde(default)]
+    pub details: Box<Details>,
+    /// The token with which an expired list can go on, inconsistently.
+    #[serde(default)]
+    pub continue_token: String,
+}
+
+/// What a [`Status`] is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Details {
+    /// The object's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The resource's API group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The resource's plural; for validation errors, the kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The object's uid.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Single causes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    /// When to come again, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// One cause of a [`Status`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// `FieldValueInvalid`, `ResourceVersionTooLarge` …
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// The field at fault.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+impl Status {
+    /// A failure with `code`, `reason` and `message` and no details.
+    pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.to_owned(),
+            message: message.into(),
+            details: Box::default(),
+            continue_token: String::new(),
+        }
+    }
+
+    /// 404 for an object.
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} {name:?} not found", kind.qualified())).about(kind, name)
+    }
+
+    /// 404 for a path below a served group that names no resource.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 409 for a create.
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} {name:?} already exists", kind.qualified()),
+        )
+        .about(kind, name)
+    }
+
+    /// 409 for a write that was based on something else than what is stored.
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified());
+        Self::new(409, "Conflict", message).about(kind, name)
+    }
+
+    /// 409 for a write with an outdated resourceVersion.
+    pub(crate) fn outdated(kind: &Kind, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(kind, name, why)
+    }
+
+    /// 400.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 403 for a rule that forbids.
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let subject = if name.is_empty() {
+            kind.qualified()
+        } else {
+            format!("{} {name:?}", kind.qualified())
+        };
+        Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).about(kind, name)
+    }
+
+    /// 405.
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+
+    /// 410: the version asked for is not known any more.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 410 for a watch. `oldest` is the newest version that a watch can not start from any more.
+    pub(crate) fn too_old(version: u64, oldest: u64) -> Self {
+        Self::expired(format!("too old resource version: {version} ({oldest})"))
+    }
+
+    /// 504 for a read at a version from the future.
+    pub(crate) fn too_large(version: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {version}, current: {current}");
+        let mut status = Self::new(504, "Timeout", message);
+        status.details.retry_after_seconds = Some(1);
+        status.details.causes.push(Cause {
+            reason: "ResourceVersionTooLarge".to_owned(),
+            message: "Too large resource version".to_owned(),
+            field: String::new(),
+        });
+        status
+    }
+
+    /// 422 with one cause. `subject` is the kind and name as Kubernetes quotes them, `Pod "x"`.
+    pub(crate) fn invalid(group: &str, kind: &str, name: &str, field: &str, type_: FieldError, detail: &str) -> Self {
+        let qualified = if group.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind}.{group}")
+        };
+        let cause = format!("{}: {detail}", type_.words());
+        let mut status = Self::new(
+            422,
+            "Invalid",
+            format!("{qualified} {name:?} is invalid: {field}: {cause}"),
+        );
+        status.details.name = name.to_owned();
+        status.details.group = group.to_owned();
+        status.details.kind = kind.to_owned();
+        status.details.causes.push(Cause {
+            reason: type_.reason().to_owned(),
+            message: cause,
+            field: field.to_owned(),
+        });
+        status
+    }
+
+    /// 422 for options in a query.
+    pub(crate) fn invalid_list_options(field: &str, detail: &str) -> Self {
+        Self::invalid("meta.k8s.io", "ListOptions", "", field, FieldError::Forbidden, detail)
+    }
+
+    /// 429 with `Retry-After`.
+    pub fn too_many_requests(retry_after_seconds: u32) -> Self {
+        let mut status = Self::new(
+            429,
+            "TooManyRequests",
+            "The server has received too many requests and has asked us to try again later",
+        );
+        status.details.retry_after_seconds = Some(retry_after_seconds);
+        status
+    }
+
+    /// 500.
+    pub fn internal_error(message: impl fmt::Display) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {message}"))
+    }
+
+    fn about(mut self, kind: &Kind, name: &str) -> Self {
+        self.details.name = name.to_owned();
+        self.details.group = kind.group.clone();
+        self.details.kind = kind.plural.clone();
+        self
+    }
+
+    /// The JSON that goes out, as an answer or as the object of an ERROR event.
+    pub fn to_json(&self) -> Value {
+        let mut body = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": if self.code < 400 { "Success" } else { "Failure" },
+            "code": self.code,
+        });
+        if !self.message.is_empty() {
+            body["message"] = json!(self.message);
+        }
+        if !self.continue_token.is_empty() {
+            body["metadata"] = json!({ "continue": self.continue_token });
+        }
+        if !self.reason.is_empty() {
+            body["reason"] = json!(self.reason);
+        }
+        if *self.details != Details::default() {
+            body["details"] = json!(self.details);
+        }
+        body
+    }
+
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::whole(self.to_json().to_string()));
+        *response.status_mut() = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = self.details.retry_after_seconds {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.code, self.reason, self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+/// The kinds of validation error, as in apimachinery's `field.ErrorType`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FieldError {
+    Required,
+    Invalid,
+    Forbidden,
+}
+
+impl FieldError {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::Forbidden => "FieldValueForbidden",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid => "Invalid value",
+            Self::Forbidden => "Forbidden",
+        }
+    }
+}

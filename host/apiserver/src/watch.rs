@@ -1,0 +1,153 @@
+//! Watches: how they are opened, and the register of the open ones, through which faults reach them.
+//!
+//! ```text
+//!  writes ──▶ history ◀──reads from its own version on── stream (one per watch)
+//!                                                          ▲
+//!  faults ──▶ register ──commands──▶ control ──────────────┘
+//! ```
+//!
+//! A watch has no queue of its own: it reads the common history when its client reads, so that a slow one costs nothing. One that falls
+//! behind too far is closed. Follows apiserver `pkg/storage/cacher`.
+
+mod line;
+mod stream;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::Response;
+use tokio::sync::Notify;
+
+use self::stream::{Start, WatchStream};
+use crate::body::Body;
+use crate::faults::{Attributes, Ending, Filter, Injection};
+use crate::query::{ListOptions, Version};
+use crate::representation::Representation;
+use crate::response;
+use crate::selection::Selection;
+use crate::server::Inner;
+use crate::status::Status;
+use crate::store::Store;
+use crate::view::View;
+
+/// What a fault does to an open watch.
+#[derive(Debug, Clone)]
+pub(crate) enum Command {
+    End(Ending),
+    Inject(Injection),
+    Freeze,
+    Thaw,
+}
+
+/// An open watch, as faults see it.
+#[derive(Debug)]
+struct Control {
+    attributes: Attributes,
+    commands: Mutex<VecDeque<Command>>,
+    poked: Notify,
+}
+
+impl Control {
+    fn commands(&self) -> MutexGuard<'_, VecDeque<Command>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The open watches, in the order in which they were opened.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    open: BTreeMap<u64, Arc<Control>>,
+    pub(crate) opened_total: u64,
+    pub(crate) closed_slow_total: u64,
+}
+
+impl Watches {
+    pub(crate) fn count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Sends `command` to the watches that match. Returns how many.
+    pub(crate) fn command(&self, filter: &Filter, command: &Command) -> usize {
+        let met = self.open.values().filter(|control| filter.matches(&control.attributes));
+        met.inspect(|control| {
+            control.commands().push_back(command.clone());
+            control.poked.notify_one();
+        })
+        .count()
+    }
+
+    fn add(&mut self, attributes: Attributes) -> (u64, Arc<Control>) {
+        let control = Arc::new(Control {
+            attributes,
+            commands: Mutex::default(),
+            poked: Notify::new(),
+        });
+        self.opened_total += 1;
+        self.open.insert(self.opened_total, Arc::clone(&control));
+        (self.opened_total, control)
+    }
+
+    fn remove(&mut self, id: u64) {
+        self.open.remove(&id);
+    }
+}
+
+/// What a watch request asks for.
+pub(crate) struct Request {
+    pub(crate) place: usize,
+    pub(crate) selection: Selection,
+    pub(crate) options: ListOptions,
+    pub(crate) representation: Representation,
+    pub(crate) attributes: Attributes,
+    /// Silent from the start.
+    pub(crate) frozen: bool,
+}
+
+/// Opens a watch.
+pub(crate) fn open(inner: &Arc<Inner>, view: &Arc<View>, request: Request) -> Result<Response<Body>, Status> {
+    if request.options.send_initial_events.is_some() && !inner.options.watch_list {
+        let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+        return Err(Status::invalid_list_options("sendInitialEvents", why));
+    }
+    let start = start(&inner.store(), view, &request)?;
+    let body = match start {
+        Ok(start) => {
+            let stream = WatchStream::new(Arc::clone(inner), Arc::clone(view), request, start);
+            Body::frames(stream.into_frames())
+        }
+        // A watch that can not begin says so in its stream: the answer's head has gone out as a success by then.
+        Err(status) => Body::whole(line::error(&status)),
+    };
+    Ok(response::with_type(200, "application/json", body))
+}
+
+/// Where a watch begins: with which objects, from which version on. The inner error goes into the stream.
+fn start(store: &Store, view: &View, request: &Request) -> Result<Result<Start, Status>, Status> {
+    let options = &request.options;
+    let newest = view.revision(store);
+    let shelf = store.shelf(request.place);
+    let begins_with_state = match (options.send_initial_events, options.version) {
+        (Some(true), Version::At(version)) if version > newest => return Err(Status::too_large(version, newest)),
+        (Some(initial), _) => initial,
+        (None, version) => !matches!(version, Version::At(_)),
+    };
+    let mut start = Start {
+        initial: Vec::new(),
+        cursor: newest,
+        joined: store.revision(),
+    };
+    if begins_with_state {
+        let objects = view.objects(store, request.place);
+        let selected = request
+            .selection
+            .range(&objects)
+            .filter(|object| request.selection.matches(&shelf.kind, object));
+        start.initial = selected.cloned().collect();
+    } else if let Version::At(version) = options.version {
+        if let Err(too_old) = shelf.history.check(version) {
+            return Ok(Err(Status::too_old(version, too_old.floor)));
+        }
+        start.cursor = version;
+    }
+    Ok(Ok(start))
+}

@@ -1,0 +1,373 @@
+//! One open watch, as the stream that its body is made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Stream;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::{Command, Control, Request, line};
+use crate::body::BodyError;
+use crate::clock::Sleep;
+use crate::faults::{Ending, Injection};
+use crate::kinds::Kind;
+use crate::options::LAST_BOOKMARK_LEAD;
+use crate::representation::Representation;
+use crate::selection::Selection;
+use crate::server::Inner;
+use crate::status::Status;
+use crate::stored::Stored;
+use crate::view::View;
+
+/// About how many bytes of waiting events go into one frame.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// Where a watch begins.
+pub(super) struct Start {
+    /// Shown as ADDED first.
+    pub(super) initial: Vec<Arc<Stored>>,
+    /// The version up to which the client has seen everything then.
+    pub(super) cursor: u64,
+    /// The newest revision when the watch was opened: what is older does not count as the client's backlog.
+    pub(super) joined: u64,
+}
+
+pub(super) struct WatchStream {
+    inner: Arc<Inner>,
+    view: Arc<View>,
+    id: u64,
+    control: Arc<Control>,
+    life: CancellationToken,
+    changed: Arc<Notify>,
+    place: usize,
+    kind: Arc<Kind>,
+    selection: Selection,
+    representation: Representation,
+    initial: std::vec::IntoIter<Arc<Stored>>,
+    /// The bookmark that ends a WatchList's initial events is still to come.
+    initial_end_due: bool,
+    cursor: u64,
+    joined: u64,
+    bookmarks: bool,
+    next_bookmark: Duration,
+    deadline: Duration,
+    timer: Option<(Duration, Sleep)>,
+    /// Padding of an injected line that is still to come, in bytes.
+    padding_left: Option<usize>,
+    frozen: bool,
+    /// How the next line breaks off.
+    cut: Option<Ending>,
+    columns_sent: bool,
+    ended: bool,
+    reset_due: bool,
+}
+
+/// What a look at everything has brought.
+enum Step {
+    Frame(Bytes),
+    Reset,
+    End,
+    /// Nothing to do before something happens or, if given, this moment.
+    Wait(Option<Duration>),
+}
+
+impl WatchStream {
+    pub(super) fn new(inner: Arc<Inner>, view: Arc<View>, request: Request, start: Start) -> Self {
+        let now = inner.options.clock.now();
+        let (kind, changed, timeout) = {
+            let mut store = inner.store();
+            let least = inner.options.watch_timeout_min;
+            let random = store.random.next() as f64 / u64::MAX as f64;
+            let timeout = request.options.timeout.filter(|timeout| !timeout.is_zero());
+            let shelf = store.shelf(request.place);
+            (
+                Arc::clone(&shelf.kind),
+                Arc::clone(&shelf.changed),
+                timeout.unwrap_or_else(|| least.mul_f64(1.0 + random)),
+            )
+        };
+        let (id, control) = inner.watches().add(request.attributes);
+        let deadline = now.saturating_add(timeout);
+        Self {
+            life: inner.life(),
+            view,
+            id,
+            control,
+            changed,
+            place: request.place,
+            kind,
+            selection: request.selection,
+            representation: request.representation,
+            initial: start.initial.into_iter(),
+            initial_end_due: request.options.send_initial_events == Some(true) && request.options.bookmarks,
+            cursor: start.cursor,
+            joined: start.joined,
+            bookmarks: request.options.bookmarks,
+            next_bookmark: next_bookmark(now, inner.options.bookmark_interval, deadline),
+            deadline,
+            timer: None,
+            padding_left: None,
+            frozen: request.frozen,
+            cut: None,
+            columns_sent: false,
+            ended: false,
+            reset_due: false,
+            inner,
+        }
+    }
+
+    pub(super) fn into_frames(self) -> impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static {
+        futures::stream::unfold(self, |mut watch| async move {
+            let frame = watch.next_frame().await?;
+            Some((frame, watch))
+        })
+    }
+
+    async fn next_frame(&mut self) -> Option<Result<Bytes, BodyError>> {
+        let (changed, control, life) = (Arc::clone(&self.changed), Arc::clone(&self.control), self.life.clone());
+        loop {
+            // Listening begins before looking, so that nothing that happens in between is slept through.
+            let mut written = std::pin::pin!(changed.notified());
+            written.as_mut().enable();
+            let poked = control.poked.notified();
+            let until = match self.step() {
+                Step::Frame(frame) => return Some(Ok(frame)),
+                Step::End => return None,
+                Step::Reset => {
+                    self.ended = true;
+                    return Some(Err(BodyError));
+                }
+                Step::Wait(until) => until,
+            };
+            let timer = self.timer(until);
+            tokio::select! {
+                biased;
+                () = life.cancelled() => {}
+                () = poked => {}
+                () = written => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    /// The sleep until a moment, kept between waits as long as the moment stays the same.
+    async fn timer(&mut self, until: Option<Duration>) {
+        let Some(until) = until else {
+            return std::future::pending().await;
+        };
+        if self.timer.as_ref().is_none_or(|(moment, _)| *moment != until) {
+            let clock = &self.inner.options.clock;
+            self.timer = Some((until, clock.sleep(until.saturating_sub(clock.now()))));
+        }
+        if let Some((_, sleep)) = &mut self.timer {
+            sleep.as_mut().await;
+        }
+        self.timer = None;
+    }
+
+    fn step(&mut self) -> Step {
+        if self.ended {
+            return Step::End;
+        }
+        if self.reset_due || self.life.is_cancelled() {
+            return Step::Reset;
+        }
+        if let Some(left) = self.padding_left {
+            return Step::Frame(self.padding(left));
+        }
+        if let Some(step) = self.obey() {
+            return step;
+        }
+        if self.frozen {
+            return Step::Wait(None);
+        }
+        self.advance()
+    }
+
+    /// Does what faults have asked for.
+    fn obey(&mut self) -> Option<Step> {
+        loop {
+            let command = self.control.commands().pop_front()?;
+            match command {
+                Command::Freeze => self.frozen = true,
+                Command::Thaw => self.frozen = false,
+                Command::Inject(injection) => return Some(Step::Frame(self.inject(injection))),
+                Command::End(Ending::Clean) => {
+                    self.ended = true;
+                    return Some(Step::End);
+                }
+                Command::End(Ending::Reset) => return Some(Step::Reset),
+                Command::End(Ending::Expired) => {
+                    self.ended = true;
+                    let status = Status::too_old(self.cursor, self.inner.store().revision());
+                    return Some(Step::Frame(line::error(&status)));
+                }
+                Command::End(ending @ (Ending::MidLine | Ending::MidLineClean)) => self.cut = Some(ending),
+            }
+        }
+    }
+
+    /// Shows what is new, keeps time.
+    fn advance(&mut self) -> Step {
+        let bytes_max = if self.cut.is_some() { 1 } else { FRAME_BYTES };
+        let Ok(mut frame) = self.fill(bytes_max) else {
+            // As kube-apiserver does it: without a word. The client finds out by its next watch.
+            self.ended = true;
+            self.inner.watches().closed_slow_total += 1;
+            return Step::End;
+        };
+        if !frame.is_empty() {
+            if let Some(ending) = self.cut {
+                frame.truncate(frame.len() / 2);
+                self.ended = ending == Ending::MidLineClean;
+                self.reset_due = ending == Ending::MidLine;
+            }
+            return Step::Frame(Bytes::from(frame));
+        }
+        let now = self.inner.options.clock.now();
+        if now >= self.deadline {
+            self.ended = true;
+            return Step::End;
+        }
+        if !self.bookmarks {
+            return Step::Wait(Some(self.deadline));
+        }
+        if now >= self.next_bookmark {
+            self.next_bookmark = next_bookmark(now, self.inner.options.bookmark_interval, self.deadline);
+            return Step::Frame(self.bookmark(false));
+        }
+        Step::Wait(Some(self.next_bookmark.min(self.deadline)))
+    }
+
+    /// Lines that are to be shown: initial ones, their end, or what came after the cursor. Empty if there are none.
+    fn fill(&mut self, bytes_max: usize) -> Result<Vec<u8>, FellBehind> {
+        let mut frame = Vec::new();
+        while frame.len() < bytes_max
+            && let Some(object) = self.initial.next()
+        {
+            self.write("ADDED", &object, &mut frame);
+        }
+        if frame.is_empty() && self.initial_end_due {
+            self.initial_end_due = false;
+            return Ok(self.bookmark(true).into());
+        }
+        while frame.is_empty() {
+            let (shown, exhausted) = self.read(bytes_max)?;
+            for (type_, object) in shown {
+                self.write(type_, &object, &mut frame);
+            }
+            if exhausted {
+                break;
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Reads the history from the cursor on, about `bytes_max` bytes of it. Says whether that was all.
+    fn read(&mut self, bytes_max: usize) -> Result<(Vec<line::Shown>, bool), FellBehind> {
+        let inner = Arc::clone(&self.inner);
+        let store = inner.store();
+        let history = &store.shelf(self.place).history;
+        let backlog = history.count_after(self.cursor.max(self.joined));
+        if history.has_lost(self.cursor) || backlog > self.inner.options.watch_backlog_events_max {
+            return Err(FellBehind);
+        }
+        let newest = self.view.revision(&store);
+        let mut shown = Vec::new();
+        let mut bytes = 0;
+        for event in history
+            .after(self.cursor)
+            .take_while(|event| event.revision() <= newest)
+        {
+            if bytes >= bytes_max {
+                return Ok((shown, false));
+            }
+            self.cursor = event.revision();
+            if let Some((type_, object)) = line::shown(&self.kind, &self.selection, event) {
+                bytes += object.json().len();
+                shown.push((type_, object));
+            }
+        }
+        // Everything of this kind up to here was seen, and nothing between the last event and here was of this kind.
+        self.cursor = self.cursor.max(newest);
+        Ok((shown, true))
+    }
+
+    fn write(&mut self, type_: &str, object: &Stored, frame: &mut Vec<u8>) {
+        let columns = !std::mem::replace(&mut self.columns_sent, true);
+        let now = self.inner.now_unix_seconds();
+        line::event(type_, frame, |out| {
+            self.representation.write_object(&self.kind, object, now, columns, out)
+        });
+    }
+
+    fn bookmark(&self, initial_events_end: bool) -> Bytes {
+        line::document(
+            "BOOKMARK",
+            &self
+                .representation
+                .bookmark(&self.kind, self.cursor, initial_events_end),
+        )
+    }
+
+    /// The line, or its begin, that a fault puts in.
+    fn inject(&mut self, injection: Injection) -> Bytes {
+        match injection {
+            Injection::Garbage => line::document("ADDED", &line::garbage()),
+            Injection::UnknownType => line::document("RENAMED", &line::garbage()),
+            Injection::NotJson => Bytes::from_static(b"this line is not JSON\n"),
+            Injection::Raw(text) => Bytes::from(text + "\n"),
+            Injection::HugeLineBytes(bytes) => self.begin_huge_line(bytes),
+        }
+    }
+
+    /// The begin of a line that goes on with padding, frame by frame, so that 100 MB are never held at once.
+    fn begin_huge_line(&mut self, bytes: usize) -> Bytes {
+        let existing = {
+            let store = self.inner.store();
+            let mut objects = self.selection.range(&store.shelf(self.place).objects);
+            objects
+                .find(|object| self.selection.matches(&self.kind, object))
+                .cloned()
+        };
+        let object = existing.map_or_else(
+            || {
+                let metadata = serde_json::json!({ "name": "huge", "namespace": "default", "uid": "huge" });
+                Stored::new(&self.kind, &serde_json::json!({ "metadata": metadata }), self.cursor)
+            },
+            |object| (*object).clone(),
+        );
+        let mut line = b"{\"type\":\"MODIFIED\",\"object\":".to_vec();
+        line.extend_from_slice(&object.json()[..object.json().len() - 1]);
+        line.extend_from_slice(b",\"padding\":\"");
+        self.padding_left = Some(bytes.saturating_sub(line.len()));
+        Bytes::from(line)
+    }
+
+    fn padding(&mut self, left: usize) -> Bytes {
+        let mut frame = vec![b'x'; left.min(FRAME_BYTES)];
+        self.padding_left = Some(left - frame.len()).filter(|left| *left > 0);
+        if self.padding_left.is_none() {
+            frame.extend_from_slice(b"\"}}\n");
+        }
+        Bytes::from(frame)
+    }
+}
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        self.inner.watches().remove(self.id);
+    }
+}
+
+/// The client has read too little for too long; what it has not seen is gone.
+struct FellBehind;
+
+/// Regular bookmarks, and one shortly before the end.
+fn next_bookmark(now: Duration, interval: Duration, deadline: Duration) -> Duration {
+    let last = deadline.saturating_sub(LAST_BOOKMARK_LEAD);
+    let regular = now.saturating_add(interval);
+    if now < last { regular.min(last) } else { regular }
+}

@@ -1,0 +1,402 @@
+//! The rules of writing: who may create where, what a write keeps, counts and refuses, and what goes when a namespace goes.
+//!
+//! Follows apiserver `pkg/registry/rest` (create.go, update.go, delete.go) and `pkg/registry/generic/registry/store.go`.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::admit;
+use crate::kinds::Kind;
+use crate::patch::Patch;
+use crate::selection::Selection;
+use crate::status::Status;
+use crate::store::Store;
+use crate::stored::Stored;
+
+/// Which part of an object a write may touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it: for tests, which write straight into the store.
+    Whole,
+    /// All but `status`, for kinds that have it as a subresource.
+    Main,
+    /// `status` alone.
+    Status,
+}
+
+/// What a delete is bound to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Preconditions {
+    pub(crate) uid: Option<String>,
+    pub(crate) resource_version: Option<String>,
+}
+
+/// How a delete went.
+#[derive(Debug)]
+pub(crate) enum Deletion {
+    /// The object is gone; this was its last state.
+    Done(Arc<Stored>),
+    /// Finalizers hold it back; this is its state now.
+    Waiting(Arc<Stored>),
+}
+
+/// One write in the making.
+pub(crate) struct Write<'a> {
+    pub(crate) store: &'a mut Store,
+    pub(crate) place: usize,
+    pub(crate) namespace: &'a str,
+    /// The calendar's time, RFC 3339.
+    pub(crate) now: &'a str,
+    pub(crate) part: Part,
+    pub(crate) dry_run: bool,
+}
+
+impl Write<'_> {
+    fn kind(&self) -> Arc<Kind> {
+        Arc::clone(&self.store.shelf(self.place).kind)
+    }
+
+    fn existing(&self, name: &str) -> Result<Arc<Stored>, Status> {
+        let found = self.store.get(self.place, self.namespace, name).cloned();
+        found.ok_or_else(|| Status::not_found(&self.kind(), name))
+    }
+
+    /// Makes a new object.
+    pub(crate) fn create(&mut self, mut object: Value) -> Result<Arc<Stored>, Status> {
+        let kind = self.kind();
+        admit::shape(&kind, self.namespace, &mut object)?;
+        self.check_namespace(&kind, &object)?;
+        let suffix = self.store.random.name_suffix();
+        let uid = self.store.random.uid();
+        let metadata = metadata(&mut object);
+        if metadata
+            .get("resourceVersion")
+            .and_then(Value::as_str)
+            .is_some_and(|version| !version.is_empty())
+        {
+            return Err(Status::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
+        if admit::text(metadata, "name").is_empty() && !admit::text(metadata, "generateName").is_empty() {
+            let name = format!("{}{suffix}", admit::text(metadata, "generateName"));
+            metadata.insert("name".to_owned(), json!(name));
+        }
+        let name = admit::text(metadata, "name").to_owned();
+        admit::name(&kind, &name)?;
+        metadata.insert("uid".to_owned(), json!(uid));
+        metadata.insert("creationTimestamp".to_owned(), json!(self.now));
+        for system in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+            "resourceVersion",
+        ] {
+            metadata.remove(system);
+        }
+        if kind.has_generation {
+            metadata.insert("generation".to_owned(), json!(1));
+        }
+        if self.part != Part::Whole && kind.has_status {
+            remove(&mut object, "status");
+        }
+        admit::defaults(&kind, &mut object);
+        if self.store.get(self.place, self.namespace, &name).is_some() {
+            return Err(Status::already_exists(&kind, &name));
+        }
+        if self.dry_run {
+            return Ok(Arc::new(Stored::new(&kind, &object, 0)));
+        }
+        Ok(self.store.put(self.place, &object))
+    }
+
+    /// New objects need a namespace that is there to stay.
+    fn check_namespace(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
+        if !kind.namespaced {
+            return Ok(());
+        }
+        let namespaces = self.store.namespaces();
+        let shelf = self.store.shelf(namespaces);
+        let Some(found) = self.store.get(namespaces, "", self.namespace) else {
+            return Err(Status::not_found(&shelf.kind, self.namespace));
+        };
+        if found.value()["metadata"].get("deletionTimestamp").is_some() {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let why = format!(
+                "unable to create new content in namespace {} because it is being terminated",
+                self.namespace
+            );
+            return Err(Status::forbidden(kind, name, &why));
+        }
+        Ok(())
+    }
+
+    /// Replaces an object.
+    pub(crate) fn update(&mut self, name: &str, mut object: Value) -> Result<Arc<Stored>, Status> {
+        let kind = self.kind();
+        admit::shape(&kind, self.namespace, &mut object)?;
+        let found = object["metadata"]["name"].as_str().unwrap_or_default();
+        if found != name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({found}) does not match the name on the URL ({name})"
+            )));
+        }
+        let old = self.existing(name)?;
+        check_basis(&kind, &old, &object["metadata"])?;
+        self.replace(&kind, &old, object)
+    }
+
+    /// Changes an object. Returns whether it was made by this.
+    pub(crate) fn patch(&mut self, name: &str, patch: &Patch) -> Result<(Arc<Stored>, bool), Status> {
+        let kind = self.kind();
+        let old = match self.existing(name) {
+            Ok(old) => old,
+            Err(status) => {
+                let Some(configuration) = patch.creates().filter(|_| self.part != Part::Status) else {
+                    return Err(status);
+                };
+                let mut object = configuration.clone();
+                admit::shape(&kind, self.namespace, &mut object)?;
+                metadata(&mut object).insert("name".to_owned(), json!(name));
+                return Ok((self.create(object)?, true));
+            }
+        };
+        let mut object = old.value();
+        patch.apply(&kind, name, &mut object)?;
+        admit::shape(&kind, self.namespace, &mut object)?;
+        if object["metadata"]["name"] != name {
+            return Err(Status::bad_request(
+                "the name of an object can not be patched; create another one",
+            ));
+        }
+        check_basis(&kind, &old, &object["metadata"])?;
+        Ok((self.replace(&kind, &old, object)?, false))
+    }
+
+    /// Stores what became of `old`: keeps what this write may not touch, counts the generation, skips what changes nothing.
+    fn replace(&mut self, kind: &Kind, old: &Arc<Stored>, mut object: Value) -> Result<Arc<Stored>, Status> {
+        let before = old.value();
+        match self.part {
+            Part::Whole => {}
+            Part::Main if kind.has_status => copy(&before, &mut object, "status"),
+            Part::Main => {}
+            Part::Status => {
+                let mut changed = before.clone();
+                copy(&object, &mut changed, "status");
+                object = changed;
+            }
+        }
+        for system in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        ] {
+            copy(&before["metadata"], &mut object["metadata"], system);
+        }
+        copy(&before["metadata"], &mut object["metadata"], "resourceVersion");
+        if kind.has_generation && differs_in_substance(&before, &object) {
+            bump_generation(&mut object);
+        }
+        // Written once and compared as bytes, so that what serialises alike (absent and empty labels) counts as unchanged.
+        let unchanged = Stored::new(kind, &object, old.revision);
+        if unchanged.json() == old.json() {
+            return Ok(Arc::clone(old));
+        }
+        if self.dry_run {
+            return Ok(Arc::new(unchanged));
+        }
+        let stored = self.store.put(self.place, &object);
+        if is_finished(&object["metadata"]) {
+            return Ok(self.remove(&stored).unwrap_or(stored));
+        }
+        Ok(stored)
+    }
+
+    /// Deletes an object; one with finalizers is marked instead and goes when they are gone.
+    pub(crate) fn delete(&mut self, name: &str, preconditions: &Preconditions) -> Result<Deletion, Status> {
+        let kind = self.kind();
+        let old = self.existing(name)?;
+        check_preconditions(&kind, &old, preconditions)?;
+        let mut object = old.value();
+        if self.dry_run {
+            return Ok(Deletion::Done(old));
+        }
+        if kind.is_namespaces() {
+            self.delete_content(name)?;
+        }
+        if finalizers(&object["metadata"]) == 0 && !(kind.is_namespaces() && self.has_content(name)) {
+            let last = self.remove(&old).ok_or_else(|| Status::not_found(&kind, name))?;
+            return Ok(Deletion::Done(last));
+        }
+        if object["metadata"].get("deletionTimestamp").is_some() {
+            return Ok(Deletion::Waiting(old));
+        }
+        object["metadata"]["deletionTimestamp"] = json!(self.now);
+        object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+        if kind.is_namespaces() {
+            object["status"]["phase"] = json!("Terminating");
+        }
+        if kind.has_generation {
+            bump_generation(&mut object);
+        }
+        Ok(Deletion::Waiting(self.store.put(self.place, &object)))
+    }
+
+    /// Deletes everything in the namespace (or, without one, everywhere) that `selection` chooses. Returns the last states.
+    pub(crate) fn delete_collection(&mut self, selection: &Selection) -> Result<Vec<Arc<Stored>>, Status> {
+        let shelf = self.store.shelf(self.place);
+        let chosen: Vec<Arc<Stored>> = shelf
+            .objects
+            .values()
+            .filter(|object| selection.matches(&shelf.kind, object))
+            .cloned()
+            .collect();
+        let mut deleted = Vec::with_capacity(chosen.len());
+        for object in chosen {
+            let mut write = Write {
+                store: self.store,
+                place: self.place,
+                namespace: &object.namespace,
+                now: self.now,
+                part: self.part,
+                dry_run: self.dry_run,
+            };
+            match write.delete(&object.name, &Preconditions::default())? {
+                Deletion::Done(last) | Deletion::Waiting(last) => deleted.push(last),
+            }
+        }
+        Ok(deleted)
+    }
+
+    fn remove(&mut self, object: &Stored) -> Option<Arc<Stored>> {
+        let last = self.store.remove(self.place, &object.key());
+        self.finish_namespace(&object.namespace);
+        last
+    }
+
+    /// A namespace that was waiting for its content goes with the last of it.
+    fn finish_namespace(&mut self, namespace: &str) {
+        let namespaces = self.store.namespaces();
+        let Some(found) = self.store.get(namespaces, "", namespace) else {
+            return;
+        };
+        let metadata = &found.value()["metadata"];
+        if metadata.get("deletionTimestamp").is_some() && finalizers(metadata) == 0 && !self.has_content(namespace) {
+            self.store.remove(namespaces, namespace);
+        }
+    }
+
+    fn has_content(&self, namespace: &str) -> bool {
+        let selection = Selection::in_namespace(namespace);
+        let holds =
+            |shelf: &crate::store::Shelf| shelf.kind.namespaced && selection.range(&shelf.objects).next().is_some();
+        self.store.shelves().iter().any(holds)
+    }
+
+    fn delete_content(&mut self, namespace: &str) -> Result<(), Status> {
+        let selection = Selection::in_namespace(namespace);
+        for place in 0..self.store.shelves().len() {
+            if self.store.shelf(place).kind.namespaced {
+                let mut write = Write {
+                    store: self.store,
+                    place,
+                    namespace,
+                    now: self.now,
+                    part: Part::Whole,
+                    dry_run: false,
+                };
+                write.delete_collection(&selection)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn metadata(object: &mut Value) -> &mut serde_json::Map<String, Value> {
+    object["metadata"]
+        .as_object_mut()
+        .expect("an object that was shaped has metadata")
+}
+
+/// Whether a write is based on the state that is stored.
+fn check_basis(kind: &Kind, old: &Stored, new: &Value) -> Result<(), Status> {
+    let said = |field: &str| new.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let preconditions = Preconditions {
+        uid: said("uid").map(str::to_owned),
+        resource_version: None,
+    };
+    check_preconditions(kind, old, &preconditions)?;
+    match said("resourceVersion") {
+        Some(version) if version != old.revision.to_string() => Err(Status::outdated(kind, &old.name)),
+        _ => Ok(()),
+    }
+}
+
+fn check_preconditions(kind: &Kind, old: &Stored, preconditions: &Preconditions) -> Result<(), Status> {
+    let unmet = |what: &str, wanted: &str, found: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Err(Status::conflict(kind, &old.name, &why))
+    };
+    if let Some(uid) = preconditions.uid.as_deref().filter(|uid| *uid != &*old.uid) {
+        return unmet("UID", uid, &old.uid);
+    }
+    let revision = old.revision.to_string();
+    if let Some(version) = preconditions
+        .resource_version
+        .as_deref()
+        .filter(|version| *version != revision)
+    {
+        return unmet("ResourceVersion", version, &revision);
+    }
+    Ok(())
+}
+
+/// Makes `to`'s field what `from`'s is, absent included.
+fn copy(from: &Value, to: &mut Value, field: &str) {
+    match from.get(field) {
+        Some(value) => to[field] = value.clone(),
+        None => remove(to, field),
+    }
+}
+
+fn remove(object: &mut Value, field: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove(field);
+    }
+}
+
+/// Whether anything but metadata and status differs.
+fn differs_in_substance(before: &Value, after: &Value) -> bool {
+    let counts = |key: &&String| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status");
+    let keys = |value: &Value| -> Vec<String> {
+        value
+            .as_object()
+            .into_iter()
+            .flat_map(|map| map.keys())
+            .filter(counts)
+            .cloned()
+            .collect()
+    };
+    keys(before) != keys(after) || keys(after).iter().any(|key| before[key] != after[key])
+}
+
+fn bump_generation(object: &mut Value) {
+    let generation = object["metadata"]["generation"].as_u64().unwrap_or(0);
+    object["metadata"]["generation"] = json!(generation + 1);
+}
+
+fn finalizers(metadata: &Value) -> usize {
+    metadata.get("finalizers").and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+/// Whether an object is marked for deletion and nothing holds it back.
+fn is_finished(metadata: &Value) -> bool {
+    metadata.get("deletionTimestamp").is_some() && finalizers(metadata) == 0
+}
