@@ -144,6 +144,12 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// How many handles share the allocation now. For finding out who keeps an object's memory; may be old when it is read.
+    #[must_use]
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
     /// The values at `pointer`, in the order of the text: strings unescaped, numbers and booleans as written.
     ///
     /// Nulls, objects and arrays are no values. A name that occurs twice in an object counts once, the last time; under `*` each
