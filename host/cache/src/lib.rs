@@ -19,6 +19,7 @@ mod delta_fifo;
 mod environment;
 mod event_handler;
 mod index;
+pub mod index_feed;
 mod known_objects;
 pub mod listener;
 mod lister;
@@ -40,6 +41,7 @@ pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
     IndexConflict, IndexContents, IndexError, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
 };
+pub use index_feed::IndexFeedHandle;
 pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
 pub use listener::ListenerHandle;
 pub use lister::{Found, Lister, NamespaceLister, NotFound};

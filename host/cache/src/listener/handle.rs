@@ -184,6 +184,12 @@ impl ListenerHandle {
         lock(&self.0.listener).letters.list()
     }
 
+    /// Whether both are the same listener.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &ListenerHandle) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The listener at this moment. Looks at every key that waits: for people and metrics, not for each event.
     #[must_use]
     pub fn stats(&self) -> ListenerStats {

@@ -1,0 +1,225 @@
+//! The state behind an index feed's handle: its sources, whose turn it is, and who waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use informant_object::SourceId;
+
+use crate::index_feed::source::SourceFeed;
+use crate::index_feed::{IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
+use crate::listener::Change;
+use crate::{Moment, Snapshot};
+
+/// How many objects of one source are handed out before another source of the same urgency has its turn.
+const TURN_OBJECTS: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Feed {
+    names: Arc<[Arc<str>]>,
+    sources: BTreeMap<SourceId, SourceFeed>,
+    /// Whether there are workers; why not, if there are none.
+    loaded: Result<(), Arc<str>>,
+    /// The source whose turn was last.
+    last_turn: Option<SourceId>,
+    next_number: u64,
+    /// The workers were told that there is nothing to do.
+    workers_wait: bool,
+    /// Sources whose loop has something to do that it may not know of, and was not woken yet.
+    pub(super) news: BTreeSet<SourceId>,
+    pub(super) counters: IndexFeedCounters,
+}
+
+impl Feed {
+    pub(super) fn new(names: impl IntoIterator<Item = String>) -> Feed {
+        Feed {
+            names: names.into_iter().map(Arc::from).collect(),
+            sources: BTreeMap::new(),
+            loaded: Err("the plugin is not loaded yet".into()),
+            last_turn: None,
+            next_number: 0,
+            workers_wait: false,
+            news: BTreeSet::new(),
+            counters: IndexFeedCounters::default(),
+        }
+    }
+
+    pub(super) fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
+    pub(super) fn add_source(&mut self, source: SourceId) {
+        let reason = self
+            .loaded
+            .clone()
+            .err()
+            .unwrap_or_else(|| "the back-fill has yet to begin".into());
+        let names = &self.names;
+        self.sources
+            .entry(source)
+            .or_insert_with(|| SourceFeed::new(names.clone(), reason));
+    }
+
+    pub(super) fn remove_source(&mut self, source: SourceId) {
+        self.sources.remove(&source);
+        self.news.remove(&source);
+    }
+
+    pub(super) fn wants_backfill(&self, source: SourceId) -> bool {
+        self.loaded.is_ok() && self.sources.get(&source).is_some_and(SourceFeed::is_detached)
+    }
+
+    pub(super) fn begin_backfill(&mut self, source: SourceId, snapshot: &Snapshot) {
+        if self.wants_backfill(source)
+            && let Some(feed) = self.sources.get_mut(&source)
+        {
+            feed.begin_backfill(snapshot);
+        }
+    }
+
+    pub(super) fn submit(&mut self, source: SourceId, changes: &[Change]) {
+        if let Some(feed) = self.sources.get_mut(&source) {
+            changes.iter().for_each(|change| feed.note(change));
+        }
+    }
+
+    pub(super) fn poll(&mut self, source: SourceId, now: Moment) -> IndexPoll {
+        let Some(feed) = self.sources.get_mut(&source) else {
+            return IndexPoll::Detached;
+        };
+        match feed.attach(now) {
+            Some(contents) => IndexPoll::Ready(contents),
+            None if feed.is_attached() => IndexPoll::Computing,
+            None => IndexPoll::Detached,
+        }
+    }
+
+    pub(super) fn overrun(&mut self, source: SourceId, now: Moment) {
+        let Some(feed) = self
+            .sources
+            .get_mut(&source)
+            .filter(|feed| feed.is_attached() && !feed.is_current())
+        else {
+            return;
+        };
+        self.counters.overruns += 1;
+        self.counters.held += u64::from(feed.overrun(now));
+    }
+
+    pub(super) fn held_until(&self, source: SourceId) -> Option<Moment> {
+        self.sources.get(&source)?.held_until()
+    }
+
+    pub(super) fn state(&self, source: SourceId) -> Option<IndexState> {
+        self.sources.get(&source).map(SourceFeed::state)
+    }
+
+    pub(super) fn failures(&self) -> Vec<IndexFailure> {
+        let all = self
+            .sources
+            .iter()
+            .flat_map(|(source, feed)| feed.failures().map(|failure| (*source, failure)));
+        all.map(|(source, (key, error))| IndexFailure {
+            source,
+            key: key.clone(),
+            error: error.to_owned(),
+        })
+        .collect()
+    }
+
+    /// Appends up to `max` jobs: of sources that a loop waits for first, then of the others.
+    pub(super) fn next_batch(&mut self, max: usize, jobs: &mut Vec<IndexJob>) {
+        let before = jobs.len();
+        if self.loaded.is_ok() {
+            for urgent in [true, false] {
+                while jobs.len() - before < max
+                    && let Some(source) = self.turn(urgent)
+                {
+                    let room = TURN_OBJECTS.min(max - (jobs.len() - before));
+                    self.take_turn(source, room, jobs);
+                }
+            }
+        }
+        self.workers_wait = jobs.len() == before;
+        self.counters.handed_out += (jobs.len() - before) as u64;
+    }
+
+    /// The source after the one whose turn was last, among those of that urgency that have something to do.
+    fn turn(&self, urgent: bool) -> Option<SourceId> {
+        let mut eligible = self
+            .sources
+            .iter()
+            .filter(|(_, feed)| feed.is_attached() == urgent && feed.has_work());
+        let after = |source: &SourceId| self.last_turn.is_none_or(|last| *source > last);
+        let first = eligible.clone().next();
+        eligible
+            .find(|(source, _)| after(source))
+            .or(first)
+            .map(|(source, _)| *source)
+    }
+
+    fn take_turn(&mut self, source: SourceId, room: usize, jobs: &mut Vec<IndexJob>) {
+        self.last_turn = Some(source);
+        let Some(feed) = self.sources.get_mut(&source) else {
+            return;
+        };
+        for _ in 0..room {
+            let number = self.next_number;
+            let Some((key, object)) = feed.next(number) else { break };
+            self.next_number += 1;
+            jobs.push(IndexJob {
+                number,
+                source,
+                key,
+                object,
+            });
+        }
+        // A back-fill of nothing is done without a result.
+        if feed.is_current() {
+            self.news.insert(source);
+        }
+    }
+
+    pub(super) fn complete(&mut self, result: IndexResult) {
+        let IndexResult {
+            number,
+            source,
+            key,
+            values,
+        } = result;
+        let Some(feed) = self.sources.get_mut(&source) else {
+            self.counters.superseded += 1;
+            return;
+        };
+        match feed.complete(&key, number, values) {
+            None => self.counters.superseded += 1,
+            Some(true) => self.counters.failed += 1,
+            Some(false) => self.counters.computed += 1,
+        }
+        if feed.is_current() {
+            self.news.insert(source);
+        }
+    }
+
+    pub(super) fn loaded(&mut self) {
+        self.detach_all("the back-fill has yet to begin".into());
+        self.loaded = Ok(());
+    }
+
+    pub(super) fn failed(&mut self, reason: Arc<str>) {
+        self.counters.failures += u64::from(self.loaded.is_ok());
+        self.detach_all(reason.clone());
+        self.loaded = Err(reason);
+    }
+
+    fn detach_all(&mut self, reason: Arc<str>) {
+        self.sources.values_mut().for_each(|feed| feed.detach(reason.clone()));
+        self.news.extend(self.sources.keys());
+    }
+
+    /// Whether the workers have to be woken; says so once.
+    pub(super) fn take_worker_wake(&mut self) -> bool {
+        let wake = self.workers_wait && self.loaded.is_ok() && self.sources.values().any(SourceFeed::has_work);
+        self.workers_wait &= !wake;
+        wake
+    }
+}

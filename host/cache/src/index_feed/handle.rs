@@ -1,0 +1,184 @@
+//! An index feed shared between informer loops and workers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_object::SourceId;
+
+use crate::index_feed::feed::Feed;
+use crate::index_feed::{IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
+use crate::listener::Change;
+use crate::{Moment, Snapshot};
+
+/// One index plugin's feed; clones are the same feed. See [the module](super) for what it promises.
+///
+/// An informer loop, per source: [`add_source`](Self::add_source); whenever it is woken and at each batch,
+/// [`wants_backfill`](Self::wants_backfill) and [`begin_backfill`](Self::begin_backfill); for each batch
+/// [`submit`](Self::submit) what is about to be published, then [`poll`](Self::poll) until it answers something else than
+/// [`IndexPoll::Computing`] or the budget is spent, then [`overrun`](Self::overrun). A loop that is idle polls when it is woken,
+/// and at [`held_until`](Self::held_until).
+///
+/// Workers: [`loaded`](Self::loaded), then [`next_batch`](Self::next_batch) and [`complete`](Self::complete) in turn.
+#[derive(Clone)]
+pub struct IndexFeedHandle(Arc<Shared>);
+
+type Waker = Arc<dyn Fn() + Send + Sync>;
+
+struct Shared {
+    feed: Mutex<Feed>,
+    worker_waker: Mutex<Option<Waker>>,
+    loop_wakers: Mutex<BTreeMap<SourceId, Waker>>,
+}
+
+impl IndexFeedHandle {
+    /// A feed for the indexes called `names`, without sources and not loaded.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = String>) -> IndexFeedHandle {
+        let feed = Mutex::new(Feed::new(names));
+        IndexFeedHandle(Arc::new(Shared {
+            feed,
+            worker_waker: Mutex::default(),
+            loop_wakers: Mutex::default(),
+        }))
+    }
+
+    /// The names of the indexes, in order of declaration.
+    #[must_use]
+    pub fn names(&self) -> Vec<Arc<str>> {
+        lock(&self.0.feed).names().to_vec()
+    }
+
+    /// Adds a source, detached. `waker` is called without any lock when the source became current, wants a back-fill or was
+    /// detached. A source that is there already gets the new waker. Loop side.
+    pub fn add_source(&self, source: SourceId, waker: Arc<dyn Fn() + Send + Sync>) {
+        lock(&self.0.loop_wakers).insert(source, waker);
+        self.change(|feed| feed.add_source(source));
+    }
+
+    /// Forgets a source; results that come later are counted and ignored. Loop side.
+    pub fn remove_source(&self, source: SourceId) {
+        lock(&self.0.loop_wakers).remove(&source);
+        self.change(|feed| feed.remove_source(source));
+    }
+
+    /// Whether there are workers and the source's back-fill has yet to begin. Loop side.
+    #[must_use]
+    pub fn wants_backfill(&self, source: SourceId) -> bool {
+        lock(&self.0.feed).wants_backfill(source)
+    }
+
+    /// Begins to compute every object of `snapshot`, which holds all that was submitted. Does nothing unless
+    /// [wanted](Self::wants_backfill). Loop side.
+    pub fn begin_backfill(&self, source: SourceId, snapshot: &Snapshot) {
+        self.change(|feed| feed.begin_backfill(source, snapshot));
+    }
+
+    /// Hands in changes that are about to be published. Ignored while the source is detached: its back-fill will find them. Loop
+    /// side.
+    pub fn submit(&self, source: SourceId, changes: &[Change]) {
+        self.change(|feed| feed.submit(source, changes));
+    }
+
+    /// Asks for the contents that go with all that was submitted. After [`IndexPoll::Ready`] the source is attached. Loop side.
+    #[must_use]
+    pub fn poll(&self, source: SourceId, now: Moment) -> IndexPoll {
+        self.change(|feed| feed.poll(source, now))
+    }
+
+    /// Says that the budget was spent while [`poll`](Self::poll) answered [`IndexPoll::Computing`]. The source is detached until
+    /// it has caught up; after a second time within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is held back for longer. Loop
+    /// side.
+    pub fn overrun(&self, source: SourceId, now: Moment) {
+        self.change(|feed| feed.overrun(source, now));
+    }
+
+    /// When a source that has caught up may be attached again, if it is held back. Loop side.
+    #[must_use]
+    pub fn held_until(&self, source: SourceId) -> Option<Moment> {
+        lock(&self.0.feed).held_until(source)
+    }
+
+    /// Sets what is called, without any lock, when workers that were told there is nothing to do have to ask again. Replaces an
+    /// earlier one. Worker side.
+    pub fn set_worker_waker(&self, waker: Arc<dyn Fn() + Send + Sync>) {
+        *lock(&self.0.worker_waker) = Some(waker);
+    }
+
+    /// There are workers from now on, with an index function that may be another than before: every source is detached and wants
+    /// a back-fill. Worker side.
+    pub fn loaded(&self) {
+        self.change(Feed::loaded);
+    }
+
+    /// There are no workers any more: every source is detached until [`loaded`](Self::loaded). `reason` is for people. Worker
+    /// side.
+    ///
+    /// For a plugin that is stopped, or traps again and again. A trap on one object is that object's result.
+    pub fn failed(&self, reason: &str) {
+        self.change(|feed| feed.failed(reason.into()));
+    }
+
+    /// Appends up to `max` objects to compute, those a loop waits for first. None: ask again when woken. Worker side.
+    ///
+    /// Each is answered with [`complete`](Self::complete), whatever becomes of it; only after [`failed`](Self::failed) nobody
+    /// waits for it.
+    pub fn next_batch(&self, max: usize, jobs: &mut Vec<IndexJob>) {
+        self.change(|feed| feed.next_batch(max, jobs));
+    }
+
+    /// Hands back values, in any order. Worker side.
+    pub fn complete(&self, results: impl IntoIterator<Item = IndexResult>) {
+        self.change(|feed| results.into_iter().for_each(|result| feed.complete(result)));
+    }
+
+    /// Where a source stands; none for one that was not added.
+    #[must_use]
+    pub fn state(&self, source: SourceId) -> Option<IndexState> {
+        lock(&self.0.feed).state(source)
+    }
+
+    /// Objects that fail now, sorted; at most [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) a source.
+    #[must_use]
+    pub fn failures(&self) -> Vec<IndexFailure> {
+        lock(&self.0.feed).failures()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> IndexFeedCounters {
+        lock(&self.0.feed).counters
+    }
+
+    /// Changes the feed under the lock, then wakes whoever has to be.
+    fn change<T>(&self, change: impl FnOnce(&mut Feed) -> T) -> T {
+        let (result, wake_workers, news) = {
+            let mut feed = lock(&self.0.feed);
+            let result = change(&mut feed);
+            (result, feed.take_worker_wake(), std::mem::take(&mut feed.news))
+        };
+        if wake_workers && let Some(waker) = lock(&self.0.worker_waker).clone() {
+            waker();
+        }
+        for source in news {
+            let waker = lock(&self.0.loop_wakers).get(&source).cloned();
+            if let Some(waker) = waker {
+                waker();
+            }
+        }
+        result
+    }
+}
+
+impl fmt::Debug for IndexFeedHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexFeedHandle")
+            .field("names", &self.names())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A feed is whole between two calls; a panic of a callback happens outside the lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

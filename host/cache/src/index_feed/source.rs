@@ -1,0 +1,243 @@
+//! One source of an index feed: which objects have yet to be computed, and what is known of the others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_object::{Key, KeyRef, Object};
+
+use crate::index::Failures;
+use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW};
+use crate::listener::{Change, ChangeKind};
+use crate::{Cursor, IndexContents, Moment, Snapshot};
+
+#[derive(Debug)]
+pub(super) struct SourceFeed {
+    phase: Phase,
+    /// The back-fill's walk.
+    cursor: Option<Cursor>,
+    /// Objects in the snapshot the back-fill began with.
+    total: usize,
+    /// Changed objects as they are now, to be computed when the cursor is through. None: gone, and the cursor must not show it.
+    dirty: BTreeMap<Key, Option<Object>>,
+    /// Handed out: the number of the newest job of each key. Results of other numbers come too late.
+    computing: BTreeMap<Key, u64>,
+    names: Arc<[Arc<str>]>,
+    /// One for each name.
+    contents: Vec<IndexContents>,
+    failures: Failures,
+    overran: Option<Moment>,
+    hold: Duration,
+    held_until: Option<Moment>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Waits for a back-fill to begin.
+    Detached(Arc<str>),
+    Backfilling,
+    Behind,
+    Attached,
+}
+
+impl SourceFeed {
+    pub(super) fn new(names: Arc<[Arc<str>]>, reason: Arc<str>) -> SourceFeed {
+        SourceFeed {
+            phase: Phase::Detached(reason),
+            cursor: None,
+            total: 0,
+            dirty: BTreeMap::new(),
+            computing: BTreeMap::new(),
+            contents: vec![IndexContents::new(); names.len()],
+            names,
+            failures: Failures::default(),
+            overran: None,
+            hold: HOLD_BASE,
+            held_until: None,
+        }
+    }
+
+    /// Throws away what is known.
+    pub(super) fn detach(&mut self, reason: Arc<str>) {
+        let (names, overran, hold, held_until) = (self.names.clone(), self.overran, self.hold, self.held_until);
+        *self = SourceFeed {
+            overran,
+            hold,
+            held_until,
+            ..SourceFeed::new(names, reason)
+        };
+    }
+
+    pub(super) fn is_detached(&self) -> bool {
+        matches!(self.phase, Phase::Detached(_))
+    }
+
+    pub(super) fn is_attached(&self) -> bool {
+        matches!(self.phase, Phase::Attached)
+    }
+
+    pub(super) fn begin_backfill(&mut self, snapshot: &Snapshot) {
+        self.detach("the back-fill begins".into());
+        self.phase = Phase::Backfilling;
+        self.total = snapshot.len();
+        self.cursor = Some(snapshot.cursor());
+    }
+
+    /// Notes a change, the newest of its key.
+    pub(super) fn note(&mut self, change: &Change) {
+        if self.is_detached() {
+            return;
+        }
+        match &change.kind {
+            ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => {
+                self.dirty.insert(object.key().to_key(), Some(object.clone()));
+            }
+            ChangeKind::Delete { key, .. } => self.note_gone(key),
+        }
+    }
+
+    fn note_gone(&mut self, key: &Key) {
+        self.computing.remove(key);
+        if self
+            .cursor
+            .as_ref()
+            .is_some_and(|cursor| !cursor.has_passed(key.as_ref()))
+        {
+            self.dirty.insert(key.clone(), None);
+            return;
+        }
+        self.dirty.remove(key);
+        self.forget(key.as_ref());
+    }
+
+    fn forget(&mut self, key: KeyRef<'_>) {
+        self.contents.iter_mut().for_each(|contents| contents.remove(key));
+        self.failures.forget(key);
+    }
+
+    /// The next object to compute: the back-fill's first, so that what changes meanwhile is computed once.
+    pub(super) fn next(&mut self, number: u64) -> Option<(Key, Object)> {
+        let (key, object) = self.next_of_backfill().or_else(|| self.next_dirty())?;
+        self.computing.insert(key.clone(), number);
+        Some((key, object))
+    }
+
+    fn next_of_backfill(&mut self) -> Option<(Key, Object)> {
+        let cursor = self.cursor.as_mut()?;
+        for object in cursor.by_ref() {
+            let key = object.key().to_key();
+            if !self.dirty.contains_key(&key) {
+                return Some((key, object));
+            }
+        }
+        self.cursor = None;
+        // What went before the cursor came has no values to take out.
+        self.dirty.retain(|_, object| object.is_some());
+        None
+    }
+
+    fn next_dirty(&mut self) -> Option<(Key, Object)> {
+        loop {
+            let (key, object) = self.dirty.pop_first()?;
+            if let Some(object) = object {
+                return Some((key, object));
+            }
+        }
+    }
+
+    /// Whether [`next`](Self::next) may have something.
+    pub(super) fn has_work(&self) -> bool {
+        self.cursor.is_some() || !self.dirty.is_empty()
+    }
+
+    /// Takes a result. Returns whether it counts, and whether it is a failure.
+    pub(super) fn complete(&mut self, key: &Key, number: u64, values: Result<NamedValues, String>) -> Option<bool> {
+        if self.computing.get(key) != Some(&number) {
+            return None;
+        }
+        self.computing.remove(key);
+        let result = values.and_then(|values| self.set(key, &values));
+        if result.is_err() {
+            self.contents
+                .iter_mut()
+                .for_each(|contents| contents.remove(key.as_ref()));
+        }
+        let failed = result.is_err();
+        self.failures.note(key.as_ref(), result);
+        Some(failed)
+    }
+
+    fn set(&mut self, key: &Key, values: &NamedValues) -> Result<(), String> {
+        if let Some((name, _)) = values
+            .iter()
+            .find(|(name, _)| self.names.iter().all(|known| **known != **name))
+        {
+            return Err(format!(
+                "the plugin gave values for {name:?}, which its manifest does not name as an index"
+            ));
+        }
+        for (name, contents) in self.names.iter().zip(&mut self.contents) {
+            let own = values.iter().filter(|(other, _)| *other == **name);
+            contents.set(key, own.flat_map(|(_, values)| values).map(String::as_str))?;
+        }
+        Ok(())
+    }
+
+    /// Whether everything submitted was computed.
+    pub(super) fn is_current(&self) -> bool {
+        !self.is_detached() && !self.has_work() && self.computing.is_empty()
+    }
+
+    /// The contents if they are current and the source is not held back; it is attached from then on.
+    pub(super) fn attach(&mut self, now: Moment) -> Option<NamedContents> {
+        if !self.is_current() || self.held_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        self.held_until = None;
+        self.phase = Phase::Attached;
+        Some(self.names.iter().cloned().zip(self.contents.iter().cloned()).collect())
+    }
+
+    /// The budget was spent before the contents were current. Returns whether the source is held back for it.
+    pub(super) fn overrun(&mut self, now: Moment) -> bool {
+        self.phase = Phase::Behind;
+        let last = self.overran.replace(now);
+        if last.is_none_or(|last| now - last > OVERRUN_WINDOW) {
+            if last.is_none_or(|last| now - last > HOLD_MAX) {
+                self.hold = HOLD_BASE;
+            }
+            return false;
+        }
+        self.held_until = Some(now + self.hold);
+        self.hold = (self.hold * 2).min(HOLD_MAX);
+        true
+    }
+
+    /// When a source that is current may be attached again, if time is all it waits for.
+    pub(super) fn held_until(&self) -> Option<Moment> {
+        self.held_until.filter(|_| self.is_current())
+    }
+
+    pub(super) fn state(&self) -> IndexState {
+        let ahead = self.cursor.as_ref().map_or(0, Cursor::remaining);
+        match &self.phase {
+            Phase::Detached(reason) => IndexState::Detached { reason: reason.clone() },
+            Phase::Backfilling => IndexState::Backfilling {
+                done: self.total - ahead,
+                total: self.total,
+            },
+            Phase::Behind => {
+                let waiting = self.dirty.len() + self.computing.len();
+                IndexState::Behind {
+                    waiting,
+                    held_until: self.held_until,
+                }
+            }
+            Phase::Attached => IndexState::Attached,
+        }
+    }
+
+    pub(super) fn failures(&self) -> impl Iterator<Item = (&Key, &str)> {
+        self.failures.listed()
+    }
+}
