@@ -1,0 +1,63 @@
+//! `informant apiserver` in a process of its own.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::guests;
+use crate::process::Process;
+use crate::wait;
+
+use super::ports;
+
+/// How long the embedded server may take to answer.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+pub(super) struct Embedded {
+    port: u16,
+    process: Process,
+}
+
+impl Embedded {
+    pub(super) async fn start(folder: &Path) -> Result<Self> {
+        let [port] = ports::free()?;
+        let mut embedded = Self {
+            port,
+            process: start(folder, port)?,
+        };
+        embedded.wait_until_ready(folder).await?;
+        Ok(embedded)
+    }
+
+    /// Makes the server end all connections and come back with its data. Its process stays: it keeps nothing on disk.
+    pub(super) async fn restart(&mut self, folder: &Path) -> Result<()> {
+        let client = crate::client::Client::new(&folder.join("kubeconfig")).await?;
+        client.post("/informant/faults/restart", &serde_json::json!({})).await?;
+        self.wait_until_ready(folder).await
+    }
+
+    async fn wait_until_ready(&mut self, folder: &Path) -> Result<()> {
+        let path = folder.join("kubeconfig");
+        let what = format!("the embedded API server to answer on port {}", self.port);
+        let ready = wait::until(&what, READY_WITHIN, async || {
+            let client = crate::client::Client::new(&path)
+                .await
+                .map_err(|error| format!("{error:#}"))?;
+            client.text("/readyz").await.map_err(|error| format!("{error:#}"))
+        });
+        ready.await.with_context(|| self.process.tail())?;
+        Ok(())
+    }
+}
+
+fn start(folder: &Path, port: u16) -> Result<Process> {
+    Process::start(
+        &guests::informant()?,
+        [
+            "apiserver".to_owned(),
+            format!("--listen=127.0.0.1:{port}"),
+            format!("--kubeconfig-out={}", folder.join("kubeconfig").display()),
+        ],
+    )
+}

@@ -1,0 +1,20 @@
+//! Ports for programs that can not choose one themselves.
+
+use std::net::TcpListener;
+
+use anyhow::Result;
+
+/// Ports on loopback that nobody listened on a moment ago. Held together while they are chosen, so that they differ.
+///
+/// # Errors
+/// If the system has none left.
+pub(super) fn free<const N: usize>() -> Result<[u16; N]> {
+    let mut listeners = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    Ok(ports)
+}

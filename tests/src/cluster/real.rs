@@ -1,0 +1,149 @@
+//! kube-apiserver and etcd as processes on loopback, as small as they get: no controllers, no nodes, tokens from a file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::guests::target_folder;
+use crate::process::Process;
+use crate::wait;
+
+use super::ports;
+
+/// How long a cold start may take on two busy cores; it is ready after some three seconds on idle ones.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+
+/// The token of the cluster's administrator; the file also knows `reader`, who may do nothing until RBAC says so.
+const ADMIN_TOKEN: &str = "admin-token";
+
+/// Where `cargo xtask cluster-tools` puts kube-apiserver, kubectl and etcd.
+pub fn tools_folder() -> PathBuf {
+    match std::env::var_os("INFORMANT_CLUSTER_TOOLS_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => target_folder().join("cluster-tools"),
+    }
+}
+
+/// A tool by name.
+fn tool(name: &str) -> Result<PathBuf> {
+    let path = tools_folder().join(name);
+    ensure!(
+        path.is_file(),
+        "{} does not exist; run `cargo xtask cluster-tools` first (it needs Go)",
+        path.display()
+    );
+    Ok(path)
+}
+
+pub(super) struct Real {
+    folder: PathBuf,
+    etcd_port: u16,
+    port: u16,
+    _etcd: Process,
+    apiserver: Process,
+}
+
+impl Real {
+    pub(super) async fn start(folder: &Path) -> Result<Self> {
+        let [etcd_port, peer_port, port] = ports::free()?;
+        write_credentials(folder, port).await?;
+        let etcd = start_etcd(folder, etcd_port, peer_port)?;
+        let apiserver = start_apiserver(folder, etcd_port, port)?;
+        let mut real = Self {
+            folder: folder.to_path_buf(),
+            etcd_port,
+            port,
+            _etcd: etcd,
+            apiserver,
+        };
+        real.wait_until_ready().await?;
+        Ok(real)
+    }
+
+    pub(super) async fn restart_apiserver(&mut self) -> Result<()> {
+        self.apiserver.signal("KILL").await?;
+        self.apiserver.wait_for_end(Duration::from_secs(10)).await?;
+        self.apiserver = start_apiserver(&self.folder, self.etcd_port, self.port)?;
+        self.wait_until_ready().await
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let client = crate::client::Client::new(&self.folder.join("kubeconfig")).await?;
+        let ready = wait::until("kube-apiserver to be ready", READY_WITHIN, async || {
+            client.text("/readyz").await.map_err(|error| format!("{error:#}"))?;
+            // The default namespace is made by a controller inside kube-apiserver, shortly after it is ready.
+            client
+                .get("/api/v1/namespaces/default")
+                .await
+                .map_err(|error| format!("{error:#}"))
+        });
+        ready.await.with_context(|| self.apiserver.tail())?;
+        Ok(())
+    }
+}
+
+fn start_etcd(folder: &Path, port: u16, peer_port: u16) -> Result<Process> {
+    let url = format!("http://127.0.0.1:{port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    Process::start(
+        &tool("etcd")?,
+        [
+            format!("--data-dir={}", folder.join("etcd").display()),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=default={peer}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=error".to_owned(),
+        ],
+    )
+}
+
+fn start_apiserver(folder: &Path, etcd_port: u16, port: u16) -> Result<Process> {
+    let file = |name: &str| folder.join(name).display().to_string();
+    Process::start(
+        &tool("kube-apiserver")?,
+        [
+            format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--cert-dir={}", file("certs")),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--service-account-key-file={}", file("sa.key")),
+            format!("--service-account-signing-key-file={}", file("sa.key")),
+            format!("--token-auth-file={}", file("tokens.csv")),
+            "--authorization-mode=RBAC".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+            "--allow-privileged".to_owned(),
+        ],
+    )
+}
+
+/// The signing key, the tokens and a kubeconfig. The serving certificate is kube-apiserver's own, so it is not verified.
+async fn write_credentials(folder: &Path, port: u16) -> Result<()> {
+    let key = rcgen::KeyPair::generate().context("failed to make the service account key")?;
+    tokio::fs::write(folder.join("sa.key"), key.serialize_pem()).await?;
+    let tokens = format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\nreader-token,reader,reader,\"readers\"\n");
+    tokio::fs::write(folder.join("tokens.csv"), tokens).await?;
+    tokio::fs::write(folder.join("kubeconfig"), kubeconfig(port, ADMIN_TOKEN).to_string()).await?;
+    tokio::fs::write(
+        folder.join("reader.kubeconfig"),
+        kubeconfig(port, "reader-token").to_string(),
+    )
+    .await?;
+    Ok(())
+}
+
+/// A kubeconfig as JSON, which is YAML too.
+fn kubeconfig(port: u16, token: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
+        "users": [{"name": "test", "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    })
+}

@@ -1,0 +1,186 @@
+//! A running `informant run` and its admin API.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::StatusCode;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use crate::guests;
+use crate::process::Process;
+use crate::wait;
+
+/// How long a daemon may take to listen: with a cold artefact cache it compiles its plugins first.
+const LISTENS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a daemon may take to be ready once it listens.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+/// `informant run`, killed when dropped.
+pub struct Daemon {
+    process: Process,
+    address: String,
+    config: PathBuf,
+    http: Client<HttpConnector, Empty<bytes::Bytes>>,
+}
+
+impl Daemon {
+    /// Writes `config` into `folder` as config.toml, starts `informant run` on it and waits until its admin API listens.
+    /// `[admin] listen = "127.0.0.1:0"` is added.
+    ///
+    /// # Errors
+    /// If it ends before it listens; the message holds its last lines.
+    pub async fn start(folder: &Path, kubeconfig: &Path, config: &str) -> Result<Self> {
+        let path = folder.join("config.toml");
+        tokio::fs::write(&path, format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n{config}")).await?;
+        let mut process = Process::start(
+            &guests::informant()?,
+            [
+                "run".to_owned(),
+                format!("--config={}", path.display()),
+                format!("--kubeconfig={}", kubeconfig.display()),
+                "--log-format=json".to_owned(),
+            ],
+        )?;
+        let address = process
+            .wait_for_line("the admin API's address", LISTENS_WITHIN, admin_address)
+            .await?;
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        Ok(Self {
+            process,
+            address,
+            config: path,
+            http,
+        })
+    }
+
+    /// Waits until `/readyz` says yes.
+    ///
+    /// # Errors
+    /// If it does not in time; the message holds what it said last and the last lines of the log.
+    pub async fn wait_until_ready(&self) -> Result<()> {
+        let ready = wait::until("informant to be ready", READY_WITHIN, async || {
+            let (status, text) = self
+                .http_get("/readyz?verbose")
+                .await
+                .map_err(|error| format!("{error:#}"))?;
+            if status == StatusCode::OK {
+                Ok(())
+            } else {
+                Err(format!("{status}: {text}"))
+            }
+        });
+        ready.await.with_context(|| self.process.tail())
+    }
+
+    /// GET on the admin API.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn http_get(&self, path: &str) -> Result<(StatusCode, String)> {
+        let uri: http::Uri = format!("http://{}{path}", self.address).parse()?;
+        let answer = self.http.get(uri).await?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await?.to_bytes();
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    /// GET of a JSON document on the admin API.
+    ///
+    /// # Errors
+    /// If there is no answer, or one that is not 200 or not JSON.
+    pub async fn json(&self, path: &str) -> Result<Value> {
+        let (status, text) = self.http_get(path).await?;
+        ensure!(status == StatusCode::OK, "GET {path}: {status}: {text}");
+        serde_json::from_str(&text).with_context(|| format!("GET {path} answered {text}"))
+    }
+
+    /// The value of a metric, summed over the series whose labels contain all of `labels` (as `name="value"`). None: there is
+    /// no such series.
+    ///
+    /// # Errors
+    /// If `/metrics` does not answer.
+    pub async fn metric(&self, name: &str, labels: &[&str]) -> Result<Option<f64>> {
+        let (_, text) = self.http_get("/metrics").await?;
+        Ok(sum_of(&text, name, labels))
+    }
+
+    /// Runs `informant ARGS…` against this daemon's configuration and returns its exit code, stdout and stderr.
+    ///
+    /// # Errors
+    /// If it can not be started.
+    pub async fn command(&self, args: &[&str]) -> Result<(i32, String, String)> {
+        let mut command = tokio::process::Command::new(guests::informant()?);
+        command.args(args).arg("--admin").arg(&self.address);
+        let output = command.output().await?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((
+            output.status.code().unwrap_or(-1),
+            text(&output.stdout),
+            text(&output.stderr),
+        ))
+    }
+
+    /// Where its config.toml lies.
+    pub fn config(&self) -> &Path {
+        &self.config
+    }
+
+    /// `host:port` of the admin API.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The process, to end it.
+    pub fn process_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+/// The address in the log line that announces the admin API.
+fn admin_address(line: &str) -> Option<String> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let fields = line.get("fields")?;
+    if !fields.get("message")?.as_str()?.contains("admin") {
+        return None;
+    }
+    fields.get("address")?.as_str().map(str::to_owned)
+}
+
+fn sum_of(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
+    let mut sum = None;
+    for line in text.lines() {
+        let Some((series, value)) = line.rsplit_once(' ') else {
+            continue;
+        };
+        let (found, rest) = series.split_once('{').unwrap_or((series, ""));
+        if found == name && labels.iter().all(|label| rest.contains(label)) {
+            *sum.get_or_insert(0.0) += value.parse::<f64>().unwrap_or_default();
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sum_of;
+
+    #[test]
+    fn a_metric_is_summed_over_the_series_that_fit() {
+        let text = "# TYPE x counter\nx_total{a=\"1\",b=\"2\"} 3\nx_total{a=\"1\",b=\"3\"} 4\nx_total{a=\"2\"} 5\ny 6\n# EOF\n";
+        assert_eq!(sum_of(text, "x_total", &["a=\"1\""]), Some(7.0));
+        assert_eq!(sum_of(text, "x_total", &[]), Some(12.0));
+        assert_eq!(sum_of(text, "y", &[]), Some(6.0));
+        assert_eq!(sum_of(text, "z", &[]), None);
+    }
+}

@@ -1,0 +1,57 @@
+//! Where the components built by `cargo xtask guests` lie.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+/// The folder of the built components: `INFORMANT_GUESTS_DIR`, else where cargo puts them.
+pub fn folder() -> PathBuf {
+    match std::env::var_os("INFORMANT_GUESTS_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => target_folder().join("wasm32-wasip2").join("plugin"),
+    }
+}
+
+/// The component of the package `name` (as in its Cargo.toml).
+///
+/// # Errors
+/// If it was not built; the message says what to run.
+pub fn component(name: &str) -> Result<PathBuf> {
+    let path = folder().join(format!("{}.wasm", name.replace('-', "_")));
+    ensure!(
+        path.is_file(),
+        "{} does not exist; run `cargo xtask guests` first",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Cargo's target folder of this workspace.
+pub fn target_folder() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => workspace_folder().join("target"),
+    }
+}
+
+/// The root of the repository.
+pub fn workspace_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_path_buf)
+        .unwrap_or_default()
+}
+
+/// The `informant` binary of this build.
+///
+/// # Errors
+/// If it was not built; the message says what to run.
+pub fn informant() -> Result<PathBuf> {
+    let path = target_folder().join("debug").join("informant");
+    ensure!(
+        path.is_file(),
+        "{} does not exist; run `cargo build -p informant` first",
+        path.display()
+    );
+    Ok(path)
+}

@@ -1,0 +1,169 @@
+//! A child process whose output is kept line by line and that dies with its owner.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::wait;
+
+/// How many lines of a child's output are kept. The load tests of a minute write some 100,000.
+const LINES_KEPT_MAX: usize = 1_000_000;
+
+/// How many lines of a child's output an error message shows.
+const LINES_SHOWN: usize = 30;
+
+#[derive(Default)]
+struct Output {
+    lines: VecDeque<String>,
+    /// How many lines were dropped from the front.
+    dropped: usize,
+}
+
+/// A running child. Killed when dropped.
+pub struct Process {
+    name: String,
+    child: Child,
+    output: Arc<Mutex<Output>>,
+}
+
+impl Process {
+    /// Starts `program`.
+    ///
+    /// # Errors
+    /// If the program can not be started; the message names it.
+    pub fn start<A: AsRef<OsStr>>(program: &Path, args: impl IntoIterator<Item = A>) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.args(args);
+        Self::start_command(command)
+    }
+
+    /// Starts a prepared command; its standard streams are taken over.
+    ///
+    /// # Errors
+    /// If the program can not be started.
+    pub fn start_command(mut command: Command) -> Result<Self> {
+        let program = PathBuf::from(command.as_std().get_program());
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("failed to start {}", program.display()))?;
+        let output = Arc::new(Mutex::new(Output::default()));
+        if let Some(stdout) = child.stdout.take() {
+            tokio::spawn(keep_lines(stdout, output.clone()));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(keep_lines(stderr, output.clone()));
+        }
+        Ok(Self { name, child, output })
+    }
+
+    /// What `pick` makes of each line that was written so far, from the `from`-th on (counted from the process's start).
+    pub fn lines<T>(&self, from: usize, mut pick: impl FnMut(&str) -> Option<T>) -> Vec<T> {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let skip = from.saturating_sub(output.dropped);
+        output.lines.iter().skip(skip).filter_map(|line| pick(line)).collect()
+    }
+
+    /// How many lines were written so far.
+    pub fn line_count(&self) -> usize {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.dropped + output.lines.len()
+    }
+
+    /// Waits until a line is written of which `pick` makes something.
+    ///
+    /// # Errors
+    /// After `deadline`, or when the process has ended; the message holds its last lines.
+    pub async fn wait_for_line<T>(
+        &mut self,
+        what: &str,
+        deadline: Duration,
+        mut pick: impl FnMut(&str) -> Option<T>,
+    ) -> Result<T> {
+        let mut seen = 0;
+        let waited = wait::until(what, deadline, async || {
+            let ended = self.child.try_wait().map_err(|error| error.to_string())?;
+            let count = self.line_count();
+            let found = self.lines(seen, &mut pick).into_iter().next();
+            seen = count;
+            match (found, ended) {
+                (Some(found), _) => Ok(Ok(found)),
+                (None, Some(status)) => Ok(Err(anyhow!("{} ended with {status} before {what}", self.name))),
+                (None, None) => Err("no such line yet".to_owned()),
+            }
+        })
+        .await;
+        waited.and_then(|found| found).with_context(|| self.tail())
+    }
+
+    /// The process id, while the process lives.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Sends a signal by name ("TERM", "KILL", "STOP", "CONT").
+    ///
+    /// # Errors
+    /// If the process is gone or `kill` can not be run.
+    pub async fn signal(&self, signal: &str) -> Result<()> {
+        let id = self.id().with_context(|| format!("{} has ended already", self.name))?;
+        let status = Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(id.to_string())
+            .status()
+            .await?;
+        anyhow::ensure!(status.success(), "kill -{signal} {id} ({}) failed", self.name);
+        Ok(())
+    }
+
+    /// Waits for the end and returns the exit code (none: ended by a signal).
+    ///
+    /// # Errors
+    /// After `deadline`.
+    pub async fn wait_for_end(&mut self, deadline: Duration) -> Result<Option<i32>> {
+        match tokio::time::timeout(deadline, self.child.wait()).await {
+            Ok(status) => Ok(status?.code()),
+            Err(_) => Err(anyhow!(
+                "{} did not end within {deadline:?}\n{}",
+                self.name,
+                self.tail()
+            )),
+        }
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The last lines it wrote, for messages.
+    pub fn tail(&self) -> String {
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let skip = output.lines.len().saturating_sub(LINES_SHOWN);
+        let shown: Vec<&str> = output.lines.iter().skip(skip).map(String::as_str).collect();
+        format!("last lines of {}:\n{}", self.name, shown.join("\n"))
+    }
+}
+
+async fn keep_lines(stream: impl AsyncRead + Unpin, output: Arc<Mutex<Output>>) {
+    let mut lines = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        if output.lines.len() == LINES_KEPT_MAX {
+            output.lines.pop_front();
+            output.dropped += 1;
+        }
+        output.lines.push_back(line);
+    }
+}

@@ -1,0 +1,98 @@
+//! What the guest `guest-recorder` left in Informant's log: one JSON line a call (see its module documentation).
+
+use serde::Deserialize;
+
+use crate::daemon::Daemon;
+
+/// One call that a recorder wrote down.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+pub struct Call {
+    /// Which build of the recorder.
+    pub guest: String,
+    /// The label of its config.
+    #[serde(default)]
+    pub label: String,
+    /// `init`, `add`, `update`, `delete`, `synced` or `digest`.
+    pub event: String,
+    /// What it answered.
+    #[serde(default)]
+    pub outcome: String,
+    /// Why it was called.
+    #[serde(default)]
+    pub reason: String,
+    /// Which try this is, from 0.
+    #[serde(default)]
+    pub attempt: u32,
+    /// The object's namespace.
+    #[serde(default)]
+    pub namespace: String,
+    /// The object's name.
+    #[serde(default)]
+    pub name: String,
+    /// The object's uid.
+    #[serde(default)]
+    pub uid: String,
+    /// The object's resource version.
+    #[serde(default)]
+    pub version: String,
+    /// Whether an old or last state came with it.
+    #[serde(default)]
+    pub old: bool,
+    /// Whether the final state is unknown.
+    #[serde(default)]
+    pub unknown: bool,
+    /// The version the store had during the call, if the recorder was told to look.
+    #[serde(default)]
+    pub seen: Option<String>,
+    /// How many keys its view has (`synced`, `digest`).
+    #[serde(default)]
+    pub keys: Option<u64>,
+    /// The digest of its view (`synced`, `digest`).
+    #[serde(default)]
+    pub digest: Option<String>,
+}
+
+impl Call {
+    /// The version as a number, to compare the order of calls about one key. 0 if it is none.
+    pub fn version_number(&self) -> u64 {
+        self.version.parse().unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+struct LogLine {
+    fields: LogFields,
+}
+
+#[derive(Deserialize)]
+struct LogFields {
+    message: String,
+    plugin: Option<String>,
+}
+
+/// The calls that the recorder running as `plugin` wrote from the log's `from`-th line on.
+pub fn calls(daemon: &Daemon, plugin: &str, from: usize) -> Vec<Call> {
+    daemon.process().lines(from, |line| call(line, plugin))
+}
+
+/// What a view with these keys and versions has for a digest; as the recorder computes it.
+pub fn digest<'a>(view: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> String {
+    let mut lines: Vec<_> = view.into_iter().collect();
+    lines.sort_unstable();
+    let text: String = lines
+        .iter()
+        .map(|(namespace, name, version)| format!("{namespace}/{name}={version}\n"))
+        .collect();
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+fn call(line: &str, plugin: &str) -> Option<Call> {
+    let line: LogLine = serde_json::from_str(line).ok()?;
+    if line.fields.plugin.as_deref() != Some(plugin) {
+        return None;
+    }
+    serde_json::from_str(&line.fields.message).ok()
+}

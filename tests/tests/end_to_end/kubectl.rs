@@ -1,0 +1,170 @@
+//! Ordinary kubectl against the embedded API server, and against the real one with the same expectations.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use informant_tests::cluster::{Cluster, tools_folder};
+use informant_tests::process::Process;
+use tokio::process::Command;
+
+crate::on_both_clusters!(kubectl_applies_creates_gets_watches_and_deletes);
+
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+const MANIFEST: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default, labels: {app: test}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: test}}
+  template:
+    metadata: {labels: {app: test}}
+    spec: {containers: [{name: app, image: "nginx:1.25"}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default, labels: {app: test}}
+spec: {selector: {app: test}, ports: [{port: 80}]}
+"#;
+
+struct Kubectl<'a> {
+    cluster: &'a Cluster,
+}
+
+impl Kubectl<'_> {
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(tools_folder().join("kubectl"));
+        command
+            .arg("--kubeconfig")
+            .arg(self.cluster.kubeconfig())
+            .arg("--cache-dir")
+            .arg(self.cluster.folder().join("cache"));
+        command.args(args);
+        command
+    }
+
+    /// Runs and returns stdout; a failure is an error with what kubectl said.
+    async fn run(&self, args: &[&str]) -> Result<String> {
+        let output = self.command(args).output().await?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ensure!(
+            output.status.success(),
+            "kubectl {}: {}{}",
+            args.join(" "),
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        Ok(text(&output.stdout))
+    }
+
+    async fn expect(&self, args: &[&str], expected: &str) -> Result<()> {
+        let out = self.run(args).await?;
+        ensure!(
+            out.trim() == expected,
+            "kubectl {} said {out:?}, not {expected:?}",
+            args.join(" ")
+        );
+        Ok(())
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<String> {
+    std::fs::write(path, text)?;
+    Ok(path.display().to_string())
+}
+
+async fn kubectl_applies_creates_gets_watches_and_deletes(cluster: Cluster) -> Result<()> {
+    let kubectl = Kubectl { cluster: &cluster };
+    let manifest = write(&cluster.folder().join("web.yaml"), MANIFEST)?;
+
+    kubectl
+        .expect(
+            &["apply", "-f", &manifest],
+            "deployment.apps/web created\nservice/web created",
+        )
+        .await?;
+    kubectl
+        .expect(
+            &["apply", "-f", &manifest],
+            "deployment.apps/web unchanged\nservice/web unchanged",
+        )
+        .await?;
+    let changed = write(
+        &cluster.folder().join("changed.yaml"),
+        &MANIFEST.replace("replicas: 2", "replicas: 3"),
+    )?;
+    kubectl
+        .expect(
+            &["apply", "-f", &changed],
+            "deployment.apps/web configured\nservice/web unchanged",
+        )
+        .await?;
+    kubectl
+        .expect(
+            &["create", "configmap", "settings", "--from-literal=a=1"],
+            "configmap/settings created",
+        )
+        .await?;
+
+    let watch = kubectl.command(&["get", "configmaps", "-w", "--no-headers", "-o", "name"]);
+    let mut watch = Process::start_command(watch)?;
+    watch
+        .wait_for_line("the object that is there", ANSWERS_WITHIN, |line| {
+            (line == "configmap/settings").then_some(())
+        })
+        .await?;
+    kubectl
+        .expect(
+            &["create", "configmap", "more", "--from-literal=b=2"],
+            "configmap/more created",
+        )
+        .await?;
+    watch
+        .wait_for_line("the new object", ANSWERS_WITHIN, |line| {
+            (line == "configmap/more").then_some(())
+        })
+        .await?;
+
+    let replicas = ["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"];
+    kubectl.expect(&replicas, "3").await?;
+    let yaml = kubectl.run(&["get", "configmap", "settings", "-o", "yaml"]).await?;
+    ensure!(
+        yaml.starts_with("apiVersion: v1\ndata:\n  a: \"1\"\nkind: ConfigMap\n"),
+        "{yaml}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&kubectl.run(&["get", "svc", "-l", "app=test", "-o", "json"]).await?)?;
+    ensure!(
+        json["kind"] == "List" && json["items"].as_array().is_some_and(|items| items.len() == 1),
+        "{json}"
+    );
+    kubectl
+        .expect(
+            &["get", "deploy,svc", "-l", "app=test", "-o", "name"],
+            "deployment.apps/web\nservice/web",
+        )
+        .await?;
+    kubectl
+        .expect(&["get", "deploy", "-l", "app!=test", "-o", "name"], "")
+        .await?;
+    let table = kubectl.run(&["get", "configmap", "settings"]).await?;
+    let header: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
+    ensure!(
+        header.first() == Some(&"NAME") && header.last() == Some(&"AGE"),
+        "{table}"
+    );
+
+    kubectl
+        .expect(
+            &["delete", "configmap", "settings", "more"],
+            "configmap \"settings\" deleted from default namespace\nconfigmap \"more\" deleted from default namespace",
+        )
+        .await?;
+    kubectl.run(&["delete", "-f", &manifest, "--cascade=orphan"]).await?;
+    let gone = kubectl.run(&["get", "deployment", "web"]).await;
+    let message = gone.err().map(|error| error.to_string()).unwrap_or_default();
+    ensure!(message.contains("deployments.apps \"web\" not found"), "{message:?}");
+    Ok(())
+}

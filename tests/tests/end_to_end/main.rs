@@ -1,0 +1,44 @@
+//! Informant as a whole: the binary, real components, an API server in another process.
+//!
+//! One program, because each one that is linked costs minutes on a small machine. Scenarios that make sense on both run against
+//! the embedded API server and against the real kube-apiserver.
+
+mod bad_input;
+mod custom_resources;
+mod kubectl;
+mod lifecycle;
+mod queries;
+mod swap_under_load;
+
+use informant_tests::cluster::{Cluster, Kind};
+
+/// A cluster of that kind; none where xtask found no Go to build the real one with (never so in CI).
+async fn cluster(kind: Kind) -> Option<Cluster> {
+    if kind == Kind::Real && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
+        return None;
+    }
+    Some(Cluster::start(kind).await.expect("the cluster starts"))
+}
+
+/// Makes a test of each scenario for each kind of cluster.
+macro_rules! on_both_clusters {
+    ($($scenario:ident),* $(,)?) => {
+        mod on_the_embedded_api_server {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                if let Some(cluster) = crate::cluster(informant_tests::cluster::Kind::Embedded).await {
+                    super::$scenario(cluster).await.unwrap();
+                }
+            })*
+        }
+        mod on_kube_apiserver {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                if let Some(cluster) = crate::cluster(informant_tests::cluster::Kind::Real).await {
+                    super::$scenario(cluster).await.unwrap();
+                }
+            })*
+        }
+    };
+}
+pub(crate) use on_both_clusters;
