@@ -1,0 +1,89 @@
+//! Indexes pods by container image, to answer "who runs this image?".
+//!
+//! | index | values | asked as |
+//! |---|---|---|
+//! | `image` | each image as the pod's spec writes it | `informant get pods --index image=nginx:1.29` |
+//! | `image-repository` | each image's repository, spelled out, without tag and digest | `informant get pods --index image-repository=docker.io/library/nginx` |
+//!
+//! Containers, init containers and ephemeral containers count. `image` is literal: `nginx:1.29` and `docker.io/library/nginx:1.29`
+//! are two values there and one in `image-repository`.
+
+mod repository;
+
+use informant_plugin_sdk::prelude::*;
+use serde::Deserialize;
+
+/// The plugin. It takes no config.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImageIndex {}
+
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+    ephemeral_containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    /// May be absent in a pod's template, and is empty then.
+    #[serde(default)]
+    image: String,
+}
+
+impl Plugin for ImageIndex {
+    fn describe() -> Manifest {
+        manifest!()
+            .index("image")
+            .index("image-repository")
+            .indexed(Objects::of("v1", "Pod").fields([
+                "/spec/containers/*/image",
+                "/spec/initContainers/*/image",
+                "/spec/ephemeralContainers/*/image",
+            ]))
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        init.config()
+    }
+}
+
+impl IndexFuncs for ImageIndex {
+    type Object = Pod;
+
+    fn index(&mut self, _: &ObjectRef, pod: Pod) -> Result<IndexValues> {
+        let Spec {
+            containers,
+            init_containers,
+            ephemeral_containers,
+        } = pod.spec;
+        let all = [containers, init_containers, ephemeral_containers]
+            .into_iter()
+            .flatten();
+        let mut images: Vec<String> = all
+            .map(|container| container.image)
+            .filter(|image| !image.is_empty())
+            .collect();
+        images.sort();
+        images.dedup();
+        let mut repositories: Vec<String> = images.iter().map(|image| repository::of(image)).collect();
+        repositories.sort();
+        repositories.dedup();
+        Ok(IndexValues::new()
+            .with("image", images)
+            .with("image-repository", repositories))
+    }
+}
+
+export!(ImageIndex: index);
+
+#[cfg(test)]
+mod tests;
