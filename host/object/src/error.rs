@@ -74,6 +74,23 @@ pub enum ObjectError {
     },
 }
 
+impl ObjectError {
+    /// The error with its offsets counted from `by` bytes earlier.
+    pub(crate) fn moved(mut self, by: usize) -> ObjectError {
+        match &mut self {
+            ObjectError::Truncated { at, .. }
+            | ObjectError::Syntax { at, .. }
+            | ObjectError::NotUtf8 { at }
+            | ObjectError::TooDeep { at }
+            | ObjectError::Trailing { at, .. }
+            | ObjectError::NotAString { at, .. }
+            | ObjectError::BadEscape { at, .. } => *at += by,
+            ObjectError::TooLarge { .. } | ObjectError::NoName => {}
+        }
+        self
+    }
+}
+
 /// Longest object: positions are kept in 32 bits. The API server takes about 3 MiB, etcd 1.5 MiB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 

@@ -1,7 +1,8 @@
 //! The head of an object: the few fields that Informant itself reads, found in the one scan that also finds the cuts.
 //!
 //! Members may come in any order (custom resources have theirs sorted, metadata may come last). Where a name occurs twice the
-//! last one counts, as it does for serde_json, Go and JavaScript; a second `metadata` replaces the first entirely.
+//! last one counts, as it does for serde_json, Go and JavaScript; a second `metadata` replaces the first entirely. Each must be a
+//! string or null, the ones that do not count too.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -162,13 +163,13 @@ impl<'s> HeadScan<'s> {
                 return self.metadata(cursor, level).map(|()| false);
             }
         } else if name.is(text, "apiVersion") {
-            self.found.api_version = string_or_null(cursor, "apiVersion")?;
+            let value = string_or_null(cursor, "apiVersion")?;
             let spliced = self.shape.is_some_and(|shape| shape.splice_api_version().is_some());
-            return Ok(spliced && self.found.api_version.is_none());
+            return Ok(replace_unless_spliced(&mut self.found.api_version, value, spliced));
         } else if name.is(text, "kind") {
-            self.found.kind = string_or_null(cursor, "kind")?;
+            let value = string_or_null(cursor, "kind")?;
             let spliced = self.shape.is_some_and(|shape| shape.splice_kind().is_some());
-            return Ok(spliced && self.found.kind.is_none());
+            return Ok(replace_unless_spliced(&mut self.found.kind, value, spliced));
         }
         cut::walk(cursor, &mut self.matcher, level, self.cuts)
     }
@@ -222,6 +223,16 @@ impl<'s> HeadScan<'s> {
         self.found.metadata.labels = if stays { begin..cursor.at() } else { 0..0 };
         Ok(goes)
     }
+}
+
+/// Takes the value of apiVersion or kind; returns whether the member is to go. An empty one goes if there is something to put in
+/// its place: it is as if it were absent.
+fn replace_unless_spliced(found: &mut Option<Text>, value: Option<Text>, spliced: bool) -> bool {
+    let goes = value.is_none() && spliced;
+    if !goes {
+        *found = value;
+    }
+    goes
 }
 
 /// Moves over a head field. `None` for null and for the empty string.

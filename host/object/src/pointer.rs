@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_pointers_say_what_to_write() {
-        let error = |text: &str| Pointer::parse(text).unwrap_err().to_string();
+        let error = |text: &str| Pointer::parse(text).expect_err("refused").to_string();
         insta::assert_snapshot!(error(""), @r#"an empty JSON pointer means the whole object; name a field, as in "/spec/nodeName""#);
         insta::assert_snapshot!(error("spec.nodeName"), @r#"JSON pointer "spec.nodeName" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName""#);
         insta::assert_snapshot!(error("/a~b"), @r#"JSON pointer "/a~b", byte 2: "~" must be written "~0" and "/" within a name "~1""#);

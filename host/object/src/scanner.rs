@@ -85,11 +85,17 @@ impl<'a> Cursor<'a> {
         if !self.next_item(walk, b'}', "an object")? {
             return Ok(None);
         }
+        self.member_name().map(Some)
+    }
+
+    /// Moves over a member's name and colon, to its value.
+    #[inline]
+    pub(crate) fn member_name(&mut self) -> Result<Text, ObjectError> {
         let name = self.string("a member name")?;
         self.skip_space();
         self.expect(b':', "`:`", "an object")?;
         self.skip_space();
-        Ok(Some(name))
+        Ok(name)
     }
 
     /// Moves to the next element and returns true, or past the array's end and returns false.

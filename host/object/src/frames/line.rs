@@ -104,10 +104,11 @@ impl Lines<'_> {
                 empty(&mut splitter.carry);
                 return Some(too_long);
             }
+            if splitter.carry.trim_ascii().is_empty() && line.trim_ascii().is_empty() {
+                empty(&mut splitter.carry);
+                continue;
+            }
             if splitter.carry.is_empty() {
-                if line.trim_ascii().is_empty() {
-                    continue;
-                }
                 return Some(Line::Json(line));
             }
             splitter.carry.extend_from_slice(line);

@@ -1,11 +1,13 @@
 //! List bodies to items, as the frames arrive.
 
+use std::ops::Range;
+
 use super::beginning::{beginning, is_html};
-use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead, ListMeta};
+use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead};
 use super::watch::salvage_key;
 use super::{TooLong, empty};
-use crate::error::ObjectError;
-use crate::scanner::{Cursor, DEPTH_MAX, EndFinder, Walk};
+use crate::error::{Found, ObjectError};
+use crate::scanner::{Cursor, DEPTH_MAX, EndFinder};
 
 /// Cuts the frames of a list's body into items. Never holds more than one item, one frame, and the list's own few members.
 ///
@@ -22,7 +24,7 @@ pub struct ListSplitter {
     /// Where in `buffer` the next token begins; before it all is used up.
     at: usize,
     /// How many bytes of the body came before `buffer`.
-    passed: u64,
+    passed: usize,
     state: State,
     head: ListHead,
     /// The first characters, for messages.
@@ -44,24 +46,42 @@ pub enum ListPart<'a> {
 enum State {
     /// Nothing but white space came.
     Start,
-    /// Before a member of the list, or its end.
-    Members(Walk),
-    /// Before an item, or the end of the items.
-    Items {
-        list: Walk,
-        items: Walk,
-    },
-    /// Within an item: `scanned` bytes of it are known not to end it.
+    /// Between the members of the list.
+    Members(Next),
+    /// Between items.
+    Items(Next),
+    /// Within an item, of which the first `scanned` bytes do not hold the end.
     Item {
-        list: Walk,
-        items: Walk,
         finder: EndFinder,
         scanned: usize,
-        skip: bool,
     },
+    /// Within an item that is too long and was reported.
+    Skip(EndFinder),
     /// After the list.
     End,
     Failed(ListError),
+}
+
+/// What may come next in an object or array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// The first item, or the end.
+    FirstOrEnd,
+    /// A comma, or the end.
+    CommaOrEnd,
+    /// An item, for a comma came.
+    Item,
+}
+
+/// What one step of the splitter came to.
+enum Step {
+    /// More can be done.
+    Go,
+    /// The next frame is needed.
+    Wait,
+    /// An item, at these bytes of the buffer.
+    Item(Range<usize>),
+    TooLong(TooLong),
 }
 
 impl ListSplitter {
@@ -80,9 +100,20 @@ impl ListSplitter {
         }
     }
 
-    /// Takes the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one.
+    /// Takes the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one: what waits
+    /// is kept.
     pub fn push(&mut self, frame: &[u8]) {
-        let _ = frame;
+        self.passed += self.at;
+        if self.at == self.buffer.len() {
+            empty(&mut self.buffer);
+        } else {
+            self.buffer.drain(..self.at);
+        }
+        self.at = 0;
+        self.buffer.extend_from_slice(frame);
+        if self.beginning.is_empty() {
+            self.beginning = beginning(&self.buffer);
+        }
     }
 
     /// The next item, if one is complete.
@@ -90,10 +121,21 @@ impl ListSplitter {
     /// # Errors
     /// [`ListError`] when the body turns out not to be a list; from then on always the same.
     pub fn next_part(&mut self) -> Result<Option<ListPart<'_>>, ListError> {
-        Ok(None)
+        loop {
+            match self.step() {
+                Ok(Step::Go) => {}
+                Ok(Step::Wait) => return Ok(None),
+                Ok(Step::Item(range)) => return Ok(Some(ListPart::Item(&self.buffer[range]))),
+                Ok(Step::TooLong(item)) => return Ok(Some(ListPart::TooLong(item))),
+                Err(error) => {
+                    self.state = State::Failed(error.clone());
+                    return Err(error);
+                }
+            }
+        }
     }
 
-    /// What is known of the list so far; whole after [`finish`](Self::finish).
+    /// What is known of the list so far. A custom resource's list has its metadata after its items.
     #[must_use]
     pub fn head(&self) -> &ListHead {
         &self.head
@@ -104,6 +146,270 @@ impl ListSplitter {
     /// # Errors
     /// [`ListError`] when the body was no list, or was cut short.
     pub fn finish(self) -> Result<ListHead, ListError> {
-        Ok(self.head)
+        match self.state {
+            State::End if self.saw_items => Ok(self.head),
+            State::End => Err(ListError::NotAList {
+                kind: self.head.kind,
+                beginning: self.beginning,
+            }),
+            State::Failed(error) => Err(error),
+            _ => Err(ListError::Truncated {
+                bytes: self.passed + self.buffer.len(),
+            }),
+        }
     }
+
+    fn step(&mut self) -> Result<Step, ListError> {
+        match &self.state {
+            State::Failed(error) => Err(error.clone()),
+            State::Start => self.start(),
+            State::Members(next) => match self.boundary(*next, b'}')? {
+                None => Ok(Step::Wait),
+                Some(false) => self.turn(State::End),
+                Some(true) => self.member(),
+            },
+            State::Items(next) => match self.boundary(*next, b']')? {
+                None => Ok(Step::Wait),
+                Some(false) => self.turn(State::Members(Next::CommaOrEnd)),
+                Some(true) => self.begin_item(),
+            },
+            State::Item { .. } => self.item(),
+            State::Skip(_) => self.skip(),
+            State::End => match self.peek() {
+                None => Ok(Step::Wait),
+                Some(found) => self.malformed(ObjectError::Trailing {
+                    at: 0,
+                    found: Found(found),
+                }),
+            },
+        }
+    }
+
+    fn turn(&mut self, state: State) -> Result<Step, ListError> {
+        self.state = state;
+        Ok(Step::Go)
+    }
+
+    fn start(&mut self) -> Result<Step, ListError> {
+        match self.peek() {
+            None => Ok(Step::Wait),
+            Some(b'{') => {
+                self.at += 1;
+                self.turn(State::Members(Next::FirstOrEnd))
+            }
+            Some(_) if is_html(&self.buffer) => Err(ListError::Html(self.beginning.clone())),
+            Some(_) => Err(ListError::NotJson(self.beginning.clone())),
+        }
+    }
+
+    /// Moves to the next item and returns true, or past the closing bracket and returns false; `None` if neither has come.
+    fn boundary(&mut self, next: Next, close: u8) -> Result<Option<bool>, ListError> {
+        match (self.peek(), next) {
+            (None, _) => Ok(None),
+            (Some(byte), Next::FirstOrEnd | Next::CommaOrEnd) if byte == close => {
+                self.at += 1;
+                Ok(Some(false))
+            }
+            (Some(_), Next::FirstOrEnd | Next::Item) => Ok(Some(true)),
+            (Some(b','), Next::CommaOrEnd) => {
+                self.at += 1;
+                let items = matches!(self.state, State::Items(_));
+                self.state = if items {
+                    State::Items(Next::Item)
+                } else {
+                    State::Members(Next::Item)
+                };
+                Ok(self.peek().map(|_| true))
+            }
+            (Some(found), Next::CommaOrEnd) => {
+                let expected = if close == b']' { "`,` or `]`" } else { "`,` or `}`" };
+                self.malformed(ObjectError::Syntax {
+                    at: 0,
+                    expected,
+                    found: Found(found),
+                })
+            }
+        }
+    }
+
+    /// Reads one member of the list, if it is complete; of `items` the opening bracket is enough.
+    fn member(&mut self) -> Result<Step, ListError> {
+        let mut cursor = Cursor::new(&self.buffer[self.at..]);
+        let read = read_member(&mut cursor, &mut self.head);
+        let (bytes, waiting) = (cursor.at(), cursor.text().len());
+        match read {
+            Err(MemberError::Syntax(ObjectError::Truncated { .. })) if waiting <= LIST_MEMBER_BYTES_MAX => {
+                Ok(Step::Wait)
+            }
+            Err(MemberError::Syntax(ObjectError::Truncated { .. })) => {
+                Err(ListError::MemberTooLong { at: self.position() })
+            }
+            Err(MemberError::Syntax(problem)) => self.malformed(problem),
+            Err(MemberError::Value(problem)) => Err(ListError::Member {
+                at: self.position(),
+                problem,
+            }),
+            Ok(Member::Other) if self.head.kind == "Table" => Err(ListError::Table),
+            Ok(Member::Other) => {
+                self.at += bytes;
+                self.turn(State::Members(Next::CommaOrEnd))
+            }
+            Ok(Member::Items(Some(b'[' | b'n'))) if self.saw_items => Err(ListError::Items { at: self.position() }),
+            Ok(Member::Items(Some(b'['))) => {
+                self.saw_items = true;
+                self.at += bytes + 1;
+                self.turn(State::Items(Next::FirstOrEnd))
+            }
+            Ok(Member::Items(_)) => Err(ListError::Items { at: self.position() }),
+            Ok(Member::NoItems) => {
+                self.saw_items = true;
+                self.at += bytes;
+                self.turn(State::Members(Next::CommaOrEnd))
+            }
+        }
+    }
+
+    fn begin_item(&mut self) -> Result<Step, ListError> {
+        if self.peek() != Some(b'{') {
+            return Err(ListError::Items { at: self.position() });
+        }
+        self.turn(State::Item {
+            finder: EndFinder::new(DEPTH_MAX),
+            scanned: 0,
+        })
+    }
+
+    fn item(&mut self) -> Result<Step, ListError> {
+        let State::Item { finder, scanned } = &mut self.state else {
+            return Ok(Step::Go);
+        };
+        let base = *scanned;
+        let bytes = match finder.feed(&self.buffer[self.at + base..]) {
+            Err(unbalanced) => return self.malformed(unbalanced.from(base)),
+            Ok(Some(bytes)) => base + bytes,
+            Ok(None) => {
+                *scanned = self.buffer.len() - self.at;
+                if *scanned <= self.item_bytes_max {
+                    return Ok(Step::Wait);
+                }
+                let finder = finder.clone();
+                let too_long = self.too_long(self.buffer.len());
+                self.at = self.buffer.len();
+                self.state = State::Skip(finder);
+                return Ok(too_long);
+            }
+        };
+        let range = self.at..self.at + bytes;
+        self.state = State::Items(Next::CommaOrEnd);
+        let step = if bytes > self.item_bytes_max {
+            self.too_long(range.end)
+        } else {
+            Step::Item(range.clone())
+        };
+        self.at = range.end;
+        Ok(step)
+    }
+
+    fn skip(&mut self) -> Result<Step, ListError> {
+        let State::Skip(finder) = &mut self.state else {
+            return Ok(Step::Go);
+        };
+        match finder.feed(&self.buffer[self.at..]) {
+            Err(unbalanced) => self.malformed(unbalanced.from(0)),
+            Ok(None) => {
+                self.at = self.buffer.len();
+                Ok(Step::Wait)
+            }
+            Ok(Some(bytes)) => {
+                self.at += bytes;
+                self.turn(State::Items(Next::CommaOrEnd))
+            }
+        }
+    }
+
+    /// Reports the item that begins at the position and of which the buffer is at hand up to `end`.
+    fn too_long(&self, end: usize) -> Step {
+        let key = salvage_key(&self.buffer[self.at..end]);
+        Step::TooLong(TooLong {
+            key,
+            event_type: None,
+            bytes_max: self.item_bytes_max,
+        })
+    }
+
+    /// Moves over white space and returns the byte that follows, if it has come.
+    fn peek(&mut self) -> Option<u8> {
+        let mut cursor = Cursor::new(&self.buffer[self.at..]);
+        cursor.skip_space();
+        self.at += cursor.at();
+        cursor.peek()
+    }
+
+    /// Offset of the position in the body.
+    fn position(&self) -> usize {
+        self.passed + self.at
+    }
+
+    fn malformed<T>(&self, problem: ObjectError) -> Result<T, ListError> {
+        Err(ListError::Malformed(problem.moved(self.position())))
+    }
+}
+
+/// What a member of a list turned out to be.
+enum Member {
+    /// `items`, not null: the first byte of its value. The cursor stands there.
+    Items(Option<u8>),
+    /// `items`, null: Go's empty slice.
+    NoItems,
+    Other,
+}
+
+enum MemberError {
+    Syntax(ObjectError),
+    Value(String),
+}
+
+impl From<ObjectError> for MemberError {
+    fn from(error: ObjectError) -> MemberError {
+        MemberError::Syntax(error)
+    }
+}
+
+impl From<serde_json::Error> for MemberError {
+    fn from(error: serde_json::Error) -> MemberError {
+        MemberError::Value(error.to_string())
+    }
+}
+
+/// Reads the member the cursor stands on into `head`.
+///
+/// # Errors
+/// [`ObjectError::Truncated`] until it is complete and something follows it: a number might go on.
+fn read_member(cursor: &mut Cursor<'_>, head: &mut ListHead) -> Result<Member, MemberError> {
+    let text = cursor.text();
+    let name = cursor.member_name()?;
+    let begin = cursor.at();
+    let first = cursor.peek();
+    let is_items = name.is(text, "items");
+    if is_items && first.is_some_and(|byte| byte != b'n') {
+        return Ok(Member::Items(first));
+    }
+    cursor.skip_value()?;
+    if cursor.peek().is_none() {
+        return Err(MemberError::Syntax(ObjectError::Truncated {
+            at: cursor.at(),
+            within: "an object",
+        }));
+    }
+    let value = &text[begin..cursor.at()];
+    if is_items {
+        return Ok(Member::NoItems);
+    } else if name.is(text, "apiVersion") {
+        head.api_version = serde_json::from_slice::<Option<String>>(value)?.unwrap_or_default();
+    } else if name.is(text, "kind") {
+        head.kind = serde_json::from_slice::<Option<String>>(value)?.unwrap_or_default();
+    } else if name.is(text, "metadata") {
+        head.set_metadata(serde_json::from_slice(value)?);
+    }
+    Ok(Member::Other)
 }

@@ -33,14 +33,9 @@ pub enum ListError {
     /// Something else that is no JSON object.
     #[error("the server answered a list with something that is not a JSON object: {0:?}")]
     NotJson(String),
-    /// Malformed JSON.
-    #[error("the list is malformed: byte {at} of the body: {problem}")]
-    Malformed {
-        /// Offset into the body, in bytes, of the item or member that is malformed.
-        at: u64,
-        /// The fault; its offset counts from there.
-        problem: ObjectError,
-    },
+    /// Malformed JSON; the offset counts from the beginning of the body.
+    #[error("the list is malformed: {0}")]
+    Malformed(ObjectError),
     /// A table.
     #[error(
         "the server answered with a Table instead of a list; the request must accept application/json without `as=Table`"
@@ -54,23 +49,31 @@ pub enum ListError {
         /// The first characters of the body.
         beginning: String,
     },
+    /// `apiVersion`, `kind` or `metadata` is not what it should be.
+    #[error("byte {at} of the list: {problem}")]
+    Member {
+        /// Offset of the member into the body, in bytes.
+        at: usize,
+        /// What serde_json says of its value.
+        problem: String,
+    },
     /// `items` is neither an array of objects nor null, or there twice.
     #[error("byte {at} of the list: items must be one array of objects")]
     Items {
         /// Offset into the body, in bytes.
-        at: u64,
+        at: usize,
     },
     /// A member other than `items` beyond [`LIST_MEMBER_BYTES_MAX`].
     #[error("byte {at} of the list: a member other than items is longer than {LIST_MEMBER_BYTES_MAX} bytes")]
     MemberTooLong {
         /// Offset into the body, in bytes.
-        at: u64,
+        at: usize,
     },
     /// The body ended before the list did.
     #[error("the list was cut short: the body ended after {bytes} bytes")]
     Truncated {
         /// Length of the body.
-        bytes: u64,
+        bytes: usize,
     },
 }
 

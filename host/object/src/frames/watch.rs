@@ -1,5 +1,6 @@
 //! Watch lines: `{"type":"ADDED","object":{…}}`.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::beginning::{beginning, is_html};
@@ -129,8 +130,8 @@ impl<'l> WatchLine<'l> {
         };
         let word = members.event_type.ok_or_else(|| missing("type"))?;
         let object = members.object.ok_or_else(|| missing("object"))?;
-        let event_type = WatchEventType::parse(word)
-            .ok_or_else(|| WatchLineError::UnknownType(String::from_utf8_lossy(word).into_owned()))?;
+        let event_type = WatchEventType::parse(word.as_bytes());
+        let event_type = event_type.ok_or_else(|| WatchLineError::UnknownType(word.into_owned()))?;
         Ok(WatchLine {
             event_type,
             object,
@@ -162,7 +163,9 @@ impl<'l> WatchLine<'l> {
         let _ = members.scan(part);
         let object = members.object_begin.map(|begin| &part[begin..]);
         (
-            members.event_type.and_then(WatchEventType::parse),
+            members
+                .event_type
+                .and_then(|word| WatchEventType::parse(word.as_bytes())),
             object.and_then(salvage_key),
         )
     }
@@ -195,7 +198,7 @@ pub(super) fn salvage_key(part: &[u8]) -> Option<Key> {
 /// The members of a watch event, found by scanning.
 #[derive(Default)]
 struct Members<'l> {
-    event_type: Option<&'l [u8]>,
+    event_type: Option<Cow<'l, str>>,
     object: Option<&'l [u8]>,
     /// Where the object begins, known before its end is.
     object_begin: Option<usize>,
@@ -210,7 +213,7 @@ impl<'l> Members<'l> {
             let begin = cursor.at();
             if name.is(line, "type") && cursor.peek() == Some(b'"') {
                 let word = cursor.string("a string")?;
-                self.event_type = Some(word.raw(line));
+                self.event_type = word.decode(line);
             } else if name.is(line, "object") {
                 self.object_begin = Some(begin);
                 cursor.skip_value()?;

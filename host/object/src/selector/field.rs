@@ -255,13 +255,13 @@ mod tests {
 
     #[test]
     fn faults_are_named_with_their_position() {
-        let error = |text: &str| FieldSelector::parse(text).unwrap_err().to_string();
-        insta::assert_snapshot!(error("a=1,metadata.name"), @"");
-        insta::assert_snapshot!(error("a=1, b=2"), @"");
-        insta::assert_snapshot!(error("=1"), @"");
-        insta::assert_snapshot!(error("a=b=c"), @"");
-        insta::assert_snapshot!(error(r"a=b\c"), @"");
-        insta::assert_snapshot!(error(r"a=b\"), @"");
-        insta::assert_snapshot!(error("*=b"), @"");
+        let error = |text: &str| FieldSelector::parse(text).expect_err("refused").to_string();
+        insta::assert_snapshot!(error("a=1,metadata.name"), @r#"field selector "a=1,metadata.name", byte 4: "metadata.name" has no operator; write field=value or field!=value"#);
+        insta::assert_snapshot!(error("a=1, b=2"), @r#"field selector "a=1, b=2", byte 4: " b" is not a field; write metadata.name, without spaces"#);
+        insta::assert_snapshot!(error("=1"), @r#"field selector "=1", byte 0: "" is not a field; write metadata.name, without spaces"#);
+        insta::assert_snapshot!(error("a=b=c"), @r#"field selector "a=b=c", byte 3: "=" in a value must be written "\=""#);
+        insta::assert_snapshot!(error(r"a=b\c"), @r#"field selector "a=b\\c", byte 3: a backslash must precede "\", "," or "=""#);
+        insta::assert_snapshot!(error(r"a=b\"), @r#"field selector "a=b\\", byte 3: a backslash must precede "\", "," or "=""#);
+        insta::assert_snapshot!(error("*=b"), @r#"field selector "*=b", byte 0: a field can not be "*""#);
     }
 }

@@ -109,12 +109,17 @@ impl<'t> Parser<'t> {
 
     fn integer(&mut self) -> Result<i64, SelectorError> {
         let (at, token) = self.take();
-        match token {
-            Token::Word(word) => word
-                .parse()
-                .map_err(|_| self.error(at, format!("{word:?} is not an integer, as > and < need it"))),
-            other => Err(self.expected(at, other, "an integer")),
-        }
+        let Token::Word(word) = token else {
+            return Err(self.expected(at, token, "an integer"));
+        };
+        // A sign is no label value, so Kubernetes refuses it here as well.
+        let integer = word.parse().ok().filter(|_| name_problem(word).is_none());
+        integer.ok_or_else(|| {
+            self.error(
+                at,
+                format!("{word:?} is not an integer without sign, as > and < need it"),
+            )
+        })
     }
 
     /// The parenthesised values after `in` and `notin`.
@@ -243,24 +248,24 @@ mod tests {
 
     #[test]
     fn faults_are_named_with_their_position() {
-        let error = |text: &str| parse(text).unwrap_err().to_string();
-        insta::assert_snapshot!(error("app web"), @"");
-        insta::assert_snapshot!(error("app=web,"), @"");
-        insta::assert_snapshot!(error(",app"), @"");
-        insta::assert_snapshot!(error("app in web"), @"");
-        insta::assert_snapshot!(error("app in ()"), @"");
-        insta::assert_snapshot!(error("app in (a b)"), @"");
-        insta::assert_snapshot!(error("!app=web"), @"");
-        insta::assert_snapshot!(error("app=(a)"), @"");
-        insta::assert_snapshot!(error("app=a=b"), @"");
-        insta::assert_snapshot!(error("n>x"), @"");
-        insta::assert_snapshot!(error("-app=web"), @"");
-        insta::assert_snapshot!(error("app=web_"), @"");
-        insta::assert_snapshot!(error("Example.com/app=web"), @"");
-        insta::assert_snapshot!(error("a/b/c"), @"");
-        insta::assert_snapshot!(error("example.com/"), @"");
-        insta::assert_snapshot!(error("app = größe"), @"");
-        insta::assert_snapshot!(error("app === web"), @"");
+        let error = |text: &str| parse(text).expect_err("refused").to_string();
+        insta::assert_snapshot!(error("app web"), @r#"label selector "app web", byte 4: found "web", expected =, ==, !=, in, notin, >, <, "," or the end"#);
+        insta::assert_snapshot!(error("app=web,"), @r#"label selector "app=web,", byte 8: found the end, expected a label key or "!""#);
+        insta::assert_snapshot!(error(",app"), @r#"label selector ",app", byte 0: found ",", expected a label key or "!""#);
+        insta::assert_snapshot!(error("app in web"), @r#"label selector "app in web", byte 7: found "web", expected "(""#);
+        insta::assert_snapshot!(error("app in ()"), @r#"label selector "app in ()", byte 7: the parentheses hold no value"#);
+        insta::assert_snapshot!(error("app in (a b)"), @r#"label selector "app in (a b)", byte 10: found "b", expected "," or ")""#);
+        insta::assert_snapshot!(error("!app=web"), @r#"label selector "!app=web", byte 4: found "=", expected "," or the end"#);
+        insta::assert_snapshot!(error("app=(a)"), @r#"label selector "app=(a)", byte 4: found "(", expected a label value"#);
+        insta::assert_snapshot!(error("app=a=b"), @r#"label selector "app=a=b", byte 5: found "=", expected "," or the end"#);
+        insta::assert_snapshot!(error("n>x"), @r#"label selector "n>x", byte 2: "x" is not an integer without sign, as > and < need it"#);
+        insta::assert_snapshot!(error("-app=web"), @r#"label selector "-app=web", byte 0: "-app" is not a label key: it must begin and end with a letter or digit"#);
+        insta::assert_snapshot!(error("app=web_"), @r#"label selector "app=web_", byte 4: "web_" is not a label value: it must begin and end with a letter or digit"#);
+        insta::assert_snapshot!(error("Example.com/app=web"), @r#"label selector "Example.com/app=web", byte 0: "Example.com/app" is not a label key: its prefix must be a DNS name in lower case"#);
+        insta::assert_snapshot!(error("a/b/c"), @r#"label selector "a/b/c", byte 0: "a/b/c" is not a label key: it has more than one slash"#);
+        insta::assert_snapshot!(error("example.com/"), @r#"label selector "example.com/", byte 0: "example.com/" is not a label key: its name is empty"#);
+        insta::assert_snapshot!(error("app = größe"), @r#"label selector "app = größe", byte 6: "größe" is not a label value: only letters, digits, "-", "_" and "." are allowed"#);
+        insta::assert_snapshot!(error("app === web"), @r#"label selector "app === web", byte 6: found "=", expected a label value"#);
     }
 
     #[test]

@@ -1,0 +1,157 @@
+//! The naive models: what head, cuts, pointers and projections mean, over a tree of values.
+
+use informant_object::{Pointer, Token};
+use serde_json::{Map, Value};
+
+/// What a head must say; `None` if the object must be refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) version: String,
+}
+
+pub(crate) fn head(object: &Value) -> Option<Head> {
+    let metadata = object.get("metadata")?.as_object()?;
+    let field = |name: &str| match metadata.get(name) {
+        None | Some(Value::Null) => Some(String::new()),
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(_) => None,
+    };
+    let type_meta = ["apiVersion", "kind"].map(|name| object.get(name).unwrap_or(&Value::Null));
+    let typed = type_meta.into_iter().all(|value| value.is_null() || value.is_string());
+    let head = Head {
+        namespace: field("namespace")?,
+        name: field("name")?,
+        uid: field("uid")?,
+        version: field("resourceVersion")?,
+    };
+    (typed && !head.name.is_empty()).then_some(head)
+}
+
+/// What an object is after it was read.
+pub(crate) fn shaped(
+    object: &Value,
+    api_version: &str,
+    kind: &str,
+    drop: &[Pointer],
+    keep_managed_fields: bool,
+) -> Value {
+    let mut object = object.clone();
+    for (name, value) in [("apiVersion", api_version), ("kind", kind)] {
+        let absent = object.get(name).is_none_or(|own| own.is_null() || own == "");
+        if absent && !value.is_empty() {
+            object[name] = Value::from(value);
+        }
+    }
+    if !keep_managed_fields {
+        object["metadata"]
+            .as_object_mut()
+            .expect("it has a head")
+            .remove("managedFields");
+    }
+    let tokens: Vec<&[Token]> = drop.iter().map(Pointer::tokens).collect();
+    cut(&object, &tokens).expect("an object is not cut whole")
+}
+
+/// What remains of `value`; `None` if nothing does.
+fn cut(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
+    if pointers.iter().any(|tokens| tokens.is_empty()) {
+        return None;
+    }
+    Some(match value {
+        Value::Object(members) => {
+            let kept = members
+                .iter()
+                .filter_map(|(name, value)| Some((name.clone(), cut(value, &below(pointers, name))?)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(elements) => {
+            let kept = elements.iter().enumerate();
+            kept.filter_map(|(index, value)| cut(value, &below(pointers, &index.to_string())))
+                .collect()
+        }
+        scalar => scalar.clone(),
+    })
+}
+
+/// The pointers that go on below a member or, under its index, an element.
+fn below<'p>(pointers: &[&'p [Token]], name: &str) -> Vec<&'p [Token]> {
+    let matching = pointers.iter().filter(|tokens| tokens[0].matches(name));
+    matching.map(|tokens| &tokens[1..]).collect()
+}
+
+/// The scalars at a pointer.
+pub(crate) fn values<'v>(value: &'v Value, tokens: &[Token], found: &mut Vec<&'v Value>) {
+    let Some((token, rest)) = tokens.split_first() else {
+        if !value.is_null() && !value.is_object() && !value.is_array() {
+            found.push(value);
+        }
+        return;
+    };
+    match value {
+        Value::Object(members) => {
+            members
+                .iter()
+                .filter(|(name, _)| token.matches(name))
+                .for_each(|(_, value)| values(value, rest, found));
+        }
+        Value::Array(elements) => {
+            let elements = elements
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| token.matches(&index.to_string()));
+            elements.for_each(|(_, value)| values(value, rest, found));
+        }
+        _ => {}
+    }
+}
+
+/// What a projection shows of an object.
+pub(crate) fn projected(object: &Value, pointers: &[Pointer]) -> Value {
+    let type_meta = ["/apiVersion", "/kind"].map(|text| Pointer::parse(text).expect("a pointer"));
+    let tokens: Vec<&[Token]> = pointers.iter().chain(&type_meta).map(Pointer::tokens).collect();
+    show(object, &tokens).expect("an object is shown")
+}
+
+/// What is shown of a value that some pointers lead to or through; `None`: nothing, for it is a scalar on the way.
+fn show(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
+    if pointers.iter().any(|tokens| tokens.is_empty()) {
+        return Some(value.clone());
+    }
+    match value {
+        Value::Object(members) => {
+            let mut shown = Map::new();
+            for (name, value) in members {
+                let pointers = below(pointers, name);
+                if !pointers.is_empty() {
+                    shown.extend(show(value, &pointers).map(|value| (name.clone(), value)));
+                }
+            }
+            Some(Value::Object(shown))
+        }
+        Value::Array(elements) => Some(
+            elements
+                .iter()
+                .enumerate()
+                .map(|(index, value)| element(value, index, pointers))
+                .collect(),
+        ),
+        _ => None,
+    }
+}
+
+fn element(value: &Value, index: usize, pointers: &[&[Token]]) -> Value {
+    let pointers = below(pointers, &index.to_string());
+    let shown = if pointers.is_empty() {
+        None
+    } else {
+        show(value, &pointers)
+    };
+    shown.unwrap_or_else(|| match value {
+        Value::Object(_) => Value::Object(Map::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        _ => Value::Null,
+    })
+}

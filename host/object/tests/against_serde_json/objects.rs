@@ -1,0 +1,181 @@
+//! Objects: head, cuts, splice, pointers, projections, labels.
+
+use informant_object::{Object, ObjectError, Payload, Pointer, Projection, Shape, head};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::document::{Written, name, object, object_with_doubles, written};
+use crate::model;
+
+fn pointer() -> impl Strategy<Value = Pointer> {
+    let token = prop_oneof![3 => name(), 2 => Just("*".to_owned()), 2 => Just("metadata".to_owned()), 1 => Just("labels".to_owned())];
+    let token = token.prop_map(|name| name.replace('~', "~0").replace('/', "~1"));
+    vec(token, 1..5).prop_map(|tokens| Pointer::parse(&format!("/{}", tokens.join("/"))).expect("escaped"))
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let type_meta = prop_oneof![
+        Just(("apps/v1", "Deployment")),
+        Just(("", "")),
+        Just(("v\"\\1", "Ki\nnd"))
+    ];
+    (type_meta, vec(pointer(), 0..4), any::<bool>()).prop_map(|((api_version, kind), drop, keep)| {
+        let droppable = |pointer: &Pointer| Shape::new("", "", vec![pointer.clone()], false).is_ok();
+        let drop = drop.into_iter().filter(droppable).collect();
+        Shape::new(api_version, kind, drop, keep).expect("droppable")
+    })
+}
+
+fn value(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(text)))
+}
+
+/// What holds of every object, read from `text` in whatever shape.
+fn check_object(text: &str, shape: &Shape, doubled: bool) -> Result<(), TestCaseError> {
+    let whole = value(text.as_bytes());
+    let parsed = Object::parse(text.as_bytes(), shape);
+    if doubled && matches!(parsed, Err(ObjectError::NotAString { .. })) {
+        // A wrong type is refused where it stands, even if a later member of that name would have counted.
+        return Ok(());
+    }
+    let Some(expected) = model::head(&whole) else {
+        prop_assert!(parsed.is_err(), "{parsed:?}");
+        return Ok(());
+    };
+    let object = parsed.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let own = model::Head {
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        uid: object.uid().to_owned(),
+        version: object.version().as_str().to_owned(),
+    };
+    prop_assert_eq!(&own, &expected);
+    prop_assert_eq!(
+        object.version().number(),
+        informant_object::VersionRef::new(&expected.version).number()
+    );
+
+    let shaped = model::shaped(
+        &whole,
+        &shape.api_version,
+        &shape.kind,
+        &shape.drop,
+        shape.keep_managed_fields,
+    );
+    prop_assert_eq!(&value(object.json()), &shaped);
+    for (own, name) in [(object.api_version(), "apiVersion"), (object.kind(), "kind")] {
+        prop_assert_eq!(own, shaped[name].as_str().unwrap_or_default());
+    }
+    prop_assert_eq!(&value(object.metadata().as_bytes()), &shaped["metadata"]);
+
+    let head = head(text.as_bytes()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert_eq!(head.key(), object.key());
+    prop_assert_eq!((&*head.uid, head.version()), (object.uid(), object.version()));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn head_cuts_and_splice_agree_with_the_model(Written { text } in written(object()), shape in shape()) {
+        check_object(&text, &shape, false)?;
+    }
+
+    #[test]
+    fn of_doubled_names_the_last_counts(Written { text } in written(object_with_doubles()), shape in shape()) {
+        check_object(&text, &shape, true)?;
+    }
+
+    #[test]
+    fn an_object_read_again_is_the_same(Written { text } in written(object()), shape in shape()) {
+        if let Ok(object) = Object::parse(text.as_bytes(), &shape) {
+            let again = Object::parse(object.json(), &Shape::verbatim()).expect("its own text");
+            prop_assert_eq!(again.text(), object.text());
+            prop_assert_eq!(again.key(), object.key());
+        }
+    }
+
+    #[test]
+    fn pointers_find_what_the_model_finds(Written { text } in written(object()), pointers in vec(pointer(), 6)) {
+        let Ok(object) = Object::parse(text.as_bytes(), &Shape::verbatim()) else { return Ok(()) };
+        let whole = value(text.as_bytes());
+        for pointer in pointers {
+            let mut expected = Vec::new();
+            model::values(&whole, pointer.tokens(), &mut expected);
+            let found = object.pointer(&pointer);
+            // The model's members are sorted: under `*` the order differs.
+            let as_expected = |found: &str, value: &Value| match value {
+                Value::String(text) => text == found,
+                other => serde_json::from_str::<Value>(found).is_ok_and(|found| found == *other),
+            };
+            prop_assert_eq!(found.len(), expected.len(), "{}", &pointer);
+            for value in &expected {
+                prop_assert!(found.iter().any(|found| as_expected(found, value)), "{} {}", &pointer, value);
+            }
+            if !pointer.as_str().contains('*') {
+                prop_assert!(found.iter().zip(expected).all(|(found, value)| as_expected(found, value)));
+            }
+        }
+    }
+
+    #[test]
+    fn projections_show_what_the_model_shows(Written { text } in written(object()), pointers in vec(pointer(), 0..5), shape in shape()) {
+        let Ok(object) = Object::parse(text.as_bytes(), &shape) else { return Ok(()) };
+        let mut out = b"before".to_vec();
+        object.project(&Projection::new(&pointers), &mut out);
+        prop_assert_eq!(&out[..6], b"before");
+        prop_assert_eq!(value(&out[6..]), model::projected(&value(object.json()), &pointers));
+    }
+
+    #[test]
+    fn the_metadata_payload_is_a_projection(Written { text } in written(object()), shape in shape()) {
+        let Ok(object) = Object::parse(text.as_bytes(), &shape) else { return Ok(()) };
+        let mut out = Vec::new();
+        Payload::Metadata.write(&object, &mut out);
+        let mut expected = model::projected(&value(object.json()), &[Pointer::parse("/metadata").expect("a pointer")]);
+        // What is null or empty counts as absent.
+        expected.as_object_mut().expect("an object").retain(|_, value| !value.is_null() && value != "");
+        prop_assert_eq!(value(&out), expected);
+    }
+
+    #[test]
+    fn labels_are_those_of_the_model(Written { text } in written(object()), shape in shape()) {
+        let Ok(object) = Object::parse(text.as_bytes(), &shape) else { return Ok(()) };
+        let shaped = value(object.json());
+        let labels = shaped["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+        let expected: Vec<_> = labels.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect();
+        let mut found: Vec<_> = object.labels().collect();
+        found.sort();
+        let found: Vec<_> = found.iter().map(|(name, value)| (&**name, &**value)).collect();
+        prop_assert_eq!(&found, &expected);
+        for (name, value) in expected {
+            let label = object.label(name);
+            prop_assert_eq!(label.as_deref(), Some(value));
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_cut_short_is_refused(Written { text } in written(object()), at in any::<prop::sample::Index>()) {
+        let text = text.trim_end();
+        let part = &text.as_bytes()[..at.index(text.len())];
+        prop_assert!(Object::parse(part, &Shape::of("v1", "Pod")).is_err());
+        prop_assert!(head(part).is_err());
+    }
+}
+
+#[test]
+fn nesting_is_refused_beyond_the_depth_that_guests_can_parse() {
+    let nested = |depth: usize| {
+        let spec = "[".repeat(depth - 1) + &"]".repeat(depth - 1);
+        format!(r#"{{"metadata":{{"name":"a"}},"spec":{spec}}}"#)
+    };
+    let deepest = nested(informant_object::DEPTH_MAX);
+    assert!(serde_json::from_str::<Value>(&deepest).is_ok());
+    assert!(Object::parse(deepest.as_bytes(), &Shape::verbatim()).is_ok());
+    let too_deep = nested(informant_object::DEPTH_MAX + 1);
+    assert!(serde_json::from_str::<Value>(&too_deep).is_err());
+    let error = Object::parse(too_deep.as_bytes(), &Shape::verbatim()).expect_err("too deep");
+    assert!(matches!(error, ObjectError::TooDeep { .. }), "{error}");
+}
