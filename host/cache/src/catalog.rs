@@ -50,8 +50,7 @@ impl Catalog {
     /// where nobody waits.
     pub fn remove_source(&self, id: SourceId) -> Option<Garbage> {
         let source = self.write().by_id.remove(&id)?;
-        source.set_state(SourceState::Stopped);
-        Some(source.publish(Snapshot::default()).into_garbage())
+        Some(source.remove().into_garbage())
     }
 
     /// The source itself, for who asks often.
@@ -138,5 +137,58 @@ impl Sources {
         self.by_id
             .values()
             .filter(move |source| source.info().informer == informer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(informer: &str, cluster: &str) -> SourceInfo {
+        SourceInfo {
+            informer: informer.to_owned(),
+            cluster: cluster.to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: None,
+        }
+    }
+
+    #[test]
+    fn a_number_is_never_used_twice() {
+        let catalog = Catalog::new();
+        let first = catalog.add_source(info("pods", ""));
+        drop(catalog.remove_source(first).unwrap());
+        let second = catalog.add_source(info("pods", ""));
+        assert!(second > first);
+        assert!(catalog.remove_source(first).is_none());
+        assert!(catalog.info(first).is_none() && catalog.state(first).is_none() && catalog.snapshot(first).is_none());
+    }
+
+    #[test]
+    fn an_informer_has_its_sources_oldest_first() {
+        let catalog = Catalog::new();
+        let east = catalog.add_source(info("pods", "east"));
+        let nodes = catalog.add_source(info("nodes", "east"));
+        let west = catalog.add_source(info("pods", "west"));
+        assert_eq!(catalog.sources("pods"), [east, west]);
+        assert_eq!(catalog.sources("nodes"), [nodes]);
+        assert!(catalog.sources("jobs").is_empty());
+        assert_eq!(catalog.informers(), ["nodes", "pods"]);
+        assert_eq!(catalog.all().len(), 3);
+        assert_eq!(catalog.info(west).unwrap().cluster, "west");
+    }
+
+    #[test]
+    fn a_clone_is_the_same_catalog() {
+        let catalog = Catalog::new();
+        let id = catalog.clone().add_source(info("pods", ""));
+        catalog.set_state(id, SourceState::Forbidden);
+        catalog.set_state(SourceId(99), SourceState::Live);
+        assert_eq!(catalog.clone().state(id), Some(SourceState::Forbidden));
+        assert_eq!(
+            UnknownSource(id).to_string(),
+            "there is no source 1 (any more); ask for the informer's sources again"
+        );
     }
 }

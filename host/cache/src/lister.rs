@@ -135,3 +135,84 @@ impl NamespaceLister<'_> {
         self.lister.get_by_key(KeyRef::new(self.namespace, name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use informant_object::Pointer;
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::testing::{pod_in, pod_with};
+    use crate::{PointerIndex, SourceInfo, StoreWriter};
+
+    fn info(cluster: &str) -> SourceInfo {
+        SourceInfo {
+            informer: "pods".to_owned(),
+            cluster: cluster.to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: None,
+        }
+    }
+
+    /// An informer with a source per list of objects.
+    fn lister(sources: impl IntoIterator<Item = Vec<Object>>) -> (Lister, Vec<StoreWriter>) {
+        let catalog = Catalog::new();
+        let mut writers = Vec::new();
+        for (number, objects) in sources.into_iter().enumerate() {
+            let id = catalog.add_source(info(&number.to_string()));
+            let mut writer = StoreWriter::publishing_to(&catalog, id).unwrap();
+            objects.into_iter().for_each(|object| drop(writer.add(object)));
+            writer.publish();
+            writers.push(writer);
+        }
+        (Lister::new(catalog, "pods"), writers)
+    }
+
+    fn names(found: impl IntoIterator<Item = Found>) -> String {
+        let each: Vec<String> = found
+            .into_iter()
+            .map(|found| format!("{}:{}", found.source, found.object.key()))
+            .collect();
+        each.join(" ")
+    }
+
+    #[test]
+    fn an_informer_is_the_union_of_its_sources() {
+        let (lister, _writers) = lister([
+            vec![pod_in("x", "b", 1, "{}"), pod_in("x", "a", 1, "{}")],
+            vec![
+                pod_in("x", "a", 7, "{}"),
+                pod_in("y", "c", 1, "{}"),
+                pod_in("", "node", 1, "{}"),
+            ],
+        ]);
+        let all = LabelSelector::parse("").unwrap();
+        assert_eq!(names(lister.list(&all)), "1:x/a 1:x/b 2:node 2:x/a 2:y/c");
+        assert_eq!(names(lister.list(&LabelSelector::parse("app").unwrap())), "");
+        assert_eq!(names(lister.by_namespace("x").list(&all)), "1:x/a 1:x/b 2:x/a");
+        assert_eq!(lister.by_namespace("x").get("a").unwrap().source, SourceId(1));
+        assert_eq!(lister.get("node").unwrap().source, SourceId(2));
+        assert_snapshot!(lister.by_namespace("y").get("a").unwrap_err(), @r#"pods has no object "y/a""#);
+    }
+
+    #[test]
+    fn an_index_that_one_source_lacks_gives_no_part_of_the_answer() {
+        let object = |name: &str| pod_with(name, 1, r#"{"nodeName":"n1"}"#);
+        let (lister, mut writers) = lister([vec![object("a")], vec![object("b")]]);
+        let mut add = |at: usize| {
+            let pointer = Pointer::parse("/spec/nodeName").unwrap();
+            writers[at]
+                .add_indexers(vec![Box::new(PointerIndex::new("node", pointer))])
+                .unwrap();
+            writers[at].publish();
+        };
+        add(0);
+        assert!(matches!(
+            lister.by_index("node", "n1"),
+            Err(IndexError::UnknownIndex { .. })
+        ));
+        add(1);
+        assert_eq!(names(lister.by_index("node", "n1").unwrap()), "1:default/a 2:default/b");
+    }
+}

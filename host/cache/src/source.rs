@@ -64,7 +64,8 @@ pub struct Source {
     state: AtomicU8,
     synced: AtomicBool,
     trouble: Mutex<Option<Arc<str>>>,
-    snapshot: Mutex<Snapshot>,
+    /// None once the source was removed: a writer that is late brings nothing back.
+    snapshot: Mutex<Option<Snapshot>>,
 }
 
 impl SourceState {
@@ -120,7 +121,7 @@ impl Source {
             state: AtomicU8::new(SourceState::Syncing as u8),
             synced: AtomicBool::new(false),
             trouble: Mutex::default(),
-            snapshot: Mutex::default(),
+            snapshot: Mutex::new(Some(Snapshot::default())),
         }
     }
 
@@ -139,7 +140,7 @@ impl Source {
     /// The newest published state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        lock(&self.snapshot).clone()
+        lock(&self.snapshot).clone().unwrap_or_default()
     }
 
     /// How it fares.
@@ -148,9 +149,17 @@ impl Source {
         SourceState::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
 
-    /// Notes how it fares. Anything but trouble clears the text of [`set_trouble`](Self::set_trouble).
+    /// Notes how it fares; [`SourceState::Stopped`] is final. `Live` clears the text of [`set_trouble`](Self::set_trouble).
     pub fn set_state(&self, state: SourceState) {
-        self.state.store(state as u8, Ordering::Release);
+        let stopped = SourceState::Stopped as u8;
+        let unless_stopped = |was: u8| (was != stopped).then_some(state as u8);
+        if self
+            .state
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, unless_stopped)
+            .is_err()
+        {
+            return;
+        }
         if state == SourceState::Live {
             *lock(&self.trouble) = None;
         }
@@ -184,9 +193,18 @@ impl Source {
         }
     }
 
-    /// Shows `snapshot` to readers; returns the one they saw before.
+    /// Shows `snapshot` to readers; returns the one they saw before, or `snapshot` itself if the source was removed.
     pub(crate) fn publish(&self, snapshot: Snapshot) -> Snapshot {
-        std::mem::replace(&mut *lock(&self.snapshot), snapshot)
+        match &mut *lock(&self.snapshot) {
+            Some(shown) => std::mem::replace(shown, snapshot),
+            None => snapshot,
+        }
+    }
+
+    /// Shows nothing any more; returns what readers saw.
+    pub(crate) fn remove(&self) -> Snapshot {
+        self.set_state(SourceState::Stopped);
+        lock(&self.snapshot).take().unwrap_or_default()
     }
 }
 
@@ -204,4 +222,56 @@ impl fmt::Debug for Source {
 /// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which can not stay half done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    fn source() -> Source {
+        let info = SourceInfo {
+            informer: "pods".to_owned(),
+            cluster: "east".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: Some("default".to_owned()),
+        };
+        Source::new(SourceId(1), info)
+    }
+
+    #[test]
+    fn a_source_begins_syncing_and_once_stopped_stays_so() {
+        let source = source();
+        assert_eq!((source.state(), source.is_synced()), (SourceState::Syncing, false));
+        for state in SourceState::ALL {
+            source.set_state(state);
+            assert_eq!(source.state(), state);
+        }
+        source.set_state(SourceState::Live);
+        assert_eq!(source.state(), SourceState::Stopped);
+    }
+
+    #[test]
+    fn trouble_is_shown_until_the_source_is_live_and_never_longer_than_its_limit() {
+        let source = source();
+        source.set_trouble(&"é".repeat(SOURCE_TROUBLE_BYTES_MAX));
+        source.set_state(SourceState::Stale);
+        assert_eq!(source.status().trouble.unwrap().len(), SOURCE_TROUBLE_BYTES_MAX);
+        source.set_state(SourceState::Live);
+        assert_eq!(source.status().trouble, None);
+    }
+
+    #[test]
+    fn a_source_says_what_it_is() {
+        let source = source();
+        assert_snapshot!(source.info(), @"pods (v1 Pod in default, cluster east)");
+        let info = SourceInfo {
+            cluster: String::new(),
+            namespace: None,
+            ..source.info().clone()
+        };
+        assert_snapshot!(info, @"pods (v1 Pod)");
+    }
 }

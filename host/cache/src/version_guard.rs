@@ -9,6 +9,9 @@
 //!
 //! Source: KEP-5504 for what versions compare; client-go takes every event and list as it comes.
 
+#[cfg(test)]
+mod tests;
+
 use informant_object::{ResourceVersion, VersionRef};
 
 /// How the server was asked for a list.

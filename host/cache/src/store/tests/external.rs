@@ -1,0 +1,151 @@
+//! Indexes whose values come from outside.
+
+use super::*;
+use crate::{IndexContents, IndexError};
+
+fn contents(values: &[(&str, &[&str])]) -> IndexContents {
+    let mut contents = IndexContents::new();
+    for (name, values) in values {
+        contents.set(&key(name).to_key(), values.iter().copied()).unwrap();
+    }
+    contents
+}
+
+fn attached(objects: impl IntoIterator<Item = Object>, values: &[(&str, &[&str])]) -> StoreWriter {
+    let mut store = store(objects);
+    store.declare_index("image").unwrap();
+    store.attach_index("image", contents(values)).unwrap();
+    store.publish();
+    store
+}
+
+fn by(store: &StoreWriter, value: &str) -> String {
+    shown(store.published().by_index("image", value).unwrap())
+}
+
+#[test]
+fn a_declared_index_is_not_ready_until_it_is_attached_whole() {
+    let mut store = store([pod("a", 1), pod("b", 2)]);
+    store.declare_index("image").unwrap();
+    let snapshot = store.publish();
+    let error = snapshot.index_values("image").unwrap_err();
+    assert_eq!(error, IndexError::NotReady { name: "image".into() });
+    assert!(store.by_index("image", "x").is_err());
+    assert!(!store.is_attached("image"));
+    assert_eq!(
+        store.set_index_values("image", key("a"), ["x"]),
+        Ok(false),
+        "never a part"
+    );
+
+    store
+        .attach_index("image", contents(&[("a", &["x"]), ("b", &["x", "y"])]))
+        .unwrap();
+    assert!(snapshot.index_values("image").is_err(), "a snapshot never changes");
+    store.publish();
+    assert_eq!((by(&store, "x"), by(&store, "y")), ("a@1 b@2".into(), "b@2".into()));
+    assert_eq!(store.published().index_values("image").unwrap().join(" "), "x y");
+    assert_eq!(
+        shown(&store.index("image", &pod("b", 9)).unwrap()),
+        "a@1 b@2",
+        "what is known of b"
+    );
+}
+
+#[test]
+fn values_told_before_the_publish_come_with_it() {
+    let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
+    store.update(pod("a", 3));
+    assert_eq!(store.set_index_values("image", key("a"), ["y", "y"]), Ok(true));
+    store.add(pod("c", 4));
+    assert_eq!(store.set_index_values("image", key("c"), ["x"]), Ok(true));
+    assert_eq!(by(&store, "x"), "a@1 b@2", "as published");
+    store.publish();
+    assert_eq!((by(&store, "x"), by(&store, "y")), ("b@2 c@4".into(), "a@3".into()));
+    assert_eq!(store.values_missing("image"), 0);
+}
+
+#[test]
+fn an_object_of_which_nothing_was_told_leaves_the_index_with_its_new_version() {
+    let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
+    store.update(pod("a", 3));
+    store.publish();
+    assert_eq!(by(&store, "x"), "b@2");
+    assert_eq!(store.values_missing("image"), 1);
+    store.publish();
+    assert_eq!(store.values_missing("image"), 1);
+    store.update(pod("b", 2));
+    store.publish();
+    assert_eq!(by(&store, "x"), "b@2", "the same version keeps its values");
+}
+
+#[test]
+fn a_deleted_object_leaves_the_index() {
+    let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
+    store.update(pod("a", 3));
+    store.delete(key("a"));
+    store.publish();
+    assert_eq!(by(&store, "x"), "b@2");
+    assert_eq!(store.values_missing("image"), 0, "nothing is awaited of it");
+    assert_eq!(
+        store.set_index_values("image", key("a"), ["x"]),
+        Ok(false),
+        "values that come too late"
+    );
+    store.publish();
+    assert_eq!(by(&store, "x"), "b@2");
+}
+
+#[test]
+fn a_detached_index_is_not_ready_and_can_be_attached_again() {
+    let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
+    store.detach_index("image").unwrap();
+    store.update(pod("a", 2));
+    store.publish();
+    assert!(matches!(
+        store.published().index_values("image"),
+        Err(IndexError::NotReady { .. })
+    ));
+    assert_eq!(store.values_missing("image"), 0);
+    store.attach_index("image", contents(&[("a", &["y"])])).unwrap();
+    store.publish();
+    assert_eq!(by(&store, "y"), "a@2");
+}
+
+#[test]
+fn a_removed_index_does_not_exist_and_its_name_is_free() {
+    let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
+    assert!(store.declare_index("image").is_err());
+    store.remove_index("image").unwrap();
+    store.publish();
+    assert!(matches!(
+        store.published().index_values("image"),
+        Err(IndexError::UnknownIndex { .. })
+    ));
+    assert!(store.detach_index("image").is_err());
+    store.declare_index("image").unwrap();
+}
+
+#[test]
+fn too_many_values_leave_the_object_out() {
+    let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
+    store.update(pod("a", 2));
+    let many: Vec<String> = (0..=crate::INDEX_VALUES_MAX).map(|number| number.to_string()).collect();
+    let message = store
+        .set_index_values("image", key("a"), many.iter().map(String::as_str))
+        .unwrap_err();
+    assert!(message.contains("1024 values"), "{message}");
+    store.publish();
+    assert!(store.published().index_values("image").unwrap().is_empty());
+}
+
+#[test]
+fn contents_that_name_what_is_not_stored_show_nothing_that_is_not_there() {
+    let mut contents = contents(&[("a", &["x"]), ("gone", &["x"])]);
+    assert_eq!(contents.len(), 2);
+    let store = attached([pod("a", 1)], &[("a", &["x"]), ("gone", &["x"])]);
+    assert_eq!(by(&store, "x"), "a@1");
+    contents.remove(key("gone"));
+    contents.set(&key("a").to_key(), []).unwrap();
+    assert!(contents.is_empty());
+}

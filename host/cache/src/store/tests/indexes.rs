@@ -1,0 +1,279 @@
+//! Native indexes: what they answer, when functions run, and what their errors touch.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use informant_object::Pointer;
+use insta::assert_snapshot;
+
+use super::*;
+use crate::testing::pod_with;
+use crate::{INDEX_FAILURES_LISTED_MAX, IndexError, IndexFunc, IndexValues, PointerIndex};
+
+/// An index called `values` by the characters of `/spec/values`; fails on `!`. Counts its calls.
+#[derive(Clone, Default)]
+struct Characters(Arc<AtomicUsize>);
+
+impl IndexFunc for Characters {
+    fn name(&self) -> &str {
+        "values"
+    }
+
+    fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        for text in object.pointer(&Pointer::parse("/spec/values").unwrap()) {
+            for character in text.chars() {
+                values.push(&character.to_string());
+            }
+            if text.contains('!') {
+                return Err(format!("{text:?} has an exclamation mark"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn with(name: &str, version: u64, values: &str) -> Object {
+    pod_with(name, version, &format!(r#"{{"values":"{values}"}}"#))
+}
+
+fn indexed(objects: impl IntoIterator<Item = Object>) -> StoreWriter {
+    let mut store = StoreWriter::new();
+    store.add_indexers(vec![Box::new(Characters::default())]).unwrap();
+    objects.into_iter().for_each(|object| drop(store.add(object)));
+    store
+}
+
+fn by(store: &StoreWriter, value: &str) -> String {
+    shown(store.by_index("values", value).unwrap())
+}
+
+fn values(store: &StoreWriter) -> String {
+    store.list_index_func_values("values").join(" ")
+}
+
+/// (`TestMultiIndexKeys`, `TestThreadSafeStoreIndexingFunctionsWithMultipleValues`)
+#[test]
+fn an_object_is_found_under_each_of_its_values_and_no_longer_under_those_it_lost() {
+    let mut store = indexed([with("a", 1, "xyx"), with("b", 2, "y"), with("c", 3, "")]);
+    assert_eq!(
+        (by(&store, "x"), by(&store, "y"), by(&store, "z")),
+        ("a@1".into(), "a@1 b@2".into(), String::new())
+    );
+    store.update(with("a", 4, "yz"));
+    assert_eq!(
+        (by(&store, "x"), by(&store, "y"), by(&store, "z")),
+        (String::new(), "a@4 b@2".into(), "a@4".into())
+    );
+    let keys: Vec<String> = store
+        .index_keys("values", "y")
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(keys, ["default/a", "default/b"], "sorted");
+}
+
+/// (`TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex`, `TestThreadSafeStoreAddKeepsNonEmptySetPostDelete`,
+/// `TestGetIndexFuncValues`)
+#[test]
+fn a_value_without_objects_is_gone_and_one_with_objects_stays() {
+    let mut store = indexed([with("a", 1, "xy"), with("b", 2, "y")]);
+    assert_eq!(values(&store), "x y");
+    store.delete(key("a"));
+    assert_eq!(values(&store), "y");
+    store.delete(key("b"));
+    assert_eq!(values(&store), "");
+}
+
+#[test]
+fn objects_that_share_a_value_are_found_once_each() {
+    let mut store = indexed([
+        with("a", 1, "xy"),
+        with("b", 2, "y"),
+        with("c", 3, "yx"),
+        with("d", 4, "z"),
+    ]);
+    let probe = with("not-stored", 9, "yx");
+    assert_eq!(shown(&store.index("values", &probe).unwrap()), "a@1 b@2 c@3");
+    assert_eq!(shown(&store.publish().index("values", &probe).unwrap()), "a@1 b@2 c@3");
+    assert!(store.index("values", &with("not-stored", 9, "!")).unwrap().is_empty());
+}
+
+#[test]
+fn an_index_that_does_not_exist_is_an_error_that_names_those_that_do() {
+    let mut store = indexed([]);
+    let error = store.by_index("nodes", "n1").unwrap_err();
+    assert_snapshot!(error, @"index with name nodes does not exist; there are: namespace, values");
+    assert_eq!(store.index_keys("nodes", "n1").unwrap_err(), error);
+    assert_eq!(store.index("nodes", &pod("a", 1)).unwrap_err(), error);
+    assert!(store.list_index_func_values("nodes").is_empty());
+    let snapshot = store.publish();
+    assert!(matches!(
+        snapshot.by_index("nodes", "n1").map(Iterator::count),
+        Err(IndexError::UnknownIndex { .. })
+    ));
+    assert_eq!(snapshot.index_names(), ["namespace", "values"]);
+}
+
+#[test]
+fn namespaces_are_an_index_that_every_store_has() {
+    let mut store = store([
+        pod_in("", "node", 1, "{}"),
+        pod_in("a", "x", 2, "{}"),
+        pod_in("a-b", "y", 3, "{}"),
+        pod_in("a", "z", 4, "{}"),
+    ]);
+    assert_eq!(shown(store.by_index("namespace", "a").unwrap()), "x@2 z@4");
+    assert_eq!(
+        shown(store.by_index("namespace", "").unwrap()),
+        "node@1",
+        "cluster-scoped objects are in no namespace"
+    );
+    assert_eq!(shown(store.by_index("namespace", "b").unwrap()), "");
+    assert_eq!(store.list_index_func_values("namespace").join(","), ",a,a-b");
+    assert_eq!(
+        shown(&store.index("namespace", &pod_in("a", "new", 9, "{}")).unwrap()),
+        "x@2 z@4"
+    );
+    assert_eq!(shown(store.publish().by_index("namespace", "a-b").unwrap()), "y@3");
+}
+
+#[test]
+fn an_index_function_runs_once_for_each_version_and_never_on_the_old_one() {
+    let function = Characters::default();
+    let calls = || function.0.swap(0, Ordering::Relaxed);
+    let mut store = StoreWriter::new();
+    store.add_indexers(vec![Box::new(function.clone())]).unwrap();
+    let a = with("a", 1, "x");
+    store.add(a.clone());
+    assert_eq!(calls(), 1);
+    store.update(with("a", 2, "y"));
+    assert_eq!(calls(), 1, "client-go: 2");
+    store.update(with("a", 2, "y"));
+    assert_eq!(calls(), 0, "the same version, as a relist shows it");
+    store.replace(vec![with("a", 2, "y"), with("b", 3, "z")], version(5), 0);
+    assert_eq!(calls(), 1, "b alone");
+    store.delete(key("a"));
+    assert_eq!(calls(), 0);
+    store
+        .add_indexers(vec![Box::new(PointerIndex::new(
+            "other",
+            Pointer::parse("/spec/values").unwrap(),
+        ))])
+        .unwrap();
+    assert_eq!(calls(), 0, "back-filling another index");
+}
+
+#[test]
+fn the_same_name_and_version_with_another_uid_is_another_object() {
+    let twin = object(
+        r#"{"metadata":{"namespace":"default","name":"a","uid":"other","resourceVersion":"1"},"spec":{"values":"z"}}"#,
+    );
+    let mut store = indexed([with("a", 1, "x")]);
+    store.update(twin);
+    assert_eq!(values(&store), "z");
+}
+
+#[test]
+fn indexes_added_late_are_filled_from_what_is_there() {
+    let mut store = store([with("a", 1, "xy"), with("b", 2, "y")]);
+    store.publish();
+    store.add_indexers(vec![Box::new(Characters::default())]).unwrap();
+    assert_eq!(by(&store, "y"), "a@1 b@2");
+    let pointer = PointerIndex::new("whole", Pointer::parse("/spec/values").unwrap());
+    store.add_indexers(vec![Box::new(pointer)]).unwrap();
+    assert_eq!(shown(store.by_index("whole", "xy").unwrap()), "a@1");
+    assert_eq!(by(&store, "y"), "a@1 b@2");
+    store.delete(key("a"));
+    assert_eq!(
+        (store.list_index_func_values("whole").join(" "), values(&store)),
+        ("y".into(), "y".into())
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_adds_none_of_the_indexes() {
+    let pointer = |name: &str| -> Box<dyn IndexFunc> {
+        Box::new(PointerIndex::new(name, Pointer::parse("/spec/values").unwrap()))
+    };
+    let mut store = indexed([]);
+    let error = store
+        .add_indexers(vec![pointer("new"), pointer("values"), pointer("namespace")])
+        .unwrap_err();
+    assert_snapshot!(error, @"indexer conflict: namespace, values; give the new index another name");
+    assert!(store.add_indexers(vec![pointer("twice"), pointer("twice")]).is_err());
+    assert_eq!(store.get_indexers(), ["namespace", "values"]);
+}
+
+/// (`TestCacheTransactionShouldIndexErrors`; client-go panics on the error)
+#[test]
+fn an_object_that_an_index_can_not_take_is_stored_listed_and_absent_from_that_index_alone() {
+    let mut store = indexed([with("a", 1, "x"), with("b", 2, "y!"), with("c", 3, "y")]);
+    assert_eq!(shown(store.list()), "a@1 b@2 c@3");
+    assert_eq!(by(&store, "y"), "c@3");
+    let failures = |store: &StoreWriter| -> Vec<String> {
+        store
+            .index_failures("values")
+            .map(|(key, message)| format!("{key}: {message}"))
+            .collect()
+    };
+    assert_eq!(failures(&store), [r#"default/b: "y!" has an exclamation mark"#]);
+    store.update(with("a", 4, "x!"));
+    assert_eq!(by(&store, "x"), "", "values of the version before are not left behind");
+    assert_eq!(store.index_failures_total("values"), 2);
+    store.update(with("b", 5, "y"));
+    store.delete(key("a"));
+    assert_eq!(by(&store, "y"), "b@5 c@3");
+    assert!(failures(&store).is_empty());
+    assert_eq!(store.index_failures_total("values"), 2);
+}
+
+#[test]
+fn failures_are_counted_beyond_those_that_are_listed() {
+    let many = INDEX_FAILURES_LISTED_MAX + 10;
+    let store = indexed((0..many).map(|number| with(&format!("pod-{number}"), 1, "!")));
+    assert_eq!(store.index_failures("values").count(), INDEX_FAILURES_LISTED_MAX);
+    assert_eq!(store.index_failures_total("values"), many as u64);
+}
+
+#[test]
+fn an_object_with_too_many_values_counts_as_failed() {
+    let many: String = ('\u{4e00}'..).take(crate::INDEX_VALUES_MAX + 1).collect();
+    let store = indexed([with("a", 1, &many)]);
+    assert!(values(&store).is_empty());
+    assert_eq!(store.index_failures("values").count(), 1);
+}
+
+#[test]
+fn a_pointer_with_a_star_indexes_by_every_value() {
+    let mut store = StoreWriter::new();
+    let images = PointerIndex::new("image", Pointer::parse("/spec/containers/*/image").unwrap());
+    store.add_indexers(vec![Box::new(images)]).unwrap();
+    store.add(pod_with(
+        "a",
+        1,
+        r#"{"containers":[{"image":"nginx:1.25"},{"image":"busy\u0062ox"}]}"#,
+    ));
+    store.add(pod_with("b", 2, r#"{"containers":[{"image":"nginx:1.25"}]}"#));
+    let snapshot = store.publish();
+    assert_eq!(shown(snapshot.by_index("image", "nginx:1.25").unwrap()), "a@1 b@2");
+    assert_eq!(shown(snapshot.by_index("image", "busybox").unwrap()), "a@1");
+    assert_eq!(snapshot.index_values("image").unwrap().join(" "), "busybox nginx:1.25");
+}
+
+#[test]
+fn a_snapshot_answers_from_its_own_time() {
+    let mut store = indexed([with("a", 1, "x")]);
+    let before = store.publish();
+    store.update(with("a", 2, "y"));
+    let after = store.publish();
+    assert_eq!(shown(before.by_index("values", "x").unwrap()), "a@1");
+    assert_eq!(before.by_index("values", "y").unwrap().count(), 0);
+    assert_eq!(shown(after.by_index("values", "y").unwrap()), "a@2");
+    let keys: Vec<String> = after
+        .index_keys("values", "y")
+        .unwrap()
+        .map(|key| key.to_string())
+        .collect();
+    assert_eq!(keys, ["default/a"]);
+}

@@ -1,0 +1,259 @@
+//! The guard's rules one by one, and against a model of a source with lagging replicas.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(text: &str) -> VersionRef<'_> {
+    VersionRef::new(text)
+}
+
+fn listed_at(text: &str) -> VersionGuard {
+    let mut guard = VersionGuard::new();
+    assert_eq!(guard.judge_list(at(text), ListSource::Cache), ListVerdict::Accept);
+    guard
+}
+
+/// An event at `event` for an object stored at `stored`.
+fn event(guard: &mut VersionGuard, event: &str, stored: Option<&str>) -> EventVerdict {
+    guard.judge_event(at(event), || stored.map(at))
+}
+
+#[test]
+fn an_event_above_the_high_water_is_news_without_a_look_at_the_store() {
+    let mut guard = listed_at("9");
+    let verdict = guard.judge_event(at("10"), || panic!("not to be looked up"));
+    assert_eq!((verdict, guard.high_water()), (EventVerdict::Accept, Some(10)));
+}
+
+#[test]
+fn an_event_below_the_high_water_is_judged_by_its_object() {
+    let mut guard = listed_at("20");
+    assert_eq!(event(&mut guard, "15", Some("14")), EventVerdict::Accept);
+    assert_eq!(
+        event(&mut guard, "15", Some("15")),
+        EventVerdict::Outdated,
+        "a repetition"
+    );
+    assert_eq!(event(&mut guard, "15", Some("16")), EventVerdict::Outdated);
+    assert_eq!(
+        event(&mut guard, "15", None),
+        EventVerdict::Outdated,
+        "deleted meanwhile: it must not come back"
+    );
+    assert_eq!(
+        event(&mut guard, "20", None),
+        EventVerdict::Accept,
+        "two objects of one version"
+    );
+    assert_eq!(guard.stats().events_outdated, 3);
+    assert_eq!(guard.high_water(), Some(20));
+}
+
+#[test]
+fn a_bookmark_raises_the_high_water_and_never_lowers_it() {
+    let mut guard = listed_at("20");
+    assert!(guard.judge_bookmark(at("25")));
+    assert!(guard.judge_bookmark(at("25")));
+    assert!(!guard.judge_bookmark(at("24")));
+    assert_eq!((guard.high_water(), guard.stats().bookmarks_outdated), (Some(25), 1));
+}
+
+#[test]
+fn an_older_list_from_a_cache_is_a_lagging_replica_s() {
+    let mut guard = listed_at("20");
+    let verdict = guard.judge_list(at("19"), ListSource::Cache);
+    assert_eq!(
+        verdict,
+        ListVerdict::Outdated {
+            list: 19,
+            high_water: 20
+        }
+    );
+    assert_eq!(
+        (guard.high_water(), guard.epoch(), guard.stats().lists_outdated),
+        (Some(20), 0, 1)
+    );
+    assert_eq!(guard.judge_list(at("20"), ListSource::Cache), ListVerdict::Accept);
+}
+
+#[test]
+fn an_older_consistent_list_begins_an_epoch_in_which_older_versions_are_news() {
+    let mut guard = listed_at("100");
+    assert_eq!(guard.judge_list(at("100"), ListSource::Consistent), ListVerdict::Accept);
+    assert_eq!(
+        guard.judge_list(at("40"), ListSource::Consistent),
+        ListVerdict::Restored { epoch: 1 }
+    );
+    assert_eq!(
+        (guard.high_water(), guard.epoch(), guard.stats().restored),
+        (Some(40), 1, 1)
+    );
+    assert_eq!(event(&mut guard, "41", Some("99")), EventVerdict::Accept);
+}
+
+#[test]
+fn an_item_older_than_what_is_stored_is_not_taken_from_an_accepted_list() {
+    let mut guard = listed_at("100");
+    assert!(guard.judge_item(at("50"), at("50")));
+    assert!(guard.judge_item(at("51"), at("50")));
+    assert!(!guard.judge_item(at("49"), at("50")));
+    assert_eq!(guard.stats().items_outdated, 1);
+}
+
+#[test]
+fn a_version_that_is_no_number_turns_the_guard_off_visibly_and_for_good() {
+    for odd in ["abc", "", "007", "18446744073709551616"] {
+        let mut guard = listed_at("100");
+        assert!(guard.is_on());
+        assert_eq!(event(&mut guard, odd, Some("100")), EventVerdict::Accept);
+        assert_eq!(guard.turned_off_by().map(ResourceVersion::as_str), Some(odd));
+        assert_eq!(event(&mut guard, "3", Some("100")), EventVerdict::Accept);
+        assert_eq!(guard.judge_list(at("2"), ListSource::Cache), ListVerdict::Accept);
+        assert!(guard.judge_bookmark(at("1")));
+        assert!(guard.judge_item(at("1"), at("100")));
+        assert_eq!(
+            guard.turned_off_by().map(ResourceVersion::as_str),
+            Some(odd),
+            "the first one is named"
+        );
+        assert_eq!(*guard.stats(), VersionGuardStats::default());
+    }
+}
+
+#[test]
+fn a_resumed_guard_knows_what_its_forerunner_saw() {
+    let mut guard = VersionGuard::new();
+    guard.resume_from(50);
+    assert!(matches!(
+        guard.judge_list(at("49"), ListSource::Cache),
+        ListVerdict::Outdated { .. }
+    ));
+    assert_eq!(
+        guard.judge_list(at("49"), ListSource::Consistent),
+        ListVerdict::Restored { epoch: 1 }
+    );
+}
+
+/// What happens to a source: writes move its database on; what its client sees comes from the past of some replica.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u8),
+    Delete(u8),
+    /// A list; how many writes its replica is behind, 0 for a consistent one.
+    List(usize),
+    /// An event of the past, this many writes ago.
+    Event(usize),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..3_u8).prop_map(Step::Write),
+        1 => (0..3_u8).prop_map(Step::Delete),
+        1 => (0..4_usize).prop_map(Step::List),
+        4 => (0..4_usize).prop_map(Step::Event),
+    ]
+}
+
+/// Object to version; and the database after each write, with what the write was.
+type State = BTreeMap<u8, u64>;
+
+struct Source {
+    history: Vec<(State, Option<(u8, bool)>)>,
+    guard: VersionGuard,
+    cache: State,
+    /// Object to the version as of which it was seen to be absent.
+    gone: State,
+}
+
+impl Source {
+    /// The state `behind` writes ago, its version, and the write that made it.
+    fn past(&self, behind: usize) -> (State, u64, Option<(u8, bool)>) {
+        let index = self.history.len().saturating_sub(1 + behind);
+        let (state, write) = self.history[index].clone();
+        (state, index as u64 + 1, write)
+    }
+
+    fn write(&mut self, object: u8, deletes: bool) {
+        let mut state = self.past(0).0;
+        let version = self.history.len() as u64 + 1;
+        if deletes && state.remove(&object).is_none() {
+            return;
+        }
+        if !deletes {
+            state.insert(object, version);
+        }
+        self.history.push((state, Some((object, deletes))));
+    }
+
+    fn list(&mut self, behind: usize) {
+        let (state, version, _) = self.past(behind);
+        let source = if behind == 0 {
+            ListSource::Consistent
+        } else {
+            ListSource::Cache
+        };
+        match self.guard.judge_list(at(&version.to_string()), source) {
+            ListVerdict::Accept => {
+                for (object, version) in &state {
+                    let stored = self.cache.get(object).unwrap_or(version).to_string();
+                    assert!(self.guard.judge_item(at(&version.to_string()), at(&stored)));
+                }
+                self.gone.extend(
+                    (0..3)
+                        .filter(|object| !state.contains_key(object))
+                        .map(|object| (object, version)),
+                );
+                self.cache = state;
+            }
+            ListVerdict::Outdated { list, high_water } => assert!(list < high_water),
+            ListVerdict::Restored { .. } => panic!("this database was never restored"),
+        }
+    }
+
+    fn event(&mut self, behind: usize) {
+        let (_, version, Some((object, deletes))) = self.past(behind) else {
+            return;
+        };
+        let stored = self.cache.get(&object).map(ToString::to_string);
+        let text = version.to_string();
+        let verdict = self.guard.judge_event(at(&text), || stored.as_deref().map(at));
+        let seen = self.cache.get(&object).copied();
+        match verdict {
+            EventVerdict::Accept if deletes => {
+                self.cache.remove(&object);
+                self.gone.insert(object, version);
+            }
+            EventVerdict::Accept => drop(self.cache.insert(object, version)),
+            // What is dropped was covered: the object is there at that version or a newer one, or is gone.
+            EventVerdict::Outdated => assert!(seen.is_none_or(|seen| seen >= version)),
+        }
+    }
+}
+
+proptest! {
+    /// Whichever replica answers, no object goes back and none that is gone comes again.
+    #[test]
+    fn what_was_seen_never_goes_back(steps in vec(any_step(), 0..80)) {
+        let history = vec![(State::new(), None)];
+        let mut source = Source { history, guard: VersionGuard::new(), cache: State::new(), gone: State::new() };
+        for step in steps {
+            let (before, high_water) = (source.cache.clone(), source.guard.high_water());
+            match step {
+                Step::Write(object) => source.write(object, false),
+                Step::Delete(object) => source.write(object, true),
+                Step::List(behind) => source.list(behind),
+                Step::Event(behind) => source.event(behind),
+            }
+            for (object, version) in &source.cache {
+                prop_assert!(before.get(object).is_none_or(|was| was <= version), "{object} went back");
+                prop_assert!(source.gone.get(object).is_none_or(|gone| gone < version), "{object} came back");
+            }
+            prop_assert!(source.guard.high_water() >= high_water);
+        }
+        prop_assert!(source.guard.is_on());
+    }
+}
