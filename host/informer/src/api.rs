@@ -1,0 +1,19 @@
+//! Talking to an API server through [`kube::Client::send`]: one request, its answer's status, then the body frame by frame.
+//!
+//! Owns how requests are written ([`CollectionRequest`]), how an answer is judged before its body is taken for data ([`open`]), how bodies are
+//! read with a deadline on silence ([`Frames`]) and what can go wrong on that way ([`ApiError`]). Knows nothing of lists, watches and objects. Never
+//! retries: whoever asks decides, by [`ApiError::cause`], what comes next. The client must not retry either (`Config::default_retry = false`),
+//! or two rules of pacing would multiply.
+
+mod answer;
+mod error;
+mod frames;
+mod request;
+mod status;
+
+pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, open, text_start};
+pub use error::ApiError;
+pub use error::Cause;
+pub(crate) use frames::{Frames, Patience};
+pub(crate) use request::{CollectionRequest, ListQuery, WatchQuery};
+pub(crate) use status::Status;

@@ -1,0 +1,136 @@
+//! Sending a request and judging the head of its answer, before anything of the body is taken for data.
+//!
+//! An API server pretty-prints its errors for some clients, so that a 403 read as a watch would look like many broken lines; a proxy's login
+//! page comes with status 200. Both are told apart here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, header};
+use informant_cache::{Environment, Moment};
+use kube::Client;
+use kube::client::Body;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+use super::frames::{Frames, Patience};
+use super::request::build;
+use super::status::{RETRY_AFTER_SECONDS_MAX, Status};
+
+/// How long an API server may take until the head of its answer comes, and how long a list may pause. It cuts ordinary requests off after 60 s itself.
+pub(crate) const ANSWER_SILENCE_MAX: Duration = Duration::from_secs(90);
+
+/// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
+const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// How much of an answer that is no JSON is shown.
+const START_SHOWN_BYTES_MAX: usize = 120;
+
+/// Sends `request` and waits for an answer whose status and type promise JSON.
+///
+/// # Errors
+/// [`ApiError`]: not reachable, refused (with the API server's own words), not JSON, or compressed against the request.
+pub(crate) async fn open(
+    client: &Client,
+    environment: &Arc<dyn Environment>,
+    request: Request<Body>,
+) -> Result<Response<Body>, ApiError> {
+    let plain = request.headers().get(header::ACCEPT_ENCODING).is_some_and(|value| value == "identity");
+    let response = tokio::select! {
+        biased;
+        response = client.send(request) => response.map_err(|error| ApiError::Unreachable(Box::new(error)))?,
+        () = environment.sleep(ANSWER_SILENCE_MAX) => return Err(ApiError::Silent(ANSWER_SILENCE_MAX)),
+    };
+    if !response.status().is_success() {
+        return Err(refusal(environment, response).await);
+    }
+    if plain && let Some(encoding) = header_text(&response, header::CONTENT_ENCODING).filter(|text| text != "identity") {
+        return Err(ApiError::Compressed { encoding });
+    }
+    let content_type = header_text(&response, header::CONTENT_TYPE).unwrap_or_default();
+    if content_type.is_empty() || content_type.starts_with("application/json") {
+        return Ok(response);
+    }
+    let start = read_at_most(environment, response.into_body(), START_SHOWN_BYTES_MAX).await;
+    Err(ApiError::NotJson { content_type, start: text_start(&start) })
+}
+
+/// GETs `path` and parses its whole body, of at most `bytes_max`.
+///
+/// # Errors
+/// As [`open`]; [`ApiError::NotJson`] and [`ApiError::Damaged`] if the body is not what `T` needs.
+pub(crate) async fn get_json<T: DeserializeOwned>(
+    client: &Client,
+    environment: &Arc<dyn Environment>,
+    path: &str,
+    bytes_max: usize,
+) -> Result<T, ApiError> {
+    let response = open(client, environment, build(Request::get(path))?).await?;
+    let content_type = header_text(&response, header::CONTENT_TYPE).unwrap_or_default();
+    let body = read_whole(environment, response.into_body(), bytes_max).await?;
+    serde_json::from_slice(&body).map_err(|error| match looks_like_json(&body) {
+        true => ApiError::Damaged(error.to_string()),
+        false => ApiError::NotJson { content_type, start: text_start(&body) },
+    })
+}
+
+/// Whether `body`, as far as it came, may be a JSON object.
+pub(crate) fn looks_like_json(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{')
+}
+
+/// The beginning of a body as text, for messages.
+pub(crate) fn text_start(body: &[u8]) -> String {
+    let shown = &body[..body.len().min(START_SHOWN_BYTES_MAX)];
+    String::from_utf8_lossy(shown).trim().to_owned()
+}
+
+async fn refusal(environment: &Arc<dyn Environment>, response: Response<Body>) -> ApiError {
+    let code = response.status().as_u16();
+    let wait = header_text(&response, header::RETRY_AFTER).and_then(|text| text.parse::<u64>().ok());
+    let body = read_at_most(environment, response.into_body(), ERROR_BODY_BYTES_MAX).await;
+    let mut status = Status::parse(&body).unwrap_or_else(|| Status {
+        message: Some(text_start(&body)).filter(|text| !text.is_empty()),
+        ..Status::of_code(code)
+    });
+    // The head is what proxies and servers agree on; a status may come without its code.
+    status.code = code;
+    if let Some(seconds) = wait {
+        status.details.get_or_insert_default().retry_after_seconds = Some(seconds.min(RETRY_AFTER_SECONDS_MAX));
+    }
+    ApiError::refused(status)
+}
+
+/// The first `bytes_max` of a body, or as much as comes in time: it is read to be shown, so its own faults do not matter.
+async fn read_at_most(environment: &Arc<dyn Environment>, body: Body, bytes_max: usize) -> Vec<u8> {
+    let mut frames = short_frames(environment, body);
+    let mut read = Vec::new();
+    while read.len() < bytes_max
+        && let Ok(Some(frame)) = frames.next().await
+    {
+        read.extend_from_slice(&frame.bytes);
+    }
+    read.truncate(bytes_max);
+    read
+}
+
+async fn read_whole(environment: &Arc<dyn Environment>, body: Body, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+    let mut frames = short_frames(environment, body);
+    let mut read = Vec::new();
+    while let Some(frame) = frames.next().await? {
+        if read.len() + frame.bytes.len() > bytes_max {
+            return Err(ApiError::Damaged(format!("it is longer than {bytes_max} bytes")));
+        }
+        read.extend_from_slice(&frame.bytes);
+    }
+    Ok(read)
+}
+
+fn short_frames(environment: &Arc<dyn Environment>, body: Body) -> Frames {
+    let patience = Patience { until: Moment::ZERO, silence: ANSWER_SILENCE_MAX };
+    Frames::new(body, Arc::clone(environment), patience)
+}
+
+fn header_text(response: &Response<Body>, name: header::HeaderName) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}

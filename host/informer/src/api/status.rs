@@ -1,0 +1,129 @@
+//! `Status`, the object by which an API server says what went wrong, as the answer to a request or as an ERROR event of a watch.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::error::Cause;
+
+/// The longest an API server may tell a source to stay away: a wrong figure must not silence it for a day.
+pub(crate) const RETRY_AFTER_SECONDS_MAX: u64 = 300;
+
+/// What of a `Status` decides and explains.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Status {
+    pub(crate) code: u16,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) details: Option<Details>,
+}
+
+/// The machine-readable part of a [`Status`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Details {
+    pub(crate) retry_after_seconds: Option<u64>,
+    pub(crate) causes: Option<Vec<StatusCause>>,
+}
+
+/// One cause of several.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct StatusCause {
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+}
+
+impl Status {
+    /// The status in `json`, if that is what it holds.
+    pub(crate) fn parse(json: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Kind {
+            kind: String,
+        }
+        let kind: Kind = serde_json::from_slice(json).ok()?;
+        if kind.kind == "Status" { serde_json::from_slice(json).ok() } else { None }
+    }
+
+    /// A status that is known by its code alone.
+    pub(crate) fn of_code(code: u16) -> Self {
+        Self { code, ..Self::default() }
+    }
+
+    pub(crate) fn cause(&self) -> Cause {
+        let reason = self.reason.as_deref().unwrap_or_default();
+        if self.is_too_large_version() {
+            Cause::VersionTooLarge
+        } else if self.code == 410 || matches!(reason, "Expired" | "Gone") {
+            Cause::Expired
+        } else if self.code == 429 || reason == "TooManyRequests" {
+            Cause::TooManyRequests(self.retry_after())
+        } else if matches!(self.code, 401 | 403) || matches!(reason, "Unauthorized" | "Forbidden") {
+            Cause::Forbidden
+        } else if self.code == 404 || reason == "NotFound" {
+            Cause::NotFound
+        } else {
+            Cause::Other(self.retry_after())
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.details.as_ref()?.retry_after_seconds.filter(|seconds| *seconds > 0)?;
+        Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
+    }
+
+    /// Whether the server has not reached the version that was asked for. Three generations of servers say so in three ways
+    /// (client-go `isTooLargeResourceVersionError`).
+    fn is_too_large_version(&self) -> bool {
+        const TEXT: &str = "Too large resource version";
+        let causes = self.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default();
+        causes.iter().any(|cause| cause.reason.as_deref() == Some("ResourceVersionTooLarge"))
+            || (self.reason.as_deref() == Some("Timeout")
+                && causes.iter().any(|cause| cause.message.as_deref() == Some(TEXT)))
+            || self.message.as_deref().is_some_and(|message| message.contains(TEXT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause_of(json: &str) -> Cause {
+        Status::parse(json.as_bytes()).unwrap().cause()
+    }
+
+    #[test]
+    fn a_version_too_large_is_known_in_its_three_shapes() {
+        for json in [
+            r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"x"}]}}"#,
+            r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#,
+            r#"{"kind":"Status","code":500,"message":"Timeout: Too large resource version: 9, current: 1"}"#,
+        ] {
+            assert_eq!(cause_of(json), Cause::VersionTooLarge, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_expired_version_is_known_by_code_or_reason() {
+        for json in [
+            r#"{"kind":"Status","code":410}"#,
+            r#"{"kind":"Status","reason":"Expired"}"#,
+            r#"{"kind":"Status","reason":"Gone"}"#,
+        ] {
+            assert_eq!(cause_of(json), Cause::Expired, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_wait_a_server_asks_for_is_bounded() {
+        let json = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":86400}}"#;
+        assert_eq!(cause_of(json), Cause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX))));
+    }
+
+    #[test]
+    fn what_is_no_status_is_not_taken_for_one() {
+        assert_eq!(Status::parse(b"<html>"), None);
+        assert_eq!(Status::parse(br#"{"kind":"Pod"}"#), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! How a configuration names a resource: [`ResourceName`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::resources::ApiResource;
+use crate::resource::GroupVersionResource;
+
+/// A resource as a person writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResourceName {
+    /// `v1/pods`, `apps/v1/deployments`.
+    Exact(GroupVersionResource),
+    /// `pods`, `Pod`, `po`, `deployments.apps`, `deployments.v1.apps`.
+    Loose {
+        /// Plural, singular, short name or kind, as written.
+        name: String,
+        /// What follows the name's first dot: a group, or a version and a group. Empty if there is no dot.
+        rest: String,
+    },
+}
+
+/// A text that names no resource.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` names no resource: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
+)]
+pub struct ResourceNameError {
+    text: String,
+    problem: &'static str,
+}
+
+impl ResourceName {
+    /// Reads a resource's name.
+    ///
+    /// # Errors
+    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is refused: watching all
+    /// of a group is not offered here.
+    pub fn parse(text: &str) -> Result<Self, ResourceNameError> {
+        let refuse = |problem| Err(ResourceNameError { text: text.to_owned(), problem });
+        if text.contains('*') {
+            return refuse("`*` is not offered yet, name one resource");
+        }
+        if let Some(strange) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '.' | '-' | '_')) {
+            let problem = if strange.is_whitespace() { "it contains white space" } else { "it contains a character that no resource has" };
+            return refuse(problem);
+        }
+        let parts: Vec<&str> = text.split('/').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return refuse("a part of it is empty");
+        }
+        match parts[..] {
+            [name] => {
+                let (name, rest) = name.split_once('.').unwrap_or((name, ""));
+                if name.is_empty() {
+                    return refuse("a part of it is empty");
+                }
+                Ok(Self::Loose { name: name.to_owned(), rest: rest.to_owned() })
+            }
+            [version, plural] => Ok(Self::Exact(GroupVersionResource::new("", version, plural))),
+            [group, version, plural] => Ok(Self::Exact(GroupVersionResource::new(group, version, plural))),
+            _ => refuse("it has more than three parts"),
+        }
+    }
+
+    /// Whether `served` is what a loose name means.
+    pub(super) fn means(&self, served: &ApiResource) -> bool {
+        match self {
+            Self::Exact(resource) => *resource == served.gvr(),
+            Self::Loose { name, rest } => served.is_called(name) && served.is_in(rest),
+        }
+    }
+
+    /// The part that names the resource within its group.
+    pub(super) fn last(&self) -> &str {
+        match self {
+            Self::Exact(resource) => &resource.plural,
+            Self::Loose { name, .. } => name,
+        }
+    }
+}
+
+impl FromStr for ResourceName {
+    type Err = ResourceNameError;
+
+    fn from_str(text: &str) -> Result<Self, ResourceNameError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for ResourceName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(resource) => write!(out, "`{resource}`"),
+            Self::Loose { name, rest } if rest.is_empty() => write!(out, "`{name}`"),
+            Self::Loose { name, rest } => write!(out, "`{name}.{rest}`"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_exact_with_a_version_and_loose_without() {
+        assert_eq!(
+            ResourceName::parse("apps/v1/deployments"),
+            Ok(ResourceName::Exact(GroupVersionResource::new("apps", "v1", "deployments")))
+        );
+        assert_eq!(ResourceName::parse("v1/pods"), Ok(ResourceName::Exact(GroupVersionResource::new("", "v1", "pods"))));
+        assert_eq!(
+            ResourceName::parse("deployments.v1.apps"),
+            Ok(ResourceName::Loose { name: "deployments".to_owned(), rest: "v1.apps".to_owned() })
+        );
+    }
+
+    #[test]
+    fn what_names_no_resource_is_refused_with_an_example() {
+        let refusals = ["", "v1/", "a/b/c/d", "apps/v1/*", "po ds", "pöds"]
+            .map(|text| ResourceName::parse(text).unwrap_err().to_string().split(';').next().unwrap().to_owned())
+            .join("\n");
+        insta::assert_snapshot!(refusals, @r"
+        `` names no resource: a part of it is empty
+        `v1/` names no resource: a part of it is empty
+        `a/b/c/d` names no resource: it has more than three parts
+        `apps/v1/*` names no resource: `*` is not offered yet, name one resource
+        `po ds` names no resource: it contains white space
+        `pöds` names no resource: it contains a character that no resource has
+        ");
+    }
+}

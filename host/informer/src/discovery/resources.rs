@@ -1,0 +1,142 @@
+//! What an API server says of itself at `/api`, `/apis` and below.
+
+use std::sync::Arc;
+
+use informant_cache::Environment;
+use kube::Client;
+use serde::Deserialize;
+
+use super::DISCOVERY_BYTES_MAX;
+use crate::api::{ApiError, get_json};
+use crate::resource::{GroupVersionResource, group_version_path};
+
+/// `APIVersions`: the versions of the core group.
+#[derive(Debug, Deserialize)]
+pub(super) struct ApiVersions {
+    #[serde(default)]
+    pub(super) versions: Vec<String>,
+}
+
+/// `APIGroupList`: all other groups, in order of preference.
+#[derive(Debug, Deserialize)]
+pub(super) struct ApiGroups {
+    #[serde(default)]
+    pub(super) groups: Vec<ApiGroup>,
+}
+
+/// A group and its versions.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApiGroup {
+    name: String,
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Debug, Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+impl ApiGroup {
+    /// (group, version), the preferred version first.
+    pub(super) fn versions_by_preference(self) -> Vec<(String, String)> {
+        let preferred = self.preferred_version.map(|preferred| preferred.version);
+        let others = self.versions.into_iter().map(|served| served.version);
+        let mut versions: Vec<String> = preferred.iter().cloned().collect();
+        versions.extend(others.filter(|version| Some(version) != preferred.as_ref()));
+        versions.into_iter().map(|version| (self.name.clone(), version)).collect()
+    }
+}
+
+/// A resource that is served, as discovery tells it.
+#[derive(Debug, Clone)]
+pub(super) struct ApiResource {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) plural: String,
+    pub(super) kind: String,
+    pub(super) namespaced: bool,
+    pub(super) verbs: Vec<String>,
+    singular: String,
+    short_names: Vec<String>,
+}
+
+impl ApiResource {
+    pub(super) fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource::new(&*self.group, &*self.version, &*self.plural)
+    }
+
+    /// Whether `name` is its plural, singular, a short name or, in whatever case, its kind.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.plural.eq_ignore_ascii_case(name)
+            || self.singular.eq_ignore_ascii_case(name)
+            || self.kind.eq_ignore_ascii_case(name)
+            || self.short_names.iter().any(|short| short == name)
+    }
+
+    /// Whether it belongs to `rest`: nothing, a group, the beginning of a group's name up to a dot, or a version and a group.
+    pub(super) fn is_in(&self, rest: &str) -> bool {
+        let group_matches = |wanted: &str| {
+            wanted == self.group || self.group.strip_prefix(wanted).is_some_and(|left| left.starts_with('.'))
+        };
+        if rest.is_empty() || group_matches(rest) {
+            return true;
+        }
+        let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
+        version == self.version && group_matches(group)
+    }
+}
+
+/// The resources of one version of one group, without subresources.
+///
+/// # Errors
+/// [`ApiError`], with a cause of 404 if that version is not served.
+pub(super) async fn resources_of(
+    client: &Client,
+    environment: &Arc<dyn Environment>,
+    group: &str,
+    version: &str,
+) -> Result<Vec<ApiResource>, ApiError> {
+    let path = group_version_path(group, version);
+    let list: ResourceList = get_json(client, environment, &path, DISCOVERY_BYTES_MAX).await?;
+    let served = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+    Ok(served.map(|resource| resource.in_group(group, version)).collect())
+}
+
+#[derive(Debug, Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Vec<Resource>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    name: String,
+    #[serde(default)]
+    singular_name: String,
+    #[serde(default)]
+    namespaced: bool,
+    kind: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+}
+
+impl Resource {
+    fn in_group(self, group: &str, version: &str) -> ApiResource {
+        ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: self.name,
+            kind: self.kind,
+            namespaced: self.namespaced,
+            verbs: self.verbs,
+            singular: self.singular_name,
+            short_names: self.short_names,
+        }
+    }
+}

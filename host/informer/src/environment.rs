@@ -1,0 +1,115 @@
+//! The world as tokio shows it: [`TokioEnvironment`].
+//!
+//! Owns the only clock reads, sleeps, spawns and random draws of the rooms that run on tokio. Under tokio's paused clock and with a fixed seed
+//! an informer on the embedded API server replays exactly. It keeps no list of what it spawned: whoever spawns, ends what he spawned.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use informant_cache::{Environment, Moment};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// What SplitMix64 adds per draw: 2^64 divided by the golden ratio.
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// An [`Environment`] on one tokio runtime.
+///
+/// Random numbers come from a seed (SplitMix64), so that two runs with the same seed, the same input and a paused clock are equal. They pace
+/// retries; they are of no use for secrets.
+#[derive(Debug)]
+pub struct TokioEnvironment {
+    handle: Handle,
+    began: Instant,
+    random: AtomicU64,
+}
+
+impl TokioEnvironment {
+    /// An environment whose moments begin now and whose tasks run on `handle`.
+    #[must_use]
+    pub fn new(handle: Handle, seed: u64) -> Self {
+        // A paused clock is found through the runtime that is entered.
+        let began = {
+            let _entered = handle.enter();
+            Instant::now()
+        };
+        Self { handle, began, random: AtomicU64::new(seed) }
+    }
+
+    /// An environment on the runtime that is running now.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn current(seed: u64) -> Self {
+        Self::new(Handle::current(), seed)
+    }
+
+    /// The same clock with its tasks on another runtime: moments of both compare. Draws from a sequence of its own.
+    #[must_use]
+    pub fn on(&self, handle: Handle) -> Self {
+        Self { handle, began: self.began, random: AtomicU64::new(self.random()) }
+    }
+}
+
+impl Environment for TokioEnvironment {
+    fn now(&self) -> Moment {
+        let nanos = self.began.elapsed().as_nanos();
+        Moment::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let _entered = self.handle.enter();
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn spawn(&self, name: &'static str, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tracing::trace!(task = name, "spawned");
+        drop(self.handle.spawn(task));
+    }
+
+    fn random(&self) -> u64 {
+        let state = self.random.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn moments_follow_the_paused_clock() {
+        let environment = TokioEnvironment::current(1);
+        let before = environment.now();
+        environment.sleep(Duration::from_secs(90)).await;
+        assert_eq!(environment.now() - before, Duration::from_secs(90));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_seed_draws_the_same_numbers() {
+        let draw = |seed| {
+            let environment = TokioEnvironment::current(seed);
+            (0..4).map(|_| environment.random()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_spawned_task_runs() {
+        let environment = TokioEnvironment::current(1);
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        environment.spawn(
+            "test",
+            Box::pin(async move {
+                let _ = done.send(5);
+            }),
+        );
+        assert_eq!(is_done.await, Ok(5));
+    }
+}

@@ -1,0 +1,235 @@
+//! Several informers under one roof: [`SharedInformerFactory`], and waiting for all of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use informant_cache::{Catalog, Environment, SourceState};
+use kube::Client;
+
+use crate::metrics::InformerMetrics;
+use crate::shared_informer::{InformerOptions, SharedInformer, StartError, StopReport};
+use crate::spec::SourceSpec;
+
+/// Makes informers, each source once, and keeps them.
+///
+/// Source: client-go `SharedInformerFactory`. There, informers are made first and started later, so that handlers are there from the beginning;
+/// here they start at once, since a handler that comes late misses nothing.
+pub struct SharedInformerFactory {
+    /// By the name of the cluster; the empty name where there is only one.
+    clients: BTreeMap<String, Client>,
+    environment: Arc<dyn Environment>,
+    catalog: Catalog,
+    metrics: InformerMetrics,
+    informers: Mutex<BTreeMap<SourceKey, Arc<SharedInformer>>>,
+}
+
+/// What tells sources apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct SourceKey {
+    informer: String,
+    cluster: String,
+    resource: String,
+    namespace: Option<String>,
+}
+
+/// Why a factory did not make an informer.
+#[derive(Debug, thiserror::Error)]
+pub enum FactoryError {
+    /// No client for the cluster.
+    #[error("informer {informer}: there is no cluster {cluster:?}; known are {}", .known.join(", "))]
+    UnknownCluster {
+        /// The informer.
+        informer: String,
+        /// The cluster it names.
+        cluster: String,
+        /// The clusters there are.
+        known: Vec<String>,
+    },
+    /// The specification contradicts itself.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl SharedInformerFactory {
+    /// A factory for one cluster, called by the empty name.
+    #[must_use]
+    pub fn new(client: Client, environment: Arc<dyn Environment>, catalog: Catalog, metrics: InformerMetrics) -> Self {
+        let clients = BTreeMap::from([(String::new(), client)]);
+        Self { clients, environment, catalog, metrics, informers: Mutex::default() }
+    }
+
+    /// Adds a cluster, or gives it another client for informers to come.
+    #[must_use]
+    pub fn with_cluster(mut self, name: impl Into<String>, client: Client) -> Self {
+        self.clients.insert(name.into(), client);
+        self
+    }
+
+    /// The informer for a source: the one that runs already, or a new one.
+    ///
+    /// # Errors
+    /// [`FactoryError`] if it names a cluster that is not there, or contradicts itself.
+    pub fn informer_for(&self, spec: SourceSpec) -> Result<Arc<SharedInformer>, FactoryError> {
+        self.informer_with(spec, InformerOptions::default())
+    }
+
+    /// As [`informer_for`](Self::informer_for); `options` are for a new one.
+    ///
+    /// # Errors
+    /// As [`informer_for`](Self::informer_for).
+    pub fn informer_with(&self, spec: SourceSpec, options: InformerOptions) -> Result<Arc<SharedInformer>, FactoryError> {
+        let key = SourceKey::of(&spec);
+        let mut informers = self.lock();
+        if let Some(known) = informers.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let Some(client) = self.clients.get(&spec.cluster) else {
+            let known = self.clients.keys().map(|name| format!("{name:?}")).collect();
+            return Err(FactoryError::UnknownCluster { informer: spec.informer, cluster: spec.cluster, known });
+        };
+        let (environment, catalog) = (Arc::clone(&self.environment), self.catalog.clone());
+        let informer = SharedInformer::start_with(spec, client.clone(), environment, catalog, &self.metrics, options)?;
+        let informer = Arc::new(informer);
+        informers.insert(key, Arc::clone(&informer));
+        Ok(informer)
+    }
+
+    /// The informers called `name`: one per cluster and namespace.
+    #[must_use]
+    pub fn informers(&self, name: &str) -> Vec<Arc<SharedInformer>> {
+        self.lock().iter().filter(|(key, _)| key.informer == name).map(|(_, informer)| Arc::clone(informer)).collect()
+    }
+
+    /// All informers, by name.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<SharedInformer>> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Waits until all informers are synced.
+    ///
+    /// # Errors
+    /// [`NotSynced`] after `deadline`, naming those that are not, and why as far as that is known.
+    pub async fn wait_for_cache_sync(&self, deadline: Duration) -> Result<(), NotSynced> {
+        let informers = self.all();
+        wait_for_cache_sync(&*self.environment, informers.iter().map(|informer| &**informer), deadline).await
+    }
+
+    /// Stops the informers called `name`, each within `deadline`, and forgets them. They may be made again, as new sources.
+    pub async fn remove(&self, name: &str, deadline: Duration) -> StopReport {
+        let mut removed = Vec::new();
+        self.lock().retain(|key, informer| {
+            let stays = key.informer != name;
+            if !stays {
+                removed.push(Arc::clone(informer));
+            }
+            stays
+        });
+        stop_all(removed, deadline).await
+    }
+
+    /// Stops all informers, together within `deadline`.
+    pub async fn shutdown(&self, deadline: Duration) -> StopReport {
+        let removed = std::mem::take(&mut *self.lock());
+        stop_all(removed.into_values().collect(), deadline).await
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SourceKey, Arc<SharedInformer>>> {
+        self.informers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn stop_all(informers: Vec<Arc<SharedInformer>>, deadline: Duration) -> StopReport {
+    let reports = futures::future::join_all(informers.iter().map(|informer| informer.stop(deadline))).await;
+    reports.into_iter().fold(StopReport::default(), StopReport::and)
+}
+
+impl SourceKey {
+    fn of(spec: &SourceSpec) -> Self {
+        Self {
+            informer: spec.informer.clone(),
+            cluster: spec.cluster.clone(),
+            resource: spec.resource.to_string(),
+            namespace: spec.namespace.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for SharedInformerFactory {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let informers = self.lock();
+        out.debug_struct("SharedInformerFactory")
+            .field("clusters", &self.clients.keys().collect::<Vec<_>>())
+            .field("informers", &informers.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which informers were not synced in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct NotSynced {
+    /// One per source that is not synced.
+    pub sources: Vec<NotSyncedSource>,
+}
+
+/// A source that is not synced, and why as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotSyncedSource {
+    /// As [`SharedInformer::name`].
+    pub name: String,
+    /// What it is up to.
+    pub state: SourceState,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}
+
+impl fmt::Display for NotSynced {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "not synced in time: ")?;
+        for (place, source) in self.sources.iter().enumerate() {
+            let separator = if place == 0 { "" } else { "; " };
+            write!(out, "{separator}{} is {}", source.name, source.state)?;
+            if let Some(error) = &source.last_error {
+                write!(out, " ({error})")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until all `informers` are synced, together at most `deadline`.
+///
+/// # Errors
+/// [`NotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` and the newer `WaitFor`; nothing polls.
+pub async fn wait_for_cache_sync<'a>(
+    environment: &dyn Environment,
+    informers: impl IntoIterator<Item = &'a SharedInformer>,
+    deadline: Duration,
+) -> Result<(), NotSynced> {
+    let informers: Vec<_> = informers.into_iter().collect();
+    let all_synced = async {
+        for informer in &informers {
+            // One that was stopped will never be; it is found below.
+            let _ = informer.synced().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = all_synced => {}
+        () = environment.sleep(deadline) => {}
+    }
+    let late = informers.into_iter().filter(|informer| !informer.has_synced());
+    let sources: Vec<_> = late.map(not_synced).collect();
+    if sources.is_empty() { Ok(()) } else { Err(NotSynced { sources }) }
+}
+
+fn not_synced(informer: &SharedInformer) -> NotSyncedSource {
+    let status = informer.status();
+    NotSyncedSource {
+        name: informer.name().to_owned(),
+        state: status.state,
+        last_error: status.last_error.map(|(text, _)| text),
+    }
+}

@@ -1,0 +1,204 @@
+//! The informer loop: one task per source that owns its DeltaFIFO and the writing end of its store.
+//!
+//! ```text
+//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed ─▶ root published ─▶ listeners told
+//! ```
+//!
+//! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes visible as a whole; at most a batch
+//! ([`BATCH_DELTAS_MAX`]) between two points where other tasks get their turn. What is queued alone is processed at once; what has come meanwhile
+//! makes one batch. Nothing here waits for a handler.
+//!
+//! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; where it departs, the item says so.
+
+mod apply;
+mod control;
+mod feeds;
+mod replace;
+
+use std::sync::Arc;
+
+use informant_cache::listener::Change;
+use informant_cache::{Batch, DeltaFifo, Environment, ListenerHandle, Moment, StoreWriter, VersionGuard};
+use informant_object::{Object, SourceId};
+use tokio::sync::mpsc;
+
+pub(crate) use control::Control;
+use feeds::Feeds;
+
+use crate::garbage::GarbageBin;
+use crate::metrics::SourceMetrics;
+use crate::status::StatusCell;
+use crate::updates::{EventKind, Update, UpdateReceiver, Updates};
+
+/// How many deltas make a batch: one root is published for them, and other tasks get their turn after it. At about 4 us each, a millisecond. client-go takes
+/// 1,000.
+pub(crate) const BATCH_DELTAS_MAX: usize = 256;
+
+/// What a loop is made of.
+pub(crate) struct LoopParts {
+    pub(crate) name: String,
+    pub(crate) source: SourceId,
+    pub(crate) fifo: DeltaFifo,
+    pub(crate) store: StoreWriter,
+    pub(crate) updates: UpdateReceiver,
+    pub(crate) control: mpsc::UnboundedReceiver<Control>,
+    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) status: Arc<StatusCell>,
+    pub(crate) metrics: Arc<SourceMetrics>,
+    pub(crate) garbage: GarbageBin,
+}
+
+/// One source's loop.
+pub(crate) struct InformerLoop {
+    parts: LoopParts,
+    batch: Batch,
+    /// What listeners are to be told once the root is published.
+    changes: Vec<Change>,
+    /// How many of `changes` index plugins have been handed.
+    fed: usize,
+    listeners: Vec<ListenerHandle>,
+    feeds: Feeds,
+    guard: VersionGuard,
+    synced: bool,
+}
+
+impl InformerLoop {
+    pub(crate) fn new(parts: LoopParts) -> Self {
+        Self {
+            batch: Batch::new(),
+            changes: Vec::with_capacity(BATCH_DELTAS_MAX),
+            listeners: Vec::new(),
+            fed: 0,
+            feeds: Feeds::new(),
+            guard: VersionGuard::new(),
+            synced: false,
+            parts,
+        }
+    }
+
+    /// Runs until it is told to stop, or until nobody is left who could tell.
+    pub(crate) async fn run(mut self) {
+        let mut has_reflector = true;
+        loop {
+            tokio::select! {
+                biased;
+                control = self.parts.control.recv() => match control {
+                    Some(control) => if self.obey(control).await.is_break() { break },
+                    None => break,
+                },
+                updates = self.parts.updates.recv(), if has_reflector => match updates {
+                    Some(updates) => self.take(updates).await,
+                    None => has_reflector = false,
+                },
+                () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.tend_feeds(),
+            }
+        }
+        self.end();
+    }
+
+    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch.
+    async fn take(&mut self, first: Updates) {
+        let mut next = Some(first);
+        while let Some(updates) = next {
+            let (updates, received) = updates.into_parts();
+            for update in updates {
+                self.take_one(update, received).await;
+            }
+            let is_full = self.parts.fifo.len() >= BATCH_DELTAS_MAX;
+            next = if is_full { None } else { self.parts.updates.try_recv().ok() };
+            // Between two messages, so that a list behind events cannot make the batch longer than it is allowed to be.
+            if is_full {
+                self.process_queued().await;
+            }
+        }
+        self.process_queued().await;
+    }
+
+    async fn take_one(&mut self, update: Update, received: Moment) {
+        match update {
+            Update::Event { kind, object } => {
+                self.queue(kind, object, received);
+                if self.parts.fifo.len() >= BATCH_DELTAS_MAX {
+                    self.process_queued().await;
+                }
+            }
+            Update::Bookmark(version) => self.parts.fifo.bookmark(version.as_ref()),
+            Update::Replace(list) => {
+                self.process_queued().await;
+                self.replace(list, received).await;
+            }
+        }
+    }
+
+    /// Processes all that waits in the queue, batch by batch.
+    async fn process_queued(&mut self) {
+        loop {
+            let more = self.process_batch();
+            self.feed_indexes().await;
+            self.publish();
+            self.tell_listeners();
+            // What one batch replaced is freed in less time than it takes to have it freed elsewhere.
+            drop(self.parts.store.take_garbage());
+            if !more {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Writes one batch to the store; whether more waits.
+    fn process_batch(&mut self) -> bool {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.parts.fifo.pop_batch(BATCH_DELTAS_MAX, &mut batch);
+        for delta in batch.deltas() {
+            self.apply(delta);
+        }
+        self.parts.fifo.batch_done(&mut batch);
+        self.batch = batch;
+        !self.parts.fifo.is_empty()
+    }
+
+    /// Shows what was written to readers.
+    fn publish(&mut self) {
+        let LoopParts { store, fifo, metrics, status, .. } = &mut self.parts;
+        if let Some(version) = fifo.fresh_as_of() {
+            status.set_version(&version);
+            store.set_version(version, self.guard.epoch());
+        }
+        store.publish();
+        metrics.store_objects.set(store.len());
+        metrics.store_bytes.set(store.bytes());
+        metrics.delta_fifo_keys.set(fifo.len());
+        self.begin_backfills();
+    }
+
+    /// Tells every listener what the batch changed. After [`publish`](Self::publish), never before.
+    fn tell_listeners(&mut self) {
+        self.fed = 0;
+        if self.changes.is_empty() {
+            return;
+        }
+        let now = self.parts.environment.now();
+        let snapshot = self.parts.store.published();
+        for listener in &self.listeners {
+            listener.push(self.parts.source, snapshot, &self.changes, now);
+        }
+        self.changes.clear();
+    }
+
+    fn queue(&mut self, kind: EventKind, object: Object, received: Moment) {
+        if self.is_stale(kind, &object) {
+            return self.parts.status.count_rejected("event");
+        }
+        let LoopParts { fifo, store, .. } = &mut self.parts;
+        let queued = match kind {
+            EventKind::Added => fifo.add(object, received),
+            EventKind::Modified => fifo.update(object, received),
+            EventKind::Deleted => fifo.delete(object, &*store, received),
+        };
+        if let Err(error) = queued {
+            self.parts.status.count_skipped("transform");
+            tracing::warn!("{}: {error}; the state before is kept", self.parts.name);
+        }
+    }
+}

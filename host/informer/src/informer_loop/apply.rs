@@ -1,0 +1,77 @@
+//! One delta into the store, and what listeners are to hear of it.
+//!
+//! Source: client-go `processDeltas`: the store, not the event, decides between add and update.
+
+use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::{Delta, DeltaObject, DeltaType, EventVerdict, Reason};
+use informant_object::{KeyRef, Object, VersionRef};
+
+use super::{InformerLoop, LoopParts};
+use crate::updates::EventKind;
+
+impl InformerLoop {
+    /// Whether an event is older than what is known, and so to be refused.
+    pub(super) fn is_stale(&mut self, kind: EventKind, object: &Object) -> bool {
+        let LoopParts { fifo, store, .. } = &self.parts;
+        let verdict = self.guard.judge_event(object.version(), || {
+            let queued = fifo.get_by_key(object.key()).and_then(|deltas| deltas.newest().object.object());
+            let known = queued.or_else(|| store.get_by_key(object.key()))?;
+            // Some servers do not give a delete a version of its own.
+            let is_its_delete = kind == EventKind::Deleted && known.version() == object.version();
+            Some(if is_its_delete { VersionRef::new("0") } else { known.version() })
+        });
+        verdict == EventVerdict::Outdated
+    }
+
+    /// Writes one delta to the store.
+    pub(super) fn apply(&mut self, delta: &Delta) {
+        match (&delta.kind, &delta.object) {
+            (DeltaType::Deleted, object) => self.apply_delete(delta, object),
+            (_, DeltaObject::Object(object)) => self.apply_object(delta, object),
+            // Only deletes carry tombstones.
+            (_, DeltaObject::Tombstone(_)) => {}
+        }
+    }
+
+    fn apply_object(&mut self, delta: &Delta, object: &Object) {
+        let Some(old) = self.parts.store.get_by_key(object.key()).cloned() else {
+            self.parts.store.add(object.clone());
+            return self.note(delta, || ChangeKind::Add(object.clone()));
+        };
+        let is_same = old.uid() == object.uid();
+        if delta.kind == DeltaType::Replaced && is_same {
+            // Nothing happened to it between the lists; client-go tells handlers all the same.
+            if old.version() == object.version() && !object.version().is_empty() {
+                return;
+            }
+            if delta.reason != Reason::Restored && !self.guard.judge_item(object.version(), old.version()) {
+                return self.parts.status.count_rejected("item");
+            }
+        }
+        self.parts.store.add(object.clone());
+        if is_same {
+            return self.note(delta, || ChangeKind::Update { old, new: object.clone() });
+        }
+        // Another incarnation: the delete of the first was not seen.
+        self.note(delta, || deleted(old.key(), Some(old.clone()), true));
+        self.note(delta, || ChangeKind::Add(object.clone()));
+    }
+
+    /// The last state is the one the delete brought; a tombstone brings what was known.
+    fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
+        let stored = self.parts.store.delete(object.key());
+        let last = object.object().cloned().or(stored);
+        self.note(delta, || deleted(object.key(), last, object.is_tombstone()));
+    }
+
+    /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single objects.
+    fn note(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
+        if self.synced && !(self.listeners.is_empty() && self.feeds.is_empty()) {
+            self.changes.push(Change { kind: kind(), reason: delta.reason, received: delta.received });
+        }
+    }
+}
+
+fn deleted(key: KeyRef<'_>, last: Option<Object>, final_state_unknown: bool) -> ChangeKind {
+    ChangeKind::Delete { last, key: key.to_key(), final_state_unknown }
+}

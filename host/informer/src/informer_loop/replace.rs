@@ -1,0 +1,53 @@
+//! A list, judged, then taken for all there is.
+//!
+//! Becomes visible as a whole: readers see the state before it or the state after it, never half a relist. Source: client-go's atomic
+//! `ReplacedAll`; here the list goes through the DeltaFIFO, which finds what vanished, and the root waits to be published until the queue is empty.
+
+use informant_cache::{ListVerdict, Moment, Reason};
+
+use super::{InformerLoop, LoopParts};
+use crate::updates::StagedList;
+
+impl InformerLoop {
+    pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
+        let StagedList { objects, version, source, verdict } = list;
+        let judged = self.guard.judge_list(version.as_ref(), source);
+        self.parts.status.set_guarded(self.guard.is_on());
+        let reason = match &judged {
+            ListVerdict::Outdated { .. } => None,
+            ListVerdict::Restored { .. } => Some(Reason::Restored),
+            ListVerdict::Accept if self.synced => Some(Reason::Relist),
+            ListVerdict::Accept => Some(Reason::Initial),
+        };
+        // The reflector may open its watch while the list is being processed. If it is gone, so is the need for an answer.
+        let _ = verdict.send(judged);
+        let Some(reason) = reason else {
+            return self.parts.garbage.throw(objects);
+        };
+        let LoopParts { fifo, store, .. } = &mut self.parts;
+        let summary = fifo.replace(objects, &version, &*store, reason, received);
+        tracing::debug!(
+            "{}: list at {version}: {} queued, {} unchanged, {} vanished, {} withheld",
+            self.parts.name, summary.queued, summary.unchanged, summary.vanished, summary.withheld
+        );
+        while self.process_batch() {
+            self.feed_indexes().await;
+            tokio::task::yield_now().await;
+        }
+        self.feed_indexes().await;
+        self.publish();
+        self.tell_listeners();
+        self.parts.garbage.throw(self.parts.store.take_garbage());
+        if !self.synced && self.parts.fifo.has_synced() {
+            self.begin_to_tell();
+        }
+    }
+
+    /// The first list is complete and published: from now on there is something to tell.
+    fn begin_to_tell(&mut self) {
+        self.synced = true;
+        self.parts.status.set_synced();
+        self.attach_all();
+        tracing::info!("{}: synced, {} objects", self.parts.name, self.parts.store.len());
+    }
+}

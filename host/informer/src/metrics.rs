@@ -1,0 +1,194 @@
+//! The numbers of the informer room: [`InformerMetrics`], registered once, and what a source keeps of it.
+//!
+//! Labels are looked up once, when a source starts ([`SourceMetrics`]); on the way of an event only atomics are touched. Sources of one informer in
+//! one cluster share their series: counters add up, gauges are sums over these sources (which is why each source remembers its part), and
+//! `informer_synced` is 1 only while all of them are synced. What a stopped source added to gauges is taken back; series without sources go.
+
+mod labels;
+mod source;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use informant_cache::SourceState;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
+pub(crate) use source::{EventCounts, SourceMetrics};
+
+/// All series of the informer room. Cheap to clone; the names get the registry's prefix (`informant_`).
+#[derive(Debug, Clone, Default)]
+pub struct InformerMetrics(Arc<Series>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Series {
+    lists: Family<ResultLabels, Counter>,
+    watches: Family<ResultLabels, Counter>,
+    watch_events: Family<TypeLabels, Counter>,
+    relists: Family<ReasonLabels, Counter>,
+    skipped: Family<ReasonLabels, Counter>,
+    rejected: Family<TypeLabels, Counter>,
+    source_epochs: Family<InformerLabels, Counter>,
+    outdated_keys: Family<InformerLabels, Gauge>,
+    guard_off: Family<InformerLabels, Gauge>,
+    informer_synced: Family<InformerLabels, Gauge>,
+    source_state: Family<StateLabels, Gauge>,
+    store_objects: Family<InformerLabels, Gauge>,
+    store_bytes: Family<InformerLabels, Gauge>,
+    store_resource_version: Family<InformerLabels, Gauge>,
+    delta_fifo_keys: Family<InformerLabels, Gauge>,
+    channel_bytes: Family<InformerLabels, Gauge>,
+    index_attached: Family<IndexLabels, Gauge>,
+    index_errors: Family<IndexLabels, Counter>,
+    handler_panics: Family<InformerLabels, Counter>,
+    stop_undelivered: Family<InformerLabels, Counter>,
+    /// How many sources share the series of an informer, and how many of them are synced.
+    sharing: Mutex<BTreeMap<InformerLabels, Sharing>>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Sharing {
+    sources: usize,
+    synced: usize,
+}
+
+impl InformerMetrics {
+    /// Registers every series of this room with `registry`, which is expected to carry the prefix `informant`.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        metrics.0.register(registry);
+        metrics
+    }
+
+    /// The handles of one source, with all labels resolved.
+    pub(crate) fn source(&self, informer: &str, cluster: &str) -> SourceMetrics {
+        SourceMetrics::new(Arc::clone(&self.0), InformerLabels::new(informer, cluster))
+    }
+}
+
+impl Series {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("reflector_lists", "LIST requests of reflectors, by result", self.lists.clone());
+        registry.register("reflector_watches", "Watches opened or refused, by result", self.watches.clone());
+        registry.register("reflector_watch_events", "Events read from watches, by type", self.watch_events.clone());
+        registry.register("reflector_relists", "Lists after the first, by reason", self.relists.clone());
+        registry.register(
+            "reflector_skipped",
+            "Objects, lines and events that could not be used, by reason",
+            self.skipped.clone(),
+        );
+        registry.register(
+            "reflector_rejected",
+            "Lists and events that are older than what is known, refused by the version guard",
+            self.rejected.clone(),
+        );
+        registry.register(
+            "source_epochs",
+            "Times a consistent list was older than what was known, as after a restored backup, and was believed",
+            self.source_epochs.clone(),
+        );
+        registry.register(
+            "source_outdated_keys",
+            "Keys whose newest state was too large to take, so that the store holds an older one",
+            self.outdated_keys.clone(),
+        );
+        registry.register(
+            "source_guard_off",
+            "Sources whose versions are no decimal numbers, so that older states cannot be refused",
+            self.guard_off.clone(),
+        );
+        registry.register("informer_synced", "1 while all sources are synced", self.informer_synced.clone());
+        registry.register("source_state", "Sources in each state", self.source_state.clone());
+        self.register_stores(registry);
+    }
+
+    fn register_stores(&self, registry: &mut Registry) {
+        registry.register("store_objects", "Objects in the store", self.store_objects.clone());
+        registry.register("store_bytes", "Bytes of the objects in the store", self.store_bytes.clone());
+        registry.register(
+            "store_resource_version",
+            "The version up to which the store has seen everything, its last 15 digits",
+            self.store_resource_version.clone(),
+        );
+        registry.register("delta_fifo_keys", "Keys waiting in the DeltaFIFO", self.delta_fifo_keys.clone());
+        registry.register(
+            "reflector_channel_bytes",
+            "Bytes between the reflector and the informer loop; at the limit the socket is not read",
+            self.channel_bytes.clone(),
+        );
+        registry.register("index_attached", "1 while an index answers", self.index_attached.clone());
+        registry.register(
+            "index_errors",
+            "Objects for which an index function failed, so that they are absent from that index",
+            self.index_errors.clone(),
+        );
+        registry.register(
+            "native_handler_panics",
+            "Panics of native handlers, each contained and retried as any failure",
+            self.handler_panics.clone(),
+        );
+        registry.register(
+            "stop_undelivered",
+            "Events that native handlers had not handled when the deadline of an orderly stop passed",
+            self.stop_undelivered.clone(),
+        );
+    }
+
+    /// A source joins the series of `labels`.
+    fn join(&self, labels: &InformerLabels) {
+        self.change_sharing(labels, |sharing| sharing.sources += 1);
+    }
+
+    fn set_synced(&self, labels: &InformerLabels, synced: bool) {
+        self.change_sharing(labels, |sharing| {
+            if synced {
+                sharing.synced += 1;
+            } else {
+                sharing.synced = sharing.synced.saturating_sub(1);
+            }
+        });
+    }
+
+    /// A source leaves; with the last one the informer's gauges go.
+    fn leave(&self, labels: &InformerLabels) {
+        // Held to the end, so that a source that joins meanwhile does not lose the series it just got.
+        let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sharing) = all.get_mut(labels) else { return };
+        sharing.sources = sharing.sources.saturating_sub(1);
+        if sharing.sources > 0 {
+            self.show_synced(labels, *sharing);
+            return;
+        }
+        all.remove(labels);
+        for family in [
+            &self.outdated_keys,
+            &self.guard_off,
+            &self.informer_synced,
+            &self.store_objects,
+            &self.store_bytes,
+            &self.store_resource_version,
+            &self.delta_fifo_keys,
+            &self.channel_bytes,
+        ] {
+            family.remove(labels);
+        }
+        for state in SourceState::ALL {
+            self.source_state.remove(&StateLabels::new(labels, state.as_str()));
+        }
+    }
+
+    fn change_sharing(&self, labels: &InformerLabels, change: impl FnOnce(&mut Sharing)) {
+        let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let sharing = all.entry(labels.clone()).or_default();
+        change(sharing);
+        self.show_synced(labels, *sharing);
+    }
+
+    fn show_synced(&self, labels: &InformerLabels, sharing: Sharing) {
+        let all_synced = sharing.sources > 0 && sharing.synced == sharing.sources;
+        self.informer_synced.get_or_create(labels).set(i64::from(all_synced));
+    }
+}

@@ -1,0 +1,211 @@
+//! The handles of one source: every label resolved once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use informant_cache::SourceState;
+use informant_object::ResourceVersion;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::Series;
+use crate::updates::EventKind;
+use super::labels::{
+    IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels,
+};
+
+/// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the same.
+const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
+
+/// One source's part of a gauge that several sources share: what it added is taken back when it goes.
+#[derive(Debug)]
+pub(crate) struct GaugePart {
+    gauge: Gauge,
+    part: AtomicI64,
+}
+
+impl GaugePart {
+    fn new(gauge: Gauge) -> Self {
+        Self { gauge, part: AtomicI64::new(0) }
+    }
+
+    /// Makes this source's part `value`.
+    pub(crate) fn set(&self, value: usize) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        let before = self.part.swap(value, Ordering::Relaxed);
+        if value != before {
+            self.gauge.inc_by(value - before);
+        }
+    }
+
+    /// Adds `change` to this source's part.
+    pub(crate) fn add(&self, change: i64) {
+        self.part.fetch_add(change, Ordering::Relaxed);
+        self.gauge.inc_by(change);
+    }
+}
+
+/// How many events of each type a frame brought; counted on the side and added once per frame.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventCounts {
+    pub(crate) added: u64,
+    pub(crate) modified: u64,
+    pub(crate) deleted: u64,
+    pub(crate) bookmark: u64,
+    pub(crate) error: u64,
+}
+
+impl EventCounts {
+    pub(crate) fn count(&mut self, kind: EventKind) {
+        match kind {
+            EventKind::Added => self.added += 1,
+            EventKind::Modified => self.modified += 1,
+            EventKind::Deleted => self.deleted += 1,
+        }
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.added + self.modified + self.deleted + self.bookmark + self.error
+    }
+}
+
+/// One source's handles. Dropping it takes back what it added to gauges.
+#[derive(Debug)]
+pub(crate) struct SourceMetrics {
+    series: Arc<Series>,
+    labels: InformerLabels,
+    events: [Counter; 5],
+    pub(crate) source_epochs: Counter,
+    pub(crate) outdated_keys: GaugePart,
+    pub(crate) guard_off: GaugePart,
+    pub(crate) store_objects: GaugePart,
+    pub(crate) store_bytes: GaugePart,
+    pub(crate) delta_fifo_keys: GaugePart,
+    pub(crate) channel_bytes: GaugePart,
+    resource_version: Gauge,
+    pub(crate) handler_panics: Counter,
+    pub(crate) stop_undelivered: Counter,
+    synced: AtomicBool,
+    state: std::sync::Mutex<Option<Gauge>>,
+}
+
+impl SourceMetrics {
+    pub(super) fn new(series: Arc<Series>, labels: InformerLabels) -> Self {
+        series.join(&labels);
+        let events = ["added", "modified", "deleted", "bookmark", "error"]
+            .map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
+        let part = |family: &prometheus_client::metrics::family::Family<InformerLabels, Gauge>| {
+            GaugePart::new(family.get_or_create_owned(&labels))
+        };
+        Self {
+            events,
+            source_epochs: series.source_epochs.get_or_create_owned(&labels),
+            outdated_keys: part(&series.outdated_keys),
+            guard_off: part(&series.guard_off),
+            store_objects: part(&series.store_objects),
+            store_bytes: part(&series.store_bytes),
+            delta_fifo_keys: part(&series.delta_fifo_keys),
+            channel_bytes: part(&series.channel_bytes),
+            resource_version: series.store_resource_version.get_or_create_owned(&labels),
+            handler_panics: series.handler_panics.get_or_create_owned(&labels),
+            stop_undelivered: series.stop_undelivered.get_or_create_owned(&labels),
+            synced: AtomicBool::new(false),
+            state: std::sync::Mutex::new(None),
+            series,
+            labels,
+        }
+    }
+
+    pub(crate) fn count_events(&self, counts: &EventCounts) {
+        let amounts = [counts.added, counts.modified, counts.deleted, counts.bookmark, counts.error];
+        for (counter, amount) in self.events.iter().zip(amounts) {
+            if amount > 0 {
+                counter.inc_by(amount);
+            }
+        }
+    }
+
+    /// A LIST ended: `ok`, or the word for what went wrong.
+    pub(crate) fn count_list(&self, result: &'static str) {
+        self.series.lists.get_or_create(&ResultLabels::new(&self.labels, result)).inc();
+    }
+
+    /// A watch was opened (`ok`) or not.
+    pub(crate) fn count_watch(&self, result: &'static str) {
+        self.series.watches.get_or_create(&ResultLabels::new(&self.labels, result)).inc();
+    }
+
+    pub(crate) fn count_relist(&self, reason: &'static str) {
+        self.series.relists.get_or_create(&ReasonLabels::new(&self.labels, reason)).inc();
+    }
+
+    /// Something could not be used and was left out.
+    pub(crate) fn count_skipped(&self, reason: &'static str) {
+        self.series.skipped.get_or_create(&ReasonLabels::new(&self.labels, reason)).inc();
+    }
+
+    /// The guard refused a `list` or an `event`.
+    pub(crate) fn count_rejected(&self, kind: &'static str) {
+        self.series.rejected.get_or_create(&TypeLabels::new(&self.labels, kind)).inc();
+    }
+
+    pub(crate) fn set_synced(&self) {
+        if !self.synced.swap(true, Ordering::Relaxed) {
+            self.series.set_synced(&self.labels, true);
+        }
+    }
+
+    pub(crate) fn set_version(&self, version: &ResourceVersion) {
+        if let Some(number) = version.number() {
+            self.resource_version.set(i64::try_from(number % VERSION_MODULUS).unwrap_or(i64::MAX));
+        }
+    }
+
+    pub(crate) fn set_state(&self, state: SourceState) {
+        let labels = StateLabels::new(&self.labels, state.as_str());
+        let new = self.series.source_state.get_or_create_owned(&labels);
+        new.inc();
+        let mut current = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(old) = current.replace(new) {
+            old.dec();
+        }
+    }
+
+    /// Whether index `name` answers.
+    pub(crate) fn set_index_attached(&self, name: &str, attached: bool) {
+        let labels = IndexLabels::new(&self.labels, name.to_owned());
+        self.series.index_attached.get_or_create(&labels).set(i64::from(attached));
+    }
+
+    pub(crate) fn forget_index(&self, name: &str) {
+        self.series.index_attached.remove(&IndexLabels::new(&self.labels, name.to_owned()));
+    }
+
+    pub(crate) fn count_index_errors(&self, name: &str, amount: u64) {
+        let labels = IndexLabels::new(&self.labels, name.to_owned());
+        self.series.index_errors.get_or_create(&labels).inc_by(amount);
+    }
+}
+
+impl Drop for SourceMetrics {
+    fn drop(&mut self) {
+        let parts = [
+            &self.outdated_keys,
+            &self.guard_off,
+            &self.store_objects,
+            &self.store_bytes,
+            &self.delta_fifo_keys,
+            &self.channel_bytes,
+        ];
+        for part in parts {
+            part.set(0);
+        }
+        if let Some(state) = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+            state.dec();
+        }
+        if self.synced.load(Ordering::Relaxed) {
+            self.series.set_synced(&self.labels, false);
+        }
+        self.series.leave(&self.labels);
+    }
+}

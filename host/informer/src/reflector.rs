@@ -1,0 +1,182 @@
+//! The reflector: lists a collection, watches it from there on, and tells the informer loop what it sees.
+//!
+//! ```text
+//! list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ list again when the watch cannot go on
+//! ```
+//!
+//! Owns what is asked of the API server and when: versions, paging, back-off, deadlines. Promises that whatever the API server does, the next
+//! step is one of: go on, try again after a stated wait, list anew; each visible in the source's state, its last error and a counter. Everything
+//! is cancelled by dropping the future of [`Reflector::run`]. Does not know the store beyond a snapshot to compare with.
+//!
+//! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so. LIST comes first for now; [`Reflector::list`] is
+//! the one place to try a WatchList instead.
+
+mod decide;
+mod events;
+mod list;
+mod paging;
+mod skipped;
+mod staging;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::{Environment, Source};
+use informant_object::Shape;
+use informant_object::frames::WATCH_LINE_BYTES_MAX;
+use kube::Client;
+
+use crate::api::{ApiError, CollectionRequest};
+use crate::backoff::{Backoff, BackoffOptions};
+use crate::metrics::SourceMetrics;
+use crate::status::{StatusCell, Step};
+use crate::updates::UpdateSender;
+use decide::{WatchNext, after_list_failure};
+use paging::ListVersions;
+
+/// How many items a page of a list is asked to hold. Source: client-go's pager.
+pub(crate) const LIST_PAGE_ITEMS: usize = 500;
+
+/// How a reflector departs from the usual.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReflectorOptions {
+    /// How retries are paced.
+    pub backoff: BackoffOptions,
+    /// The least time after which the API server is asked to end a watch; the time asked for is between this and twice this, so that a
+    /// thousand watches do not end together. Default 5 min.
+    pub watch_timeout_min: Duration,
+    /// The longest line of a watch and the longest item of a list that is taken; a longer one is skipped, its key marked outdated and counted.
+    /// Default 16 MiB.
+    pub watch_line_bytes_max: usize,
+}
+
+impl Default for ReflectorOptions {
+    fn default() -> Self {
+        Self {
+            backoff: BackoffOptions::default(),
+            watch_timeout_min: Duration::from_secs(300),
+            watch_line_bytes_max: WATCH_LINE_BYTES_MAX,
+        }
+    }
+}
+
+/// What a reflector is made of.
+pub(crate) struct ReflectorParts {
+    /// What errors and logs call the source, for example "informer `pods` (v1/pods)".
+    pub(crate) name: String,
+    pub(crate) request: CollectionRequest,
+    pub(crate) shape: Shape,
+    pub(crate) client: Client,
+    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) shown: Arc<Source>,
+    pub(crate) updates: UpdateSender,
+    pub(crate) status: Arc<StatusCell>,
+    pub(crate) metrics: Arc<SourceMetrics>,
+    pub(crate) options: ReflectorOptions,
+}
+
+/// One source's reflector.
+pub(crate) struct Reflector {
+    parts: ReflectorParts,
+    versions: ListVersions,
+    backoff: Backoff,
+    /// Whether some key is marked outdated, so that events have to look.
+    has_outdated: bool,
+    /// Watches in a row that ended soon and without an event.
+    fruitless_watches: u32,
+}
+
+/// Why a round of list and watch is over.
+enum RoundEnd {
+    /// The loop is gone: so is the reason to go on.
+    LoopGone,
+    /// Begin again with a list, after so long.
+    Again(Duration),
+}
+
+/// What a list came to.
+enum ListEnd {
+    LoopGone,
+    Failed(ApiError),
+    /// A lagging replica answered: older than what is known.
+    Rejected { list: u64, high_water: u64 },
+}
+
+impl Reflector {
+    pub(crate) fn new(parts: ReflectorParts) -> Self {
+        Self {
+            versions: ListVersions::default(),
+            backoff: Backoff::new(parts.options.backoff),
+            has_outdated: false,
+            fruitless_watches: 0,
+            parts,
+        }
+    }
+
+    /// Lists and watches until the loop is gone. Dropping the future stops it wherever it is.
+    pub(crate) async fn run(mut self) {
+        while let RoundEnd::Again(pause) = self.list_and_watch().await {
+            self.parts.environment.sleep(pause).await;
+        }
+    }
+
+    async fn list_and_watch(&mut self) -> RoundEnd {
+        match self.list().await {
+            Ok(()) => self.watch_while_it_goes_on().await,
+            Err(ListEnd::LoopGone) => RoundEnd::LoopGone,
+            Err(ListEnd::Failed(error)) => RoundEnd::Again(self.list_failed(&error)),
+            Err(ListEnd::Rejected { list, high_water }) => RoundEnd::Again(self.list_rejected(list, high_water)),
+        }
+    }
+
+    async fn watch_while_it_goes_on(&mut self) -> RoundEnd {
+        loop {
+            let end = self.watch().await;
+            match self.after_watch(end) {
+                WatchNext::LoopGone => return RoundEnd::LoopGone,
+                WatchNext::Reopen => {}
+                WatchNext::ReopenAfter(pause) => self.parts.environment.sleep(pause).await,
+                WatchNext::RelistAfter(pause, reason) => {
+                    self.parts.metrics.count_relist(reason);
+                    self.parts.status.count(Step::Relist);
+                    return RoundEnd::Again(pause);
+                }
+            }
+        }
+    }
+
+    /// Notes a list that failed, and says how long to wait.
+    fn list_failed(&mut self, error: &ApiError) -> Duration {
+        let decision = after_list_failure(error);
+        self.parts.status.set_reach(decision.reach);
+        let pause = self.pause(decision.pace);
+        self.report("list", &error.to_string(), pause);
+        pause
+    }
+
+    fn list_rejected(&mut self, list: u64, high_water: u64) -> Duration {
+        let pause = self.pause(decide::Pace::Backoff { at_least: None });
+        let text = format!(
+            "the API server answered with version {list}, older than {high_water} which is known: a replica lags behind; \
+             what is known is kept"
+        );
+        self.report("list", &text, pause);
+        pause
+    }
+
+    /// The error of the moment: for people who look, and in the log. Paced as the attempts are, so it cannot flood.
+    fn report(&self, doing: &str, text: &str, pause: Duration) {
+        let name = &self.parts.name;
+        tracing::warn!("{name}: {doing}: {text}; trying again in {:.1} s", pause.as_secs_f64());
+        self.parts.status.set_error(format!("{doing}: {text}"));
+    }
+
+    fn pause(&mut self, pace: decide::Pace) -> Duration {
+        let environment = &self.parts.environment;
+        pace.pause(&mut self.backoff, environment.now(), environment.random())
+    }
+}
+
+#[cfg(test)]
+mod tests;

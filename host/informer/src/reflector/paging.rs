@@ -1,0 +1,106 @@
+//! Which version and page size the next list asks for.
+
+use informant_object::ResourceVersion;
+
+use super::LIST_PAGE_ITEMS;
+
+/// What past lists and watches tell about the next list.
+///
+/// Source: client-go `relistResourceVersion` and the paging rules of `Reflector.list`.
+#[derive(Debug, Default)]
+pub(crate) struct ListVersions {
+    /// Up to where the source has been seen.
+    last: Option<ResourceVersion>,
+    /// The last version was refused as expired or too large: ask for the newest state.
+    unavailable: bool,
+    /// A list at "0" came in pages: the server has no watch cache, so that pages stay worth asking for.
+    paginated: bool,
+}
+
+/// What a list asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListPlan {
+    /// `None` asks for the newest state, consistently.
+    pub(crate) version: Option<String>,
+    /// Items per page; 0 leaves it to the server, so that its watch cache may answer.
+    pub(crate) limit: usize,
+}
+
+impl ListVersions {
+    /// What the next list asks for: anything at first, then nothing older than what was seen, the newest after a refusal.
+    pub(crate) fn plan(&self) -> ListPlan {
+        let version = match &self.last {
+            _ if self.unavailable => None,
+            None => Some("0".to_owned()),
+            Some(last) => Some(last.as_str().to_owned()),
+        };
+        let served_by_cache = version.as_deref().is_some_and(|version| version != "0");
+        let limit = if served_by_cache && !self.paginated { 0 } else { LIST_PAGE_ITEMS };
+        ListPlan { version, limit }
+    }
+
+    /// The version asked for is expired or too large.
+    pub(crate) fn refused(&mut self) {
+        self.unavailable = true;
+    }
+
+    /// A list by `plan` succeeded at `version`, in so many pages.
+    pub(crate) fn listed(&mut self, plan: &ListPlan, version: &ResourceVersion, pages: usize) {
+        if plan.version.as_deref() == Some("0") && pages > 1 {
+            self.paginated = true;
+        }
+        self.unavailable = false;
+        self.last = Some(version.clone());
+    }
+
+    /// The watch has shown everything up to `version`.
+    pub(crate) fn seen(&mut self, version: ResourceVersion) {
+        self.last = Some(version);
+    }
+
+    /// Up to where the source has been seen.
+    pub(crate) fn last(&self) -> Option<&ResourceVersion> {
+        self.last.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(version: Option<&str>, limit: usize) -> ListPlan {
+        ListPlan { version: version.map(str::to_owned), limit }
+    }
+
+    fn listed(versions: &mut ListVersions, version: &str, pages: usize) {
+        let plan = versions.plan();
+        versions.listed(&plan, &ResourceVersion::new(version), pages);
+    }
+
+    #[test]
+    fn the_first_list_takes_anything_and_later_ones_nothing_older() {
+        let mut versions = ListVersions::default();
+        assert_eq!(versions.plan(), plan(Some("0"), 500));
+        listed(&mut versions, "10", 1);
+        assert_eq!(versions.plan(), plan(Some("10"), 0));
+        versions.seen(ResourceVersion::new("17"));
+        assert_eq!(versions.plan(), plan(Some("17"), 0));
+    }
+
+    #[test]
+    fn a_refused_version_is_followed_by_none_until_a_list_succeeds() {
+        let mut versions = ListVersions::default();
+        listed(&mut versions, "10", 1);
+        versions.refused();
+        assert_eq!(versions.plan(), plan(None, 500));
+        listed(&mut versions, "12", 3);
+        assert_eq!(versions.plan(), plan(Some("12"), 0));
+    }
+
+    #[test]
+    fn pages_at_version_zero_keep_paging_on() {
+        let mut versions = ListVersions::default();
+        listed(&mut versions, "10", 2);
+        assert_eq!(versions.plan(), plan(Some("10"), 500));
+    }
+}

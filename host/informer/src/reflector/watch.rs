@@ -1,0 +1,165 @@
+//! WATCH: opened at a version, read frame by frame, and what its end means.
+
+use std::time::Duration;
+
+use http::Response;
+use informant_cache::Moment;
+use informant_object::frames::LineSplitter;
+use kube::client::Body;
+
+use super::decide::{FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, Pace, WatchNext, after_watch_failure};
+use super::events::FrameReading;
+use super::{Reflector, ReflectorParts};
+use crate::api::{ApiError, Frames, Patience, WatchQuery, open};
+use crate::backoff::with_jitter;
+use crate::status::{Reach, Step};
+
+/// How long a watch may stay silent once the API server should have ended it: for clocks that differ and servers that are busy.
+pub(super) const WATCH_SLACK: Duration = Duration::from_secs(30);
+
+/// How long a watch may stay silent once it has shown a bookmark. They come about once a minute, so that three minutes without any, and without
+/// events, are a connection that is half open.
+pub(super) const BOOKMARK_SILENCE_MAX: Duration = Duration::from_secs(180);
+
+/// A watch that ends sooner without having shown anything is not opened again at once. Source: client-go `VeryShortWatchError`.
+pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
+
+/// A watch that shows nothing and ends sooner than this, which no API server does by itself, was of no use: some proxies end every connection
+/// after a few seconds, cleanly, for ever.
+pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
+
+/// How a watch ended.
+#[derive(Debug)]
+pub(super) enum WatchEnd {
+    LoopGone,
+    /// It could not be opened, or told of an error.
+    Failed(ApiError),
+    /// It ended: cleanly, or because the connection broke or fell silent.
+    Ended {
+        lasted: Duration,
+        events: u64,
+        error: Option<ApiError>,
+    },
+}
+
+impl Reflector {
+    /// Opens a watch where the source has been seen up to, and reads it to its end.
+    pub(super) async fn watch(&mut self) -> WatchEnd {
+        let ReflectorParts { environment, options, metrics, status, .. } = &self.parts;
+        let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
+        let opened = self.open_watch(timeout).await;
+        match opened {
+            Ok(response) => {
+                metrics.count_watch("ok");
+                status.count(Step::Watch);
+                status.set_reach(Reach::Open);
+                self.read_watch(response.into_body(), timeout).await
+            }
+            Err(error) => {
+                metrics.count_watch(error.cause().word());
+                WatchEnd::Failed(error)
+            }
+        }
+    }
+
+    async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
+        let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
+        let request = self.parts.request.watch(&WatchQuery { version, timeout_seconds: timeout.as_secs() })?;
+        open(&self.parts.client, &self.parts.environment, request).await
+    }
+
+    async fn read_watch(&mut self, body: Body, timeout: Duration) -> WatchEnd {
+        let began = self.parts.environment.now();
+        let patience = Patience { until: began + timeout + WATCH_SLACK, silence: WATCH_SLACK };
+        let mut frames = Frames::new(body, self.parts.environment.clone(), patience);
+        let mut splitter = LineSplitter::new(self.parts.options.watch_line_bytes_max);
+        let mut events = 0;
+        let error = loop {
+            let frame = match frames.next().await {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            let mut reading = FrameReading::default();
+            self.read_lines(&mut splitter, &frame.bytes, &mut reading);
+            events += reading.counts.sum();
+            if reading.counts.bookmark > 0 {
+                frames.set_patience(Patience { until: Moment::ZERO, silence: BOOKMARK_SILENCE_MAX });
+            }
+            match self.deliver(reading, frame.received).await {
+                Ok(true) => frames.touch(self.parts.environment.now()),
+                Ok(false) => {}
+                Err(end) => return end,
+            }
+        };
+        let mut reading = FrameReading::default();
+        self.read_unfinished(&mut splitter, &mut reading);
+        events += reading.counts.sum();
+        let now = self.parts.environment.now();
+        match self.deliver(reading, now).await {
+            Ok(_) => WatchEnd::Ended { lasted: now - began, events, error },
+            Err(end) => end,
+        }
+    }
+
+    /// Hands what a frame brought to the loop; whether that had to wait. A watch that told of an error is over.
+    async fn deliver(&mut self, reading: FrameReading, received: Moment) -> Result<bool, WatchEnd> {
+        let FrameReading { updates, bytes, counts, error } = reading;
+        self.parts.metrics.count_events(&counts);
+        if counts.sum() > 0 {
+            self.parts.status.saw_frame(received, counts.bookmark > 0);
+        }
+        let mut waited = false;
+        if !updates.is_empty() {
+            self.see(&updates);
+            waited = self.parts.updates.send(updates, bytes, received).await.map_err(|_| WatchEnd::LoopGone)?;
+        }
+        error.map_or(Ok(waited), |error| Err(WatchEnd::Failed(error)))
+    }
+
+    /// What comes after a watch.
+    pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchNext {
+        match end {
+            WatchEnd::LoopGone => WatchNext::LoopGone,
+            WatchEnd::Failed(error) => {
+                let decision = after_watch_failure(&error);
+                self.parts.status.set_reach(decision.reach);
+                let pause = self.pause(decision.pace);
+                self.report("watch", &error.to_string(), pause);
+                match decision.relist {
+                    Some(reason) => WatchNext::RelistAfter(pause, reason),
+                    None => WatchNext::ReopenAfter(pause),
+                }
+            }
+            WatchEnd::Ended { lasted, events, error } => self.after_ended_watch(lasted, events, error),
+        }
+    }
+
+    /// A watch that ended is opened again at once, unless such ends are all there is.
+    fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchNext {
+        if events > 0 || lasted >= FRUITLESS_WATCH {
+            self.fruitless_watches = 0;
+            if let Some(error) = error {
+                tracing::info!("{}: watch: {error}; opened again", self.parts.name);
+                self.parts.status.set_error(format!("watch: {error}"));
+            }
+            return WatchNext::Reopen;
+        }
+        self.fruitless_watches += 1;
+        if lasted >= SHORT_WATCH && self.fruitless_watches <= FRUITLESS_WATCHES_FREE {
+            return WatchNext::Reopen;
+        }
+        self.parts.status.set_reach(Reach::Down);
+        let pause = self.pause(Pace::Backoff { at_least: None });
+        let text = match error {
+            Some(error) => error.to_string(),
+            None => format!("it ended after {} ms without a single event", lasted.as_millis()),
+        };
+        self.report("watch", &text, pause);
+        if self.fruitless_watches < FRUITLESS_WATCHES_BEFORE_LIST {
+            return WatchNext::ReopenAfter(pause);
+        }
+        self.fruitless_watches = 0;
+        WatchNext::RelistAfter(pause, "short-watch")
+    }
+}

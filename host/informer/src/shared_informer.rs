@@ -1,0 +1,262 @@
+//! A source at work: reflector, loop and handlers under one handle, [`SharedInformer`].
+//!
+//! Source: client-go `shared_informer.go`; where it departs, the item says so.
+
+mod start;
+mod stop;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use informant_cache::listener::ListenerOptions;
+use informant_cache::{Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot, Source, Transform};
+use informant_object::SourceId;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+pub use start::StartError;
+pub use stop::StopReport;
+
+use crate::garbage::GarbageBin;
+use crate::handler::{Registration, drive};
+use crate::informer_loop::Control;
+use crate::metrics::SourceMetrics;
+use crate::reflector::ReflectorOptions;
+use crate::spec::SourceSpec;
+use crate::status::{SourceStatus, StatusCell};
+use crate::updates::CHANNEL_BYTES_MAX;
+
+/// How a [`SharedInformer`] departs from the usual.
+pub struct InformerOptions {
+    /// How lists and watches are made and retried.
+    pub reflector: ReflectorOptions,
+    /// How many bytes of objects may be between the reflector and its loop; at the limit the socket is not read. Default 8 MiB.
+    pub channel_bytes_max: usize,
+    /// Run once on each object that the API server sends, before it is stored or shown.
+    pub transform: Option<Box<dyn Transform>>,
+    /// Native indexes that are no pointers; those of [`SourceSpec::indexes`] come with them.
+    pub index_funcs: Vec<Box<dyn IndexFunc>>,
+}
+
+impl Default for InformerOptions {
+    fn default() -> Self {
+        Self {
+            reflector: ReflectorOptions::default(),
+            channel_bytes_max: CHANNEL_BYTES_MAX,
+            transform: None,
+            index_funcs: Vec::new(),
+        }
+    }
+}
+
+/// One source: lists and watches it, keeps its objects, and tells any number of handlers what changes.
+///
+/// Starts at once and runs until [`stop`](Self::stop) or until it is dropped. Handlers may come and go at any time; one that comes late is shown
+/// what is there first. What it keeps is read through the [`Catalog`] or [`snapshot`](Self::snapshot), without ever waiting for it.
+#[derive(Debug)]
+pub struct SharedInformer {
+    name: String,
+    spec: SourceSpec,
+    source: Arc<Source>,
+    catalog: Catalog,
+    environment: EnvironmentRef,
+    control: mpsc::UnboundedSender<Control>,
+    status: Arc<StatusCell>,
+    metrics: Arc<SourceMetrics>,
+    garbage: GarbageBin,
+    /// Ends the reflector.
+    cancel: CancellationToken,
+    /// Turns true once the loop is over.
+    loop_ended: watch::Receiver<bool>,
+    members: Mutex<Members>,
+}
+
+/// An environment, opaque to `Debug`.
+#[derive(Clone)]
+struct EnvironmentRef(Arc<dyn Environment>);
+
+impl std::fmt::Debug for EnvironmentRef {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Environment")
+    }
+}
+
+/// Who is told.
+#[derive(Debug, Default)]
+struct Members {
+    /// Native handlers, driven by tasks of this room.
+    handlers: Vec<Registration>,
+    /// Listeners that somebody else pulls from.
+    listeners: Vec<ListenerHandle>,
+    stopped: bool,
+}
+
+/// The informer was stopped: it takes no more orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the informer was stopped; start it again to register with it")]
+pub struct InformerStopped;
+
+/// Why indexes could not be added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddIndexersError {
+    /// A name is taken.
+    #[error(transparent)]
+    Conflict(#[from] IndexConflict),
+    /// Nobody is there to keep them.
+    #[error(transparent)]
+    Stopped(#[from] InformerStopped),
+}
+
+impl SharedInformer {
+    /// The number under which the catalog knows this source.
+    #[must_use]
+    pub fn source(&self) -> SourceId {
+        self.source.id()
+    }
+
+    /// What this source was made of.
+    #[must_use]
+    pub fn spec(&self) -> &SourceSpec {
+        &self.spec
+    }
+
+    /// What messages call it, for example "informer pods (v1/pods in default)".
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the first list is in the store and published.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.status.is_synced()
+    }
+
+    /// Waits until [`has_synced`](Self::has_synced).
+    ///
+    /// # Errors
+    /// [`InformerStopped`] if that comes first.
+    pub async fn synced(&self) -> Result<(), InformerStopped> {
+        let mut synced = self.status.synced();
+        let mut ended = self.loop_ended.clone();
+        tokio::select! {
+            biased;
+            synced = synced.wait_for(|synced| *synced) => synced.map(|_| ()).map_err(|_| InformerStopped),
+            _ = ended.wait_for(|ended| *ended) => Err(InformerStopped),
+        }
+    }
+
+    /// How the source is doing.
+    #[must_use]
+    pub fn status(&self) -> SourceStatus {
+        self.status.read()
+    }
+
+    /// The objects as last published.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.source.snapshot()
+    }
+
+    /// Registers a native handler, driven by a task of its own. `options.resync` unset takes the source's period; `options.seed` 0 takes a
+    /// random one.
+    ///
+    /// The handler is called first once the first list is complete and published: for each object of it as an add, then for what changes. Calls for
+    /// one key are in order and never overlap.
+    ///
+    /// # Errors
+    /// [`InformerStopped`] after [`stop`](Self::stop); the handler is dropped then.
+    pub fn add_handler(
+        &self,
+        handler: Box<dyn EventHandler>,
+        mut options: ListenerOptions,
+    ) -> Result<Registration, InformerStopped> {
+        options.resync = options.resync.or(self.spec.resync);
+        if options.seed == 0 {
+            options.seed = self.environment.0.random();
+        }
+        let mut members = self.members();
+        if members.stopped {
+            return Err(InformerStopped);
+        }
+        let listener = ListenerHandle::new(options);
+        let registration = drive(handler, listener.clone(), self.source(), &self.environment.0, &self.metrics);
+        members.handlers.retain(|known| !known.has_ended());
+        members.handlers.push(registration.clone());
+        self.tell(Control::AddListener(listener))?;
+        Ok(registration)
+    }
+
+    /// Removes a native handler: it is told nothing new, and what waits for it is dropped. A call that runs goes on; wait for
+    /// [`Registration::ended`] where that matters. Nothing happens to a handler of another informer, or one that was removed already.
+    ///
+    /// Source: client-go `RemoveEventHandler`.
+    pub fn remove_handler(&self, registration: &Registration) {
+        let mut members = self.members();
+        let Some(at) = members.handlers.iter().position(|known| known.listener().ptr_eq(registration.listener())) else {
+            return;
+        };
+        let removed = members.handlers.swap_remove(at);
+        drop(members);
+        removed.listener().abandon();
+        // An error says that the loop is gone, and with it all its listeners.
+        let _ = self.tell(Control::RemoveListener(removed.listener().clone()));
+    }
+
+    /// Has `listener`, from which somebody else pulls, told of everything. The same listener may be added to several informers.
+    ///
+    /// # Errors
+    /// [`InformerStopped`] after [`stop`](Self::stop).
+    pub fn add_listener(&self, listener: ListenerHandle) -> Result<(), InformerStopped> {
+        let mut members = self.members();
+        if members.stopped {
+            return Err(InformerStopped);
+        }
+        if !members.listeners.iter().any(|known| known.ptr_eq(&listener)) {
+            members.listeners.push(listener.clone());
+            self.tell(Control::AddListener(listener))?;
+        }
+        Ok(())
+    }
+
+    /// Tells `listener` nothing more of this source; what waits in it from this source is dropped and counted. Other sources of the same listener stay.
+    pub fn remove_listener(&self, listener: &ListenerHandle) {
+        self.members().listeners.retain(|known| !known.ptr_eq(listener));
+        // Without a loop there is nothing to be told of.
+        let _ = self.tell(Control::RemoveListener(listener.clone()));
+    }
+
+    /// Adds native indexes, all or none, and fills them from what is stored. Resolves once they answer.
+    ///
+    /// # Errors
+    /// A conflict of names, or [`InformerStopped`].
+    pub async fn add_indexers(&self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), AddIndexersError> {
+        let (done, added) = oneshot::channel();
+        self.tell(Control::AddIndexers(indexes, done))?;
+        Ok(added.await.map_err(|_| InformerStopped)??)
+    }
+
+    /// Keeps the indexes of a plugin, which somebody else computes. They answer `NotReady` until they are attached, whole; the informer waits for no
+    /// plugin to start, and for none longer than its budget.
+    ///
+    /// # Errors
+    /// A conflict of names, or [`InformerStopped`].
+    pub async fn add_index_feed(&self, feed: IndexFeedHandle) -> Result<(), AddIndexersError> {
+        let (done, added) = oneshot::channel();
+        self.tell(Control::AddFeed(feed, done))?;
+        Ok(added.await.map_err(|_| InformerStopped)??)
+    }
+
+    /// Forgets the indexes of a plugin, and their names.
+    pub fn remove_index_feed(&self, feed: &IndexFeedHandle) {
+        // Without a loop there is nothing to forget.
+        let _ = self.tell(Control::RemoveFeed(feed.clone()));
+    }
+
+    fn tell(&self, control: Control) -> Result<(), InformerStopped> {
+        self.control.send(control).map_err(|_| InformerStopped)
+    }
+
+    fn members(&self) -> std::sync::MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

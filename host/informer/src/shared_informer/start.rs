@@ -1,0 +1,224 @@
+//! How an informer comes to be.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use informant_cache::{
+    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, SourceInfo, StoreWriter,
+};
+use informant_object::PointerError;
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{EnvironmentRef, InformerOptions, Members, SharedInformer};
+use crate::api::CollectionRequest;
+use crate::garbage::GarbageBin;
+use crate::informer_loop::{InformerLoop, LoopParts};
+use crate::metrics::InformerMetrics;
+use crate::reflector::{Reflector, ReflectorParts};
+use crate::spec::SourceSpec;
+use crate::status::{Reach, StatusCell};
+use crate::updates::channel;
+
+/// Why an informer could not be started. Nothing runs then.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// What is to be dropped may not be.
+    #[error("informer {informer}: drop: {source}")]
+    Drop {
+        /// The informer.
+        informer: String,
+        /// What is wrong.
+        source: PointerError,
+    },
+    /// Two indexes of one name, or one that is called as a built-in one.
+    #[error("informer {informer}: {source}")]
+    Index {
+        /// The informer.
+        informer: String,
+        /// What is wrong.
+        source: IndexConflict,
+    },
+}
+
+impl SharedInformer {
+    /// Starts an informer on the source that `spec` describes.
+    ///
+    /// `client` must not retry by itself (`Config::default_retry = false`): pacing is this informer's, and a layer below that waits and tries again
+    /// hides from it what happens. It must not decompress watches either; they are asked to come plain.
+    ///
+    /// # Errors
+    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a state.
+    pub fn start(
+        spec: SourceSpec,
+        client: Client,
+        environment: Arc<dyn Environment>,
+        catalog: Catalog,
+        metrics: &InformerMetrics,
+    ) -> Result<Self, StartError> {
+        Self::start_with(spec, client, environment, catalog, metrics, InformerOptions::default())
+    }
+
+    /// As [`start`](Self::start), with options.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(
+        spec: SourceSpec,
+        client: Client,
+        environment: Arc<dyn Environment>,
+        catalog: Catalog,
+        metrics: &InformerMetrics,
+        options: InformerOptions,
+    ) -> Result<Self, StartError> {
+        let informer = spec.informer.clone();
+        let shape = spec.shape().map_err(|source| StartError::Drop { informer: informer.clone(), source })?;
+        let id = catalog.add_source(info_of(&spec));
+        let mut store = StoreWriter::publishing_to(&catalog, id).expect("the source was just added");
+        if let Err(source) = store.add_indexers(indexes_of(&spec, options.index_funcs)) {
+            catalog.remove_source(id);
+            return Err(StartError::Index { informer, source });
+        }
+        let name = name_of(&spec);
+        let source = catalog.source(id).expect("the source was just added");
+        let metrics = Arc::new(metrics.source(&spec.informer, &spec.cluster));
+        let status = Arc::new(StatusCell::new(Arc::clone(&source), Arc::clone(&metrics), Arc::clone(&environment)));
+        let garbage = GarbageBin::new(&*environment);
+        let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
+        let (control, orders) = mpsc::unbounded_channel();
+        let informer_loop = InformerLoop::new(LoopParts {
+            name: name.clone(),
+            source: id,
+            fifo: DeltaFifo::new(DeltaFifoOptions {
+                transform: options.transform,
+                hash_seed: environment.random(),
+                ..DeltaFifoOptions::default()
+            }),
+            store,
+            updates,
+            control: orders,
+            environment: Arc::clone(&environment),
+            status: Arc::clone(&status),
+            metrics: Arc::clone(&metrics),
+            garbage: garbage.clone(),
+        });
+        let reflector = Reflector::new(ReflectorParts {
+            name: name.clone(),
+            request: request_of(&spec),
+            shape,
+            client,
+            environment: Arc::clone(&environment),
+            shown: Arc::clone(&source),
+            updates: sender,
+            status: Arc::clone(&status),
+            metrics: Arc::clone(&metrics),
+            options: options.reflector,
+        });
+        let cancel = CancellationToken::new();
+        let (ended, loop_ended) = watch::channel(false);
+        spawn_loop(&environment, informer_loop, &status, ended);
+        spawn_reflector(&environment, reflector, &status, cancel.clone());
+        Ok(Self {
+            name,
+            spec,
+            source,
+            catalog,
+            environment: EnvironmentRef(environment),
+            control,
+            status,
+            metrics,
+            garbage,
+            cancel,
+            loop_ended,
+            members: std::sync::Mutex::new(Members::default()),
+        })
+    }
+}
+
+fn spawn_loop(
+    environment: &Arc<dyn Environment>,
+    informer_loop: InformerLoop,
+    status: &Arc<StatusCell>,
+    ended: watch::Sender<bool>,
+) {
+    let last_words = LastWords { status: Arc::clone(status), task: "informer loop" };
+    let task = async move {
+        informer_loop.run().await;
+        drop(last_words);
+        ended.send_replace(true);
+    };
+    environment.spawn("informer-loop", Box::pin(task));
+}
+
+fn spawn_reflector(
+    environment: &Arc<dyn Environment>,
+    reflector: Reflector,
+    status: &Arc<StatusCell>,
+    cancel: CancellationToken,
+) {
+    let last_words = LastWords { status: Arc::clone(status), task: "reflector" };
+    let task = async move {
+        // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
+        or_cancelled(&cancel, reflector.run()).await;
+        drop(last_words);
+    };
+    environment.spawn("reflector", Box::pin(task));
+}
+
+async fn or_cancelled(cancel: &CancellationToken, task: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        () = task => {}
+    }
+}
+
+/// Says that a task is over, also if it panicked: a source that nobody serves any more must not look alive.
+struct LastWords {
+    status: Arc<StatusCell>,
+    task: &'static str,
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let text = format!("the {} panicked, which is a defect of Informant; the source is served no more", self.task);
+            tracing::error!("{text}");
+            self.status.set_error(text);
+        }
+        self.status.set_reach(Reach::Stopped);
+    }
+}
+
+fn info_of(spec: &SourceSpec) -> SourceInfo {
+    SourceInfo {
+        informer: spec.informer.clone(),
+        cluster: spec.cluster.clone(),
+        api_version: spec.resource.api_version(),
+        kind: spec.kind.clone(),
+        namespace: spec.namespace.clone(),
+    }
+}
+
+fn indexes_of(spec: &SourceSpec, more: Vec<Box<dyn IndexFunc>>) -> Vec<Box<dyn IndexFunc>> {
+    let pointers = spec.indexes.iter().map(|(name, pointer)| -> Box<dyn IndexFunc> {
+        Box::new(PointerIndex::new(name.clone(), pointer.clone()))
+    });
+    pointers.chain(more).collect()
+}
+
+fn request_of(spec: &SourceSpec) -> CollectionRequest {
+    let text = |selector: Option<String>| selector.unwrap_or_default();
+    CollectionRequest {
+        path: spec.path(),
+        label_selector: text(spec.label_selector.as_ref().map(ToString::to_string)),
+        field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
+    }
+}
+
+fn name_of(spec: &SourceSpec) -> String {
+    let namespace = spec.namespace.as_ref().map(|namespace| format!(" in {namespace}")).unwrap_or_default();
+    let cluster = if spec.cluster.is_empty() { String::new() } else { format!(", cluster {}", spec.cluster) };
+    format!("informer {} ({}{namespace}{cluster})", spec.informer, spec.resource)
+}

@@ -1,0 +1,291 @@
+//! How a source is doing: [`SourceStatus`] for people, and the cell behind it that reflector and loop write.
+//!
+//! The cell turns what its two writers know (can the source be reached? is its first list in the store?) into one [`SourceState`], which catalog
+//! and metrics show too. Ages are kept as moments and become durations when somebody asks.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use informant_cache::{Environment, Moment, Source, SourceState};
+use informant_object::{Key, KeyRef, ResourceVersion, SourceId};
+use tokio::sync::watch;
+
+use crate::metrics::SourceMetrics;
+
+/// How many keys whose newest state was too large to take are remembered by name. Beyond it they are counted only.
+pub const OUTDATED_KEYS_MAX: usize = 1_000;
+
+/// How one source is doing at one moment.
+#[derive(Debug, Clone)]
+pub struct SourceStatus {
+    /// Which source.
+    pub source: SourceId,
+    /// What it is up to.
+    pub state: SourceState,
+    /// Whether its first list is in the store.
+    pub synced: bool,
+    /// The store has seen everything up to this version ("fresh as of").
+    pub version: ResourceVersion,
+    /// How often the source was found to have gone back in time, as after a restored backup.
+    pub epoch: u64,
+    /// Whether older states can be told and refused; false where versions are no decimal numbers.
+    pub guarded: bool,
+    /// What went wrong last, and how long ago.
+    pub last_error: Option<(String, Duration)>,
+    /// How long ago the watch last brought an event or a bookmark.
+    pub last_event_age: Option<Duration>,
+    /// How long ago the last bookmark came.
+    pub bookmark_age: Option<Duration>,
+    /// Lists begun, the first included.
+    pub lists: u64,
+    /// Lists after the first one that succeeded.
+    pub relists: u64,
+    /// Watches opened.
+    pub watches: u64,
+    /// Objects, lines and events that could not be used.
+    pub skipped: u64,
+    /// Lists and events refused because they were older than what is known.
+    pub rejected: u64,
+    /// Keys of which the store holds an older state, because the newest was too large to take; at most [`OUTDATED_KEYS_MAX`].
+    pub outdated: Vec<Key>,
+}
+
+/// Whether the source can be reached, as its reflector sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Not yet, or not at the moment.
+    Down,
+    /// A watch is open.
+    Open,
+    /// The resource does not exist (404).
+    Missing,
+    /// It may not be read (401, 403).
+    Forbidden,
+    /// Nobody tries any more.
+    Stopped,
+}
+
+/// Written by one source's reflector and loop, read by everybody.
+#[derive(Debug)]
+pub(crate) struct StatusCell {
+    /// Where everybody else looks.
+    shown: Arc<Source>,
+    metrics: Arc<SourceMetrics>,
+    environment: EnvironmentRef,
+    /// Nanoseconds of the last frame's moment plus one; 0 is never.
+    last_event: AtomicU64,
+    last_bookmark: AtomicU64,
+    rejected: AtomicU64,
+    skipped: AtomicU64,
+    inner: Mutex<Inner>,
+    synced: watch::Sender<bool>,
+}
+
+/// An environment, opaque to `Debug`.
+struct EnvironmentRef(Arc<dyn Environment>);
+
+impl std::fmt::Debug for EnvironmentRef {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Environment")
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    reach: Reach,
+    state: SourceState,
+    version: ResourceVersion,
+    epoch: u64,
+    guarded: bool,
+    last_error: Option<(String, Moment)>,
+    lists: u64,
+    relists: u64,
+    watches: u64,
+    outdated: BTreeSet<Key>,
+}
+
+/// What the reflector counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    List,
+    Relist,
+    Watch,
+}
+
+impl StatusCell {
+    pub(crate) fn new(
+        shown: Arc<Source>,
+        metrics: Arc<SourceMetrics>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
+        let inner = Inner {
+            reach: Reach::Down,
+            state: SourceState::Syncing,
+            version: ResourceVersion::default(),
+            epoch: 0,
+            guarded: true,
+            last_error: None,
+            lists: 0,
+            relists: 0,
+            watches: 0,
+            outdated: BTreeSet::new(),
+        };
+        metrics.set_state(SourceState::Syncing);
+        Self {
+            shown,
+            metrics,
+            environment: EnvironmentRef(environment),
+            last_event: AtomicU64::new(0),
+            last_bookmark: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            inner: Mutex::new(inner),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn set_reach(&self, reach: Reach) {
+        let mut inner = self.lock();
+        inner.reach = reach;
+        self.show_state(&mut inner);
+    }
+
+    /// The first list is in the store.
+    pub(crate) fn set_synced(&self) {
+        let mut inner = self.lock();
+        if !self.synced.send_replace(true) {
+            self.shown.set_synced();
+            self.metrics.set_synced();
+            self.show_state(&mut inner);
+        }
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Turns true once the first list is in the store.
+    pub(crate) fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// The store has seen everything up to `version`.
+    pub(crate) fn set_version(&self, version: &ResourceVersion) {
+        self.metrics.set_version(version);
+        self.lock().version = version.clone();
+    }
+
+    pub(crate) fn set_error(&self, text: String) {
+        let now = self.environment.0.now();
+        self.shown.set_trouble(&text);
+        self.lock().last_error = Some((text, now));
+    }
+
+    pub(crate) fn count(&self, step: Step) {
+        let mut inner = self.lock();
+        match step {
+            Step::List => inner.lists += 1,
+            Step::Relist => inner.relists += 1,
+            Step::Watch => inner.watches += 1,
+        }
+    }
+
+    /// The source went back in time.
+    pub(crate) fn begin_epoch(&self) {
+        self.metrics.source_epochs.inc();
+        self.lock().epoch += 1;
+    }
+
+    pub(crate) fn set_guarded(&self, guarded: bool) {
+        self.metrics.guard_off.set(usize::from(!guarded));
+        self.lock().guarded = guarded;
+    }
+
+    /// The watch brought something; `bookmark` if that was among it.
+    pub(crate) fn saw_frame(&self, received: Moment, bookmark: bool) {
+        let stamp = received.as_nanos().saturating_add(1);
+        self.last_event.store(stamp, Ordering::Relaxed);
+        if bookmark {
+            self.last_bookmark.store(stamp, Ordering::Relaxed);
+        }
+    }
+
+    /// A `list` or an `event` was older than what is known.
+    pub(crate) fn count_rejected(&self, kind: &'static str) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.metrics.count_rejected(kind);
+    }
+
+    /// Something could not be used.
+    pub(crate) fn count_skipped(&self, reason: &'static str) {
+        self.skipped.fetch_add(1, Ordering::Relaxed);
+        self.metrics.count_skipped(reason);
+    }
+
+    /// The store holds an older state of `key` than the cluster. Returns how many such keys there are.
+    pub(crate) fn add_outdated(&self, key: Key) -> usize {
+        let mut inner = self.lock();
+        if inner.outdated.len() < OUTDATED_KEYS_MAX {
+            inner.outdated.insert(key);
+        }
+        self.metrics.outdated_keys.set(inner.outdated.len());
+        inner.outdated.len()
+    }
+
+    /// A newer state of `key` came. Returns how many outdated keys are left.
+    pub(crate) fn remove_outdated(&self, key: KeyRef<'_>) -> usize {
+        let mut inner = self.lock();
+        inner.outdated.remove(&key.to_key());
+        self.metrics.outdated_keys.set(inner.outdated.len());
+        inner.outdated.len()
+    }
+
+    pub(crate) fn read(&self) -> SourceStatus {
+        let now = self.environment.0.now();
+        let age = |stamp: &AtomicU64| match stamp.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(now - Moment::from_nanos(nanos - 1)),
+        };
+        let inner = self.lock();
+        SourceStatus {
+            source: self.shown.id(),
+            state: inner.state,
+            synced: self.is_synced(),
+            version: inner.version.clone(),
+            epoch: inner.epoch,
+            guarded: inner.guarded,
+            last_error: inner.last_error.as_ref().map(|(text, when)| (text.clone(), now - *when)),
+            last_event_age: age(&self.last_event),
+            bookmark_age: age(&self.last_bookmark),
+            lists: inner.lists,
+            relists: inner.relists,
+            watches: inner.watches,
+            skipped: self.skipped.load(Ordering::Relaxed),
+            rejected: self.rejected.load(Ordering::Relaxed),
+            outdated: inner.outdated.iter().cloned().collect(),
+        }
+    }
+
+    fn show_state(&self, inner: &mut Inner) {
+        let state = match (inner.reach, self.is_synced()) {
+            (Reach::Stopped, _) => SourceState::Stopped,
+            (Reach::Missing, _) => SourceState::WaitingForResource,
+            (Reach::Forbidden, _) => SourceState::Forbidden,
+            (_, false) => SourceState::Syncing,
+            (Reach::Open, true) => SourceState::Live,
+            (Reach::Down, true) => SourceState::Stale,
+        };
+        if state != inner.state {
+            tracing::debug!(source = %self.shown.id(), from = ?inner.state, to = ?state, "source state");
+            inner.state = state;
+            self.shown.set_state(state);
+            self.metrics.set_state(state);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,139 @@
+//! What a reflector tells its informer loop, and the channel in between.
+//!
+//! ```text
+//! Reflector ──frame's worth of updates──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
+//! ```
+//!
+//! Promises: order; at most [`CHANNEL_BYTES_MAX`] of objects on the way, and one message more if that alone is larger. A reflector that finds no
+//! room waits, does not read its socket meanwhile, and so slows the API server down instead of filling memory. One message per frame, not per
+//! event: a frame holds about ten events, and a channel's lock and wake-up cost as much as an event is allowed to.
+
+use std::sync::Arc;
+
+use informant_cache::{ListSource, ListVerdict, Moment};
+use informant_object::{Object, ResourceVersion};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use crate::metrics::SourceMetrics;
+
+/// How many bytes of objects may be between a reflector and its loop. A frame is about 64 KiB; 8 MiB are some 1,500 pods, or the few milliseconds of
+/// work by which a socket may run ahead. At the limit the socket is not read; gauge `reflector_channel_bytes`.
+pub(crate) const CHANNEL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// One thing that happened to a source.
+#[derive(Debug)]
+pub(crate) enum Update {
+    /// The watch showed an object.
+    Event {
+        /// As what.
+        kind: EventKind,
+        /// In which state; for a delete, the last.
+        object: Object,
+    },
+    /// The watch has shown everything up to this version.
+    Bookmark(ResourceVersion),
+    /// A list is complete: this is all there is.
+    Replace(StagedList),
+}
+
+/// What a watch says happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// A complete list, to be judged by the version guard before anything of it is used.
+#[derive(Debug)]
+pub(crate) struct StagedList {
+    /// In the order of the list. What has not changed since the store's last snapshot is the store's own object.
+    pub(crate) objects: Vec<Object>,
+    pub(crate) version: ResourceVersion,
+    /// How the API server was asked for it.
+    pub(crate) source: ListSource,
+    /// Told as soon as it is judged; what follows waits in the channel.
+    pub(crate) verdict: oneshot::Sender<ListVerdict>,
+}
+
+/// A message: what one frame brought.
+#[derive(Debug)]
+pub(crate) struct Updates {
+    pub(crate) updates: Vec<Update>,
+    pub(crate) received: Moment,
+    room: Room,
+}
+
+/// The part of the channel's bytes that a message takes, given back when it is dropped.
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+    metrics: Arc<SourceMetrics>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.metrics.channel_bytes.add(-signed(self.bytes));
+    }
+}
+
+/// The reflector's end.
+#[derive(Debug)]
+pub(crate) struct UpdateSender {
+    messages: mpsc::UnboundedSender<Updates>,
+    room: Arc<Semaphore>,
+    bytes_max: usize,
+    metrics: Arc<SourceMetrics>,
+}
+
+/// The loop's end.
+pub(crate) type UpdateReceiver = mpsc::UnboundedReceiver<Updates>;
+
+/// The loop is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoopGone;
+
+/// A channel that holds at most `bytes_max`.
+pub(crate) fn channel(bytes_max: usize, metrics: Arc<SourceMetrics>) -> (UpdateSender, UpdateReceiver) {
+    let bytes_max = bytes_max.clamp(1, u32::MAX as usize);
+    let (messages, receiver) = mpsc::unbounded_channel();
+    (UpdateSender { messages, room: Arc::new(Semaphore::new(bytes_max)), bytes_max, metrics }, receiver)
+}
+
+impl UpdateSender {
+    /// Sends `updates`, of `bytes` in all, once there is room. Whether that had to be waited for.
+    pub(crate) async fn send(&self, updates: Vec<Update>, bytes: usize, received: Moment) -> Result<bool, LoopGone> {
+        // What is larger than the channel waits until it has it for itself.
+        let bytes = bytes.min(self.bytes_max);
+        let permits = u32::try_from(bytes).expect("the channel holds less than 4 GiB");
+        let (permit, waited) = match Arc::clone(&self.room).try_acquire_many_owned(permits) {
+            Ok(permit) => (permit, false),
+            Err(_) => {
+                let permit = Arc::clone(&self.room).acquire_many_owned(permits).await;
+                (permit.expect("the semaphore is never closed"), true)
+            }
+        };
+        self.metrics.channel_bytes.add(signed(bytes));
+        let room = Room { bytes, metrics: Arc::clone(&self.metrics), _permit: permit };
+        self.messages.send(Updates { updates, received, room }).map(|()| waited).map_err(|_| LoopGone)
+    }
+
+    /// Whether the next message of `bytes` would have to wait.
+    #[cfg(test)]
+    pub(crate) fn is_full_for(&self, bytes: usize) -> bool {
+        self.room.available_permits() < bytes.min(self.bytes_max)
+    }
+}
+
+impl Updates {
+    /// Gives the message's room back and keeps what it brought.
+    pub(crate) fn into_parts(self) -> (Vec<Update>, Moment) {
+        drop(self.room);
+        (self.updates, self.received)
+    }
+}
+
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
