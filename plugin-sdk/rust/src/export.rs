@@ -12,7 +12,6 @@
 /// # use informant_plugin_sdk::prelude::*;
 /// # struct CrashLoop;
 /// # impl Plugin for CrashLoop {
-/// #     fn describe() -> Manifest { manifest!() }
 /// #     fn init(_: Init) -> Result<Self> { Ok(CrashLoop) }
 /// # }
 /// # impl EventHandler for CrashLoop { type Object = Value; }
@@ -24,6 +23,10 @@
 #[macro_export]
 macro_rules! export {
     ($plugin:ty: $($role:ident),+ $(,)?) => {
+        impl $crate::__private::Named for $plugin {
+            const NAME: &'static str = env!("CARGO_PKG_NAME");
+            const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+        }
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             type Exports = $crate::__private::Exports<$plugin>;

@@ -13,6 +13,7 @@ use crate::event::{Deleted, Event, ObjectRef, SourceId};
 use crate::failure::{Failure, Result};
 use crate::index_values::IndexValues;
 use crate::log;
+use crate::manifest::Named;
 use crate::payload::Payload;
 use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, SyncHandler};
 
@@ -69,10 +70,10 @@ pub(crate) fn index<P: IndexFuncs>(plugin: &mut P, of: &ObjectRef, object: Vec<u
     plugin.index(of, P::Object::decode(object)?)
 }
 
-impl<P: Plugin> bindings::lifecycle::exports::informant::plugin::lifecycle::Guest for Exports<P> {
+impl<P: Plugin + Named> bindings::lifecycle::exports::informant::plugin::lifecycle::Guest for Exports<P> {
     fn describe() -> Vec<u8> {
         log::report_panics();
-        P::describe().to_json()
+        P::describe().to_json::<P>()
     }
 
     fn init(role: contract::InstanceRole, config: Vec<u8>) -> Result<(), contract::Failure> {

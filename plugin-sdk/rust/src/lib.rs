@@ -9,9 +9,6 @@
 //! struct Greeter;
 //!
 //! impl Plugin for Greeter {
-//!     fn describe() -> Manifest {
-//!         manifest!().events(Events::of("v1", "Pod").metadata())
-//!     }
 //!     fn init(_: Init) -> Result<Self> {
 //!         Ok(Greeter)
 //!     }
@@ -19,8 +16,8 @@
 //!
 //! impl EventHandler for Greeter {
 //!     type Object = Value;
-//!     fn on_add(&mut self, event: &Event, pod: Value) -> Result {
-//!         info!("hello {event}, labelled {}", pod["metadata"]["labels"]);
+//!     fn on_upsert(&mut self, event: &Event, pod: Value) -> Result {
+//!         info!("{event} is {}", pod["status"]["phase"]);
 //!         Ok(())
 //!     }
 //! }
@@ -76,7 +73,7 @@ pub mod prelude {
         Deleted, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, ObjectRef, Objects,
         Plugin, Raw, Reason, Result, SourceId, SyncHandler, store,
     };
-    pub use crate::{debug, error, export, info, manifest, trace, warn};
+    pub use crate::{debug, error, export, info, trace, warn};
     pub use serde_json::Value;
 }
 
@@ -85,4 +82,5 @@ pub mod prelude {
 pub mod __private {
     pub use crate::bindings;
     pub use crate::exports::{Exports, plays_events, plays_index, plays_sync};
+    pub use crate::manifest::Named;
 }

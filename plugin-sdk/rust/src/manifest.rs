@@ -5,25 +5,22 @@
 
 use serde::Serialize;
 
-/// Begins a [`Manifest`] with the name and version of the crate that says it.
-#[macro_export]
-macro_rules! manifest {
-    () => {
-        $crate::Manifest::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
-    };
+/// Who a plugin is: the crate that calls [`export!`](crate::export!), which implements this.
+pub trait Named {
+    /// The crate's name.
+    const NAME: &'static str;
+    /// The crate's version.
+    const VERSION: &'static str;
 }
 
-/// What a plugin wants and offers.
+/// What a plugin wants and offers. Its name and version are those of its crate.
 ///
 /// ```
 /// # use informant_plugin_sdk::{Events, Manifest};
-/// let manifest = Manifest::new("crash-loop", "0.1.0")
-///     .events(Events::of("v1", "Pod").fields(["/status/containerStatuses/*/restartCount"]));
+/// let manifest = Manifest::new().events(Events::of("v1", "Pod").fields(["/status/containerStatuses/*/restartCount"]));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Manifest {
-    name: String,
-    version: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<Events>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,15 +30,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// A manifest that asks for nothing in particular.
-    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            version: version.into(),
-            events: Vec::new(),
-            indexes: None,
-            needs: [],
-        }
+    /// A manifest that asks for nothing in particular: a handler is told about every object, whole.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Asks to be told about these objects too. Of several that fit an object, the first counts.
@@ -65,9 +56,14 @@ impl Manifest {
         self
     }
 
-    /// The document.
-    pub fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a manifest is strings, lists and flags")
+    /// The document, for the plugin `P`.
+    pub(crate) fn to_json<P: Named>(&self) -> Vec<u8> {
+        let document = Document {
+            name: P::NAME,
+            version: P::VERSION,
+            manifest: self,
+        };
+        serde_json::to_vec(&document).expect("a manifest is strings, lists and flags")
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -81,6 +77,14 @@ impl Manifest {
             .as_ref()
             .map_or((&[], &[]), |indexes| (&indexes.names, &indexes.objects))
     }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    name: &'static str,
+    version: &'static str,
+    #[serde(flatten)]
+    manifest: &'a Manifest,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -200,19 +204,26 @@ impl Objects {
 mod tests {
     use super::*;
 
+    struct Tested;
+
+    impl Named for Tested {
+        const NAME: &'static str = "tested";
+        const VERSION: &'static str = "1.2.3";
+    }
+
     fn json(manifest: &Manifest) -> serde_json::Value {
-        serde_json::from_slice(&manifest.to_json()).expect("it is JSON")
+        serde_json::from_slice(&manifest.to_json::<Tested>()).expect("it is JSON")
     }
 
     #[test]
     fn what_is_not_said_is_left_to_the_contract() {
-        let expected = serde_json::json!({ "name": "greeter", "version": "1.2.3", "needs": [] });
-        assert_eq!(json(&Manifest::new("greeter", "1.2.3")), expected);
+        let expected = serde_json::json!({ "name": "tested", "version": "1.2.3", "needs": [] });
+        assert_eq!(json(&Manifest::new()), expected);
     }
 
     #[test]
     fn the_document_is_what_the_contract_says() {
-        let manifest = Manifest::new("all", "0.1.0")
+        let manifest = Manifest::new()
             .events(Events::of("v1", "Pod").fields(["/spec/nodeName"]).with_old())
             .events(Events::of("apps/v1", "*").metadata().changed_only())
             .events(Events::all())
@@ -226,8 +237,8 @@ mod tests {
         assert_eq!(
             json(&manifest),
             serde_json::json!({
-                "name": "all",
-                "version": "0.1.0",
+                "name": "tested",
+                "version": "1.2.3",
                 "events": [
                     event("v1", "Pod", serde_json::json!({ "fields": ["/spec/nodeName"] }), true, false),
                     event("apps/v1", "*", "metadata".into(), false, true),

@@ -13,9 +13,11 @@ pub use contract::InstanceRole;
 
 /// What every plugin is: something that describes itself and can be started.
 pub trait Plugin: Sized + 'static {
-    /// What the plugin wants to be told and what it offers. Asked for before anything else, in an instance of its own in which
-    /// every host call but logging is denied. [`manifest!`](crate::manifest!) begins one with the crate's name and version.
-    fn describe() -> Manifest;
+    /// What the plugin wants to be told and what it offers; by default a handler is told about every object, whole. Asked for
+    /// before anything else, in an instance of its own in which every host call but logging is denied.
+    fn describe() -> Manifest {
+        Manifest::new()
+    }
 
     /// Makes the plugin. Called once in each instance, before any other call; after a trap, again in a new instance.
     ///
@@ -58,33 +60,43 @@ impl Init {
 
 /// The role of being told about each change.
 ///
-/// Events say what the cache saw: treat add and update alike, as "it is now like this". The defaults do nothing.
+/// Events say what the cache saw, so most handlers treat an add and an update alike, as "it is now like this": those implement
+/// [`on_upsert`](Self::on_upsert), which both become unless they are implemented themselves. The defaults do nothing.
 pub trait EventHandler: Plugin {
     /// What objects are handed over as: see [`Payload`].
     type Object: Payload;
 
-    /// The object is there.
+    /// The object is now like this.
     ///
     /// # Errors
     /// A [`Failure`] says whether and when Informant calls again.
-    fn on_add(&mut self, event: &Event, object: Self::Object) -> Result {
+    fn on_upsert(&mut self, event: &Event, object: Self::Object) -> Result {
         let _ = (event, object);
         Ok(())
     }
 
-    /// The object is now like this. `old` only if the manifest asks for it and if it is still known.
+    /// The object is there. Becomes [`on_upsert`](Self::on_upsert) by default.
     ///
     /// # Errors
-    /// As [`on_add`](Self::on_add).
+    /// As [`on_upsert`](Self::on_upsert).
+    fn on_add(&mut self, event: &Event, object: Self::Object) -> Result {
+        self.on_upsert(event, object)
+    }
+
+    /// The object is now like this. `old` only if the manifest asks for it and if it is still known. Becomes
+    /// [`on_upsert`](Self::on_upsert) by default.
+    ///
+    /// # Errors
+    /// As [`on_upsert`](Self::on_upsert).
     fn on_update(&mut self, event: &Event, old: Option<Self::Object>, object: Self::Object) -> Result {
-        let _ = (event, old, object);
-        Ok(())
+        let _ = old;
+        self.on_upsert(event, object)
     }
 
     /// The object is gone.
     ///
     /// # Errors
-    /// As [`on_add`](Self::on_add).
+    /// As [`on_upsert`](Self::on_upsert).
     fn on_delete(&mut self, event: &Event, object: Deleted<Self::Object>) -> Result {
         let _ = (event, object);
         Ok(())

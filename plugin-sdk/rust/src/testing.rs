@@ -7,7 +7,6 @@
 //! # use informant_plugin_sdk::prelude::*;
 //! # struct Greeter;
 //! # impl Plugin for Greeter {
-//! #     fn describe() -> Manifest { manifest!() }
 //! #     fn init(_: Init) -> Result<Self> { Ok(Greeter) }
 //! # }
 //! # impl EventHandler for Greeter {

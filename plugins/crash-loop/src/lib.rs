@@ -47,7 +47,7 @@ fn one() -> u32 {
 
 impl Plugin for CrashLoop {
     fn describe() -> Manifest {
-        manifest!().events(Events::of("v1", "Pod").fields(pod::pointers()).changed_only())
+        Manifest::new().events(Events::of("v1", "Pod").fields(pod::pointers()).changed_only())
     }
 
     fn init(init: Init) -> Result<Self> {
@@ -61,12 +61,7 @@ impl Plugin for CrashLoop {
 impl EventHandler for CrashLoop {
     type Object = Pod;
 
-    fn on_add(&mut self, event: &Event, pod: Pod) -> Result {
-        self.look_at(event, &pod);
-        Ok(())
-    }
-
-    fn on_update(&mut self, event: &Event, _: Option<Pod>, pod: Pod) -> Result {
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
         self.look_at(event, &pod);
         Ok(())
     }

@@ -41,7 +41,7 @@ struct Container {
 
 impl Plugin for ImageIndex {
     fn describe() -> Manifest {
-        manifest!()
+        Manifest::new()
             .index("image")
             .index("image-repository")
             .indexed(Objects::of("v1", "Pod").fields([

@@ -19,7 +19,7 @@ struct Config {
 impl Plugin for Teller {
     fn describe() -> Manifest {
         assert!(store::sources("pods").is_err(), "describe is denied the store");
-        manifest!()
+        Manifest::new()
             .events(Events::of("v1", "Pod").fields(["/spec"]).with_old().changed_only())
             .events(Events::of("apps/v1", "*"))
             .index("node")

@@ -21,7 +21,7 @@ impl Both {
 
 impl Plugin for Both {
     fn describe() -> Manifest {
-        manifest!()
+        Manifest::new()
             .events(Events::all().metadata())
             .index("name")
             .indexed(Objects::of("*", "*").metadata())

@@ -39,7 +39,7 @@ struct Metadata {
 
 impl Plugin for ByApp {
     fn describe() -> Manifest {
-        manifest!()
+        Manifest::new()
             .index("app")
             .indexed(Objects::of("*", "*").fields(["/metadata/labels"]))
     }

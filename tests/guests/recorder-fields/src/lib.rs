@@ -16,7 +16,7 @@ const GUEST: &str = "fields";
 const SWALLOW_EVERY: u64 = 0;
 
 fn describe() -> Manifest {
-    manifest!()
+    Manifest::new()
         .events(
             Events::of("v1", "Pod")
                 .fields(["/metadata/labels", "/status/phase"])

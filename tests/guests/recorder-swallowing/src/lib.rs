@@ -15,7 +15,7 @@ const GUEST: &str = "swallowing";
 const SWALLOW_EVERY: u64 = 10;
 
 fn describe() -> Manifest {
-    manifest!().events(Events::all().with_old())
+    Manifest::new().events(Events::all().with_old())
 }
 
 export!(Recorder: events, sync);

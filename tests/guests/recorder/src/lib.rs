@@ -13,7 +13,7 @@ const GUEST: &str = "v1";
 const SWALLOW_EVERY: u64 = 0;
 
 fn describe() -> Manifest {
-    manifest!().events(Events::all().with_old())
+    Manifest::new().events(Events::all().with_old())
 }
 
 export!(Recorder: events, sync);
