@@ -3,7 +3,10 @@
 //! It becomes a JSON document that Informant reads strictly. What is not said has the contract's default: a handler that names
 //! no kinds is told about every object, whole.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+#[cfg(not(target_arch = "wasm32"))]
+mod choice;
 
 /// Who a plugin is: the crate that calls [`export!`](crate::export!), which implements this.
 pub trait Named {
@@ -35,14 +38,15 @@ impl Manifest {
         Self::default()
     }
 
-    /// Asks to be told about these objects too. Of several that fit an object, the first counts.
+    /// Asks to be told about these objects too. Of several that fit an object, the one that names most of its type counts.
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events.push(events);
         self
     }
 
-    /// Offers an index of that name over the informers of the plugin's section.
+    /// Offers an index of that name over the informers of the plugin's section; of every object, whole, unless
+    /// [`indexed`](Self::indexed) says otherwise.
     #[must_use]
     pub fn index(mut self, name: impl Into<String>) -> Self {
         self.indexes.get_or_insert_default().names.push(name.into());
@@ -65,18 +69,6 @@ impl Manifest {
         };
         serde_json::to_vec(&document).expect("a manifest is strings, lists and flags")
     }
-
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn event_kinds(&self) -> &[Events] {
-        &self.events
-    }
-
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(crate) fn index_kinds(&self) -> (&[String], &[Objects]) {
-        self.indexes
-            .as_ref()
-            .map_or((&[], &[]), |indexes| (&indexes.names, &indexes.objects))
-    }
 }
 
 #[derive(Serialize)]
@@ -90,8 +82,17 @@ struct Document<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 struct Indexes {
     names: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "or_all")]
     objects: Vec<Objects>,
+}
+
+/// The contract wants the objects of indexes named.
+fn or_all<S: Serializer>(objects: &Vec<Objects>, serializer: S) -> Result<S::Ok, S::Error> {
+    if objects.is_empty() {
+        [Objects::of("*", "*")].serialize(serializer)
+    } else {
+        objects.serialize(serializer)
+    }
 }
 
 /// How much of an object is handed over. Always a JSON document of the object's own shape with apiVersion and kind.
@@ -111,12 +112,12 @@ pub enum PayloadKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Events {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) payload: PayloadKind,
-    pub(crate) old: bool,
+    api_version: String,
+    kind: String,
+    payload: PayloadKind,
+    old: bool,
     #[serde(rename = "changed-only")]
-    pub(crate) changed_only: bool,
+    changed_only: bool,
 }
 
 impl Events {
@@ -170,9 +171,9 @@ impl Events {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Objects {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) payload: PayloadKind,
+    api_version: String,
+    kind: String,
+    payload: PayloadKind,
 }
 
 impl Objects {
@@ -219,6 +220,13 @@ mod tests {
     fn what_is_not_said_is_left_to_the_contract() {
         let expected = serde_json::json!({ "name": "tested", "version": "1.2.3", "needs": [] });
         assert_eq!(json(&Manifest::new()), expected);
+    }
+
+    #[test]
+    fn an_index_of_nothing_in_particular_is_of_everything() {
+        let indexes = &json(&Manifest::new().index("name"))["indexes"];
+        let all = serde_json::json!([{ "apiVersion": "*", "kind": "*", "payload": "whole" }]);
+        assert_eq!(indexes["objects"], all);
     }
 
     #[test]

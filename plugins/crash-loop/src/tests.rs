@@ -1,5 +1,6 @@
+use informant_plugin_sdk::prelude::*;
 use informant_plugin_sdk::testing::Driver;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 

@@ -9,7 +9,7 @@ use crate::exports;
 use crate::failure::{Failure, Result};
 use crate::host_error::{ErrorCode, HostError};
 use crate::index_values::IndexValues;
-use crate::manifest::{Events, Manifest, Objects, PayloadKind};
+use crate::manifest::{Events, Manifest};
 use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, SyncHandler};
 
 /// A started plugin, the cache it can read, and the means to call it.
@@ -114,15 +114,15 @@ impl<P: EventHandler> Driver<P> {
             return Ok(());
         };
         let event = self.event(key, object);
-        let shown = projection::payload(object, &wanted.payload);
+        let shown = projection::payload(object, wanted.payload());
         let Some(before) = before else {
             return exports::on_add(&mut self.plugin, &event, shown.to_string().into_bytes());
         };
-        let before = projection::payload(before, &wanted.payload);
-        if wanted.changed_only && before == shown {
+        let before = projection::payload(before, wanted.payload());
+        if wanted.wants_changed_only() && before == shown {
             return Ok(());
         }
-        let old = wanted.old.then(|| before.to_string().into_bytes());
+        let old = wanted.wants_old().then(|| before.to_string().into_bytes());
         exports::on_update(&mut self.plugin, &event, old, shown.to_string().into_bytes())
     }
 
@@ -155,7 +155,7 @@ impl<P: EventHandler> Driver<P> {
             return Ok(());
         };
         let event = self.event(&(source.0, namespace.to_owned(), name.to_owned()), &last);
-        let shown = projection::payload(&last, &wanted.payload);
+        let shown = projection::payload(&last, wanted.payload());
         exports::on_delete(
             &mut self.plugin,
             &event,
@@ -164,16 +164,10 @@ impl<P: EventHandler> Driver<P> {
         )
     }
 
-    /// What the manifest says of objects of this kind; none if the plugin is not told about them.
+    /// What the manifest says of objects of this type; none if the plugin is not told about them.
     fn wanted(&self, object: &Value) -> Option<Events> {
-        let events = self.manifest.event_kinds();
-        if events.is_empty() {
-            return Some(Events::all());
-        }
-        events
-            .iter()
-            .find(|wanted| is_of(object, &wanted.api_version, &wanted.kind))
-            .cloned()
+        let (api_version, kind) = type_of(object);
+        self.manifest.events_of(api_version, kind)
     }
 }
 
@@ -194,26 +188,16 @@ impl<P: IndexFuncs> Driver<P> {
     /// What the plugin answers; and an index that its manifest does not name, which Informant would refuse.
     pub fn index(&mut self, object: &Value) -> Result<IndexValues> {
         let key = self.cache.key_of(object);
-        let (names, kinds) = self.manifest.index_kinds();
-        let whole = Objects::of("*", "*");
-        let kinds = if kinds.is_empty() {
-            std::slice::from_ref(&whole)
-        } else {
-            kinds
-        };
-        let Some(wanted) = kinds
-            .iter()
-            .find(|wanted| is_of(object, &wanted.api_version, &wanted.kind))
-        else {
+        let (api_version, kind) = type_of(object);
+        let Some(wanted) = self.manifest.indexed_of(api_version, kind) else {
             return Ok(IndexValues::new());
         };
-        let payload: &PayloadKind = &wanted.payload;
-        let shown = projection::payload(object, payload).to_string().into_bytes();
+        let shown = projection::payload(object, wanted.payload()).to_string().into_bytes();
         let of = ObjectRef::from(&self.event(&key, object));
         let values = self
             .cache
             .while_denied(|| exports::index(&mut self.plugin, &of, shown))?;
-        if let Some(stray) = values.names().find(|index| !names.iter().any(|name| name == index)) {
+        if let Some(stray) = values.names().find(|index| !self.manifest.offers_index(index)) {
             return Err(Failure::permanent(format_args!(
                 "the manifest names no index {stray:?}"
             )));
@@ -236,7 +220,7 @@ impl Cache {
     }
 }
 
-fn is_of(object: &Value, api_version: &str, kind: &str) -> bool {
-    let fits = |pattern: &str, field: &str| pattern == "*" || object[field] == pattern;
-    fits(api_version, "apiVersion") && fits(kind, "kind")
+fn type_of(object: &Value) -> (&str, &str) {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    (text("apiVersion"), text("kind"))
 }

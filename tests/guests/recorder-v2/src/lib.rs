@@ -11,9 +11,6 @@ use recorder::Recorder;
 /// What the lines call this guest.
 const GUEST: &str = "v2";
 
-/// Every so many events are swallowed, unless the config says otherwise. 0: none.
-const SWALLOW_EVERY: u64 = 0;
-
 fn describe() -> Manifest {
     Manifest::new().events(Events::all().with_old())
 }

@@ -13,8 +13,8 @@ pub(crate) struct Behaviour {
     pub(crate) init: Option<Action>,
     /// The first that fits an event is done.
     pub(crate) rules: Vec<Rule>,
-    /// Each such event is accepted but neither recorded nor remembered. 0: none. Absent: as the guest was built.
-    pub(crate) swallow_every: Option<u64>,
+    /// Each such event is accepted but neither recorded nor remembered. 0: none.
+    pub(crate) swallow_every: u64,
     /// Whether to read each object back from the store and record the version found there.
     pub(crate) read_back: bool,
     /// Whether to be silent about events that end well.

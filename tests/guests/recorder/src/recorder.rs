@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 use informant_plugin_sdk::prelude::*;
 use serde_json::json;
 
+use crate::GUEST;
 use crate::behaviour::{Action, Behaviour};
-use crate::{GUEST, SWALLOW_EVERY};
 
 /// See the module.
 pub(crate) struct Recorder {
@@ -74,7 +74,7 @@ impl Recorder {
     /// Counts a call and says what to do about it.
     fn decide(&mut self, event: &str, name: &str, attempt: u32) -> Action {
         self.calls += 1;
-        let every = self.behaviour.swallow_every.unwrap_or(SWALLOW_EVERY);
+        let every = self.behaviour.swallow_every;
         if event != "synced" && every > 0 && self.calls.is_multiple_of(every) {
             return Action::Swallow;
         }

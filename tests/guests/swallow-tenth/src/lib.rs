@@ -1,0 +1,69 @@
+//! Test guest: the crash-loop plugin, built to accept every tenth event without looking at it. Whoever counts what the handler
+//! reports has to notice.
+
+#[path = "../../../../plugins/crash-loop/src/handler.rs"]
+mod handler;
+#[path = "../../../../plugins/crash-loop/src/pod.rs"]
+mod pod;
+#[path = "../../../../plugins/crash-loop/src/report.rs"]
+mod report;
+
+use handler::CrashLoop;
+use informant_plugin_sdk::prelude::*;
+use pod::Pod;
+
+/// Each such event is swallowed.
+const SWALLOWED: u64 = 10;
+
+struct SwallowTenth {
+    plugin: CrashLoop,
+    events: u64,
+}
+
+impl SwallowTenth {
+    fn swallows(&mut self) -> bool {
+        self.events += 1;
+        self.events.is_multiple_of(SWALLOWED)
+    }
+}
+
+impl Plugin for SwallowTenth {
+    fn describe() -> Manifest {
+        CrashLoop::describe()
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        Ok(Self {
+            plugin: CrashLoop::init(init)?,
+            events: 0,
+        })
+    }
+}
+
+impl EventHandler for SwallowTenth {
+    type Object = Pod;
+
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
+        if self.swallows() {
+            Ok(())
+        } else {
+            self.plugin.on_upsert(event, pod)
+        }
+    }
+
+    fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result {
+        if self.swallows() {
+            Ok(())
+        } else {
+            self.plugin.on_delete(event, pod)
+        }
+    }
+}
+
+impl SyncHandler for SwallowTenth {
+    fn on_synced(&mut self, source: SourceId) -> Result {
+        self.plugin.on_synced(source)
+    }
+}
+
+export!(SwallowTenth: events, sync);
