@@ -136,7 +136,7 @@ impl Representation {
 
     /// The object of a BOOKMARK event.
     pub(crate) fn bookmark(self, kind: &Kind, revision: u64, initial_events_end: bool) -> Value {
-        let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        let mut metadata = json!({ "resourceVersion": revision.to_string() });
         if initial_events_end {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }

@@ -188,6 +188,10 @@ impl Writer {
             .filter(|key| !METADATA_ORDER.contains(key));
         for key in METADATA_ORDER.iter().copied().chain(others) {
             if key == "resourceVersion" {
+                // A dry run's object has none.
+                if revision == 0 {
+                    continue;
+                }
                 self.metadata_key(key);
                 self.out.push(b'"');
                 let digits = self.out.len();

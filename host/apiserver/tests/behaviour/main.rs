@@ -1,0 +1,15 @@
+//! What clients may rely on, asked as clients ask: by HTTP requests to the service, without sockets, in paused time.
+
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+
+mod discovery;
+mod faults;
+mod lists;
+mod patches;
+mod property;
+mod replicas;
+mod tables;
+mod watches;
+mod writes;
+
+mod support;

@@ -1,0 +1,120 @@
+//! The kinds of patch, as kubectl and controllers send them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Client, PODS, server};
+
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+async fn with_pod() -> (informant_apiserver::ApiServer, Client) {
+    let server = server();
+    let containers = json!([{ "name": "a", "image": "a:1" }, { "name": "b", "image": "b:1" }]);
+    let pod = json!({ "metadata": { "name": "p", "labels": { "app": "web" } }, "spec": { "containers": containers } });
+    server.create("v1/pods", "default", pod).unwrap();
+    let client = Client::of(&server);
+    (server, client)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_merge_patch_replaces_lists_and_removes_nulls() {
+    let (_server, client) = with_pod().await;
+    let patch =
+        json!({ "metadata": { "labels": { "app": null, "tier": "x" } }, "spec": { "containers": [{ "name": "c" }] } });
+    let patched = client.patch(&format!("{PODS}/p"), MERGE, patch).await.json();
+    assert_eq!(patched["metadata"]["labels"], json!({ "tier": "x" }));
+    assert_eq!(patched["spec"]["containers"], json!([{ "name": "c" }]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategic_patch_merges_containers_by_name() {
+    let (_server, client) = with_pod().await;
+    let patch = json!({ "spec": {
+        "$setElementOrder/containers": [{ "name": "a" }, { "name": "b" }],
+        "containers": [{ "name": "b", "image": "b:2" }],
+    } });
+    let patched = client.patch(&format!("{PODS}/p"), STRATEGIC, patch).await.json();
+    assert_eq!(
+        patched["spec"],
+        json!({ "containers": [{ "name": "a", "image": "a:1" }, { "name": "b", "image": "b:2" }] })
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_json_patch_is_carried_out_or_refused_as_a_whole() {
+    let (server, client) = with_pod().await;
+    let patch = json!([{ "op": "replace", "path": "/spec/containers/0/image", "value": "a:2" }]);
+    let patched = client.patch(&format!("{PODS}/p"), JSON, patch).await.json();
+    assert_eq!(patched["spec"]["containers"][0]["image"], "a:2");
+    let test = json!([{ "op": "add", "path": "/spec/x", "value": 1 }, { "op": "test", "path": "/spec/x", "value": 2 }]);
+    assert_eq!(client.patch(&format!("{PODS}/p"), JSON, test).await.code, 422);
+    assert_eq!(
+        server.get("v1/pods", "default", "p").unwrap().unwrap()["spec"].get("x"),
+        None
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_creates_then_merges_and_wants_a_manager() {
+    let (_server, client) = with_pod().await;
+    let pod = |image: &str| json!({ "kind": "Pod", "apiVersion": "v1", "metadata": { "name": "q" }, "spec": { "containers": [{ "name": "a", "image": image }] } });
+    let uri = format!("{PODS}/q?fieldManager=test");
+    assert_eq!(client.patch(&uri, APPLY, pod("1")).await.code, 201);
+    let again = client.patch(&uri, APPLY, pod("2")).await;
+    assert_eq!(
+        (again.code, &again.json()["spec"]["containers"][0]["image"]),
+        (200, &json!("2"))
+    );
+    let refused = client.patch(&format!("{PODS}/q"), APPLY, pod("3")).await;
+    insta::assert_snapshot!(refused.failure(), @r#"422 Invalid: PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_with_an_old_version_conflicts() {
+    let (_server, client) = with_pod().await;
+    let patch = json!({ "metadata": { "resourceVersion": "1", "labels": { "a": "b" } } });
+    assert_eq!(client.patch(&format!("{PODS}/p"), MERGE, patch).await.code, 409);
+}
+
+#[tokio::test(start_paused = true)]
+async fn patches_can_not_rename_or_break_an_object() {
+    let (server, client) = with_pod().await;
+    for patch in [
+        json!({ "metadata": { "name": "q" } }),
+        json!({ "metadata": 1 }),
+        json!({ "metadata": { "labels": [] } }),
+        json!({ "kind": "Node" }),
+    ] {
+        let answer = client.patch(&format!("{PODS}/p"), MERGE, patch.clone()).await;
+        assert_eq!(answer.code, 400, "{patch}: {}", answer.text);
+    }
+    assert_eq!(client.patch(&format!("{PODS}/p"), MERGE, json!([1])).await.code, 400);
+    assert_eq!(server.revision(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn patches_of_an_unknown_type_are_415() {
+    let (_server, client) = with_pod().await;
+    let answer = client.patch(&format!("{PODS}/p"), "text/plain", json!({})).await;
+    insta::assert_snapshot!(answer.failure(), @"415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_what_is_absent_is_404() {
+    let (_server, client) = with_pod().await;
+    assert_eq!(client.patch(&format!("{PODS}/none"), MERGE, json!({})).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_patch_touches_status_alone() {
+    let (_server, client) = with_pod().await;
+    let patch = json!({ "status": { "phase": "Running" }, "metadata": { "labels": { "a": "b" } } });
+    let patched = client.patch(&format!("{PODS}/p/status"), MERGE, patch).await.json();
+    assert_eq!(
+        (&patched["status"], &patched["metadata"]["labels"]),
+        (&json!({ "phase": "Running" }), &json!({ "app": "web" }))
+    );
+    assert_eq!(patched["spec"].get("labels"), None::<&Value>);
+}

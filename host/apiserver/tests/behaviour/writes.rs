@@ -1,0 +1,408 @@
+//! Create, update, delete: what is kept, counted and refused.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Client, PODS, pod, server};
+
+#[tokio::test(start_paused = true)]
+async fn a_created_object_gets_identity_time_and_version() {
+    let server = server();
+    let answer = Client::of(&server).post(PODS, pod("a", json!({}))).await;
+    assert_eq!(answer.code, 201);
+    insta::assert_snapshot!(answer.text.trim(), @r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"default","uid":"05582d37-111a-4529-9254-741f599dc6f7","resourceVersion":"5","generation":1,"creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"nodeName":"n1"},"status":{"phase":"Pending"}}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_seeds_give_equal_answers() {
+    let transcript = async || {
+        let server = server();
+        let client = Client::of(&server);
+        let generated = json!({ "metadata": { "generateName": "job-" } });
+        let first = client.post(PODS, generated.clone()).await.text;
+        first + &client.post(PODS, generated).await.text + &client.get("/api/v1/namespaces").await.text
+    };
+    assert_eq!(transcript().await, transcript().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn generate_name_appends_five_letters() {
+    let created = Client::of(&server())
+        .post(PODS, json!({ "metadata": { "generateName": "job-" } }))
+        .await
+        .json();
+    let name = created["metadata"]["name"].as_str().unwrap();
+    assert_eq!((name.len(), &name[..4]), (9, "job-"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_not_be_created_is_refused_in_kubernetes_words() {
+    let server = server();
+    let client = Client::of(&server);
+    client.post(PODS, pod("a", json!({}))).await;
+    let mut seen = Vec::new();
+    for (uri, object) in [
+        (PODS, pod("a", json!({}))),
+        (PODS, pod("Not_A_Name", json!({}))),
+        (PODS, json!({ "metadata": {} })),
+        (PODS, json!([1])),
+        (
+            PODS,
+            json!({ "kind": "Secret", "apiVersion": "v1", "metadata": { "name": "s" } }),
+        ),
+        (
+            PODS,
+            json!({ "kind": "Pod", "apiVersion": "v2", "metadata": { "name": "s" } }),
+        ),
+        (PODS, json!({ "metadata": { "name": "s", "namespace": "other" } })),
+        (PODS, json!({ "metadata": { "name": "s", "labels": { "a": 1 } } })),
+        (PODS, json!({ "metadata": { "name": "s", "resourceVersion": "1" } })),
+        ("/api/v1/namespaces/nowhere/pods", pod("a", json!({}))),
+        ("/api/v1/pods", pod("a", json!({}))),
+        (
+            "/apis/apps/v1/namespaces/nowhere/deployments",
+            json!({ "metadata": { "name": "d" } }),
+        ),
+    ] {
+        seen.push(client.post(uri, object).await.failure());
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    409 AlreadyExists: pods "a" already exists
+    422 Invalid: Pod "Not_A_Name" is invalid: metadata.name: Invalid value: "Not_A_Name": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+    422 Invalid: Pod "" is invalid: metadata.name: Required value: name or generateName is required
+    400 BadRequest: Pod in version "v1" cannot be handled as a Pod: the object is not a JSON object
+    400 BadRequest: Secret in version "v1" cannot be handled as a Pod
+    400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)
+    400 BadRequest: the namespace of the provided object does not match the namespace sent on the request
+    400 BadRequest: Pod in version "v1" cannot be handled as a Pod: metadata.labels is not a map of strings
+    500 : resourceVersion should not be set on objects to be created
+    404 NotFound: namespaces "nowhere" not found
+    405 MethodNotAllowed: the server does not allow this method on the requested resource
+    404 NotFound: namespaces "nowhere" not found
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_that_are_no_json_or_too_large_are_refused() {
+    let client = Client::of(&server());
+    let broken = client.send(Method::POST, PODS, &[], "{".to_owned()).await;
+    assert!(
+        broken
+            .failure()
+            .starts_with("400 BadRequest: couldn't get version/kind; json parse error"),
+        "{}",
+        broken.text
+    );
+    let large = client
+        .send(Method::POST, PODS, &[], "x".repeat(3 * 1024 * 1024 + 1))
+        .await;
+    assert_eq!(
+        large.failure(),
+        "413 RequestEntityTooLarge: Request entity too large: limit is 3145728"
+    );
+    let yaml = client
+        .send(
+            Method::POST,
+            PODS,
+            &[(http::header::CONTENT_TYPE, "application/yaml")],
+            "a: b".to_owned(),
+        )
+        .await;
+    assert_eq!(yaml.code, 415);
+}
+
+#[tokio::test(start_paused = true)]
+async fn absent_objects_and_paths_are_404() {
+    let client = Client::of(&server());
+    let pod = client.get(&format!("{PODS}/nope")).await;
+    insta::assert_snapshot!(pod.text, @r#"{"apiVersion":"v1","code":404,"details":{"kind":"pods","name":"nope"},"kind":"Status","message":"pods \"nope\" not found","metadata":{},"reason":"NotFound","status":"Failure"}"#);
+    assert_eq!(
+        client
+            .get("/apis/apps/v1/namespaces/default/deployments/d")
+            .await
+            .failure(),
+        "404 NotFound: deployments.apps \"d\" not found"
+    );
+    for path in [
+        "/api/v1/gadgets",
+        "/apis/example.com/v1/widgets",
+        "/apis/example.com/v1",
+        "/nothing",
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!(
+            (answer.code, answer.text.as_str()),
+            (404, "404 page not found\n"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_with_an_old_version_conflicts() {
+    let server = server();
+    let client = Client::of(&server);
+    let created = client.post(PODS, pod("a", json!({}))).await.json();
+    let mut changed = created.clone();
+    changed["spec"]["nodeName"] = json!("n2");
+    let updated = client.put(&format!("{PODS}/a"), changed.clone()).await;
+    assert_eq!(
+        (updated.code, &updated.json()["metadata"]["resourceVersion"]),
+        (200, &json!("6"))
+    );
+    changed["spec"]["nodeName"] = json!("n3");
+    let conflict = client.put(&format!("{PODS}/a"), changed).await;
+    insta::assert_snapshot!(conflict.text, @r#"{"apiVersion":"v1","code":409,"details":{"kind":"pods","name":"a"},"kind":"Status","message":"Operation cannot be fulfilled on pods \"a\": the object has been modified; please apply your changes to the latest version and try again","metadata":{},"reason":"Conflict","status":"Failure"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_of_another_incarnation_or_name_is_refused() {
+    let server = server();
+    let client = Client::of(&server);
+    let mut object = client.post(PODS, pod("a", json!({}))).await.json();
+    object["metadata"]["resourceVersion"] = Value::Null;
+    let name = client.put(&format!("{PODS}/b"), object.clone()).await.failure();
+    object["metadata"]["uid"] = json!("other");
+    let uid = client.put(&format!("{PODS}/a"), object).await.failure();
+    insta::assert_snapshot!(format!("{name}\n{uid}"), @r#"
+    400 BadRequest: the name of the object (a) does not match the name on the URL (b)
+    409 Conflict: Operation cannot be fulfilled on pods "a": Precondition failed: UID in precondition: other, UID in object meta: 05582d37-111a-4529-9254-741f599dc6f7
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_changes_nothing_takes_no_revision() {
+    let server = server();
+    let client = Client::of(&server);
+    let created = client.post(PODS, pod("a", json!({}))).await.json();
+    let again = client.put(&format!("{PODS}/a"), created.clone()).await.json();
+    assert_eq!(again, created);
+    assert_eq!(server.revision(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_generation_counts_changes_of_the_spec_only() {
+    let server = server();
+    let generation = |patch: Value| {
+        server.patch("v1/pods", "default", "a", patch).unwrap()["metadata"]["generation"]
+            .as_u64()
+            .unwrap()
+    };
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    assert_eq!(generation(json!({ "metadata": { "labels": { "a": "b" } } })), 1);
+    assert_eq!(generation(json!({ "status": { "phase": "Running" } })), 1);
+    assert_eq!(generation(json!({ "spec": { "nodeName": "n2" } })), 2);
+    let map = server
+        .create("v1/configmaps", "default", json!({ "metadata": { "name": "m" } }))
+        .unwrap();
+    assert_eq!(map["metadata"].get("generation"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_is_written_through_its_subresource_alone() {
+    let server = server();
+    let client = Client::of(&server);
+    let mut object = pod("a", json!({}));
+    object["status"] = json!({ "phase": "Running" });
+    let created = client.post(PODS, object).await.json();
+    assert_eq!(created["status"], json!({ "phase": "Pending" }));
+
+    let mut changed = created.clone();
+    changed["status"] = json!({ "phase": "Running", "podIP": "10.0.0.1" });
+    changed["spec"] = json!({ "nodeName": "n2" });
+    let status = client.put(&format!("{PODS}/a/status"), changed.clone()).await.json();
+    assert_eq!(
+        (&status["status"]["podIP"], &status["spec"]["nodeName"]),
+        (&json!("10.0.0.1"), &json!("n1"))
+    );
+
+    changed["metadata"]["resourceVersion"] = Value::Null;
+    changed["status"] = json!({ "phase": "Failed" });
+    let main = client.put(&format!("{PODS}/a"), changed).await.json();
+    assert_eq!(
+        (&main["status"]["phase"], &main["spec"]["nodeName"]),
+        (&json!("Running"), &json!("n2"))
+    );
+    assert_eq!(
+        client.get(&format!("{PODS}/a/status")).await.json()["status"]["phase"],
+        "Running"
+    );
+    assert_eq!(
+        client.get("/api/v1/namespaces/default/configmaps/m/status").await.code,
+        404
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_answers_and_stores_nothing() {
+    let server = server();
+    let client = Client::of(&server);
+    let created = client.post(&format!("{PODS}?dryRun=All"), pod("a", json!({}))).await;
+    assert_eq!(
+        (created.code, created.json()["metadata"].get("resourceVersion")),
+        (201, None)
+    );
+    server.create("v1/pods", "default", pod("b", json!({}))).unwrap();
+    let merge = "application/merge-patch+json";
+    let patched = client
+        .patch(
+            &format!("{PODS}/b?dryRun=All"),
+            merge,
+            json!({ "spec": { "nodeName": "n9" } }),
+        )
+        .await
+        .json();
+    assert_eq!(patched["spec"]["nodeName"], "n9");
+    client.delete(&format!("{PODS}/b"), json!({ "dryRun": ["All"] })).await;
+    assert_eq!(client.get(PODS).await.names(), ["b"]);
+    assert_eq!(
+        server.get("v1/pods", "default", "b").unwrap().unwrap()["spec"]["nodeName"],
+        "n1"
+    );
+    assert_eq!(server.revision(), 5);
+    assert_eq!(
+        client
+            .post(&format!("{PODS}?dryRun=Some"), pod("a", json!({})))
+            .await
+            .code,
+        400
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_says_what_was_deleted_and_is_a_write() {
+    let server = server();
+    let client = Client::of(&server);
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    let deleted = client.delete(&format!("{PODS}/a"), Value::Null).await;
+    insta::assert_snapshot!(deleted.text, @r#"{"apiVersion":"v1","code":200,"details":{"kind":"pods","name":"a","uid":"05582d37-111a-4529-9254-741f599dc6f7"},"kind":"Status","metadata":{},"status":"Success"}"#);
+    assert_eq!(server.revision(), 6);
+    assert_eq!(
+        client.delete(&format!("{PODS}/a"), Value::Null).await.failure(),
+        "404 NotFound: pods \"a\" not found"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn preconditions_guard_deletes() {
+    let server = server();
+    let client = Client::of(&server);
+    let created = server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    let bound_to = |uid: &str| json!({ "preconditions": { "uid": uid, "resourceVersion": "5" } });
+    let refused = client.delete(&format!("{PODS}/a"), bound_to("other")).await;
+    insta::assert_snapshot!(refused.failure(), @r#"409 Conflict: Operation cannot be fulfilled on pods "a": Precondition failed: UID in precondition: other, UID in object meta: 05582d37-111a-4529-9254-741f599dc6f7"#);
+    let uid = created["metadata"]["uid"].as_str().unwrap();
+    assert_eq!(client.delete(&format!("{PODS}/a"), bound_to(uid)).await.code, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_is_deleted_by_selector() {
+    let server = server();
+    let client = Client::of(&server);
+    for name in ["a", "b", "c"] {
+        server
+            .create("v1/pods", "default", pod(name, json!({ "app": name })))
+            .unwrap();
+    }
+    server
+        .create("v1/pods", "kube-system", pod("a", json!({ "app": "a" })))
+        .unwrap();
+    let deleted = client
+        .delete(&format!("{PODS}?labelSelector=app!=b"), Value::Null)
+        .await;
+    assert_eq!(deleted.names(), ["a", "c"]);
+    assert_eq!(client.get("/api/v1/pods").await.names(), ["b", "a"]);
+    assert_eq!(client.delete("/api/v1/pods", Value::Null).await.code, 405);
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizers_hold_a_delete_back_until_they_are_gone() {
+    let server = server();
+    let client = Client::of(&server);
+    let mut object = pod("a", json!({}));
+    object["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    server.create("v1/pods", "default", object).unwrap();
+    let marked = client.delete(&format!("{PODS}/a"), Value::Null).await.json();
+    assert_eq!(
+        (&marked["kind"], &marked["metadata"]["deletionTimestamp"]),
+        (&json!("Pod"), &json!("2026-01-01T00:00:00Z"))
+    );
+    client.delete(&format!("{PODS}/a"), Value::Null).await;
+    assert_eq!(server.revision(), 6, "a second delete changes nothing");
+    client
+        .patch(
+            &format!("{PODS}/a"),
+            "application/merge-patch+json",
+            json!({ "metadata": { "finalizers": null } }),
+        )
+        .await;
+    assert_eq!(client.get(&format!("{PODS}/a")).await.code, 404);
+    let kinds: Vec<_> = server
+        .writes_after("v1/pods", 4)
+        .unwrap()
+        .into_iter()
+        .map(|write| write.kind)
+        .collect();
+    assert_eq!(kinds, ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_takes_its_content_with_it() {
+    let server = server();
+    let client = Client::of(&server);
+    let namespace = json!({ "metadata": { "name": "team" } });
+    let created = client.post("/api/v1/namespaces", namespace).await.json();
+    assert_eq!(created["status"]["phase"], "Active");
+    assert_eq!(
+        created["metadata"]["labels"],
+        json!({ "kubernetes.io/metadata.name": "team" })
+    );
+    server.create("v1/pods", "team", pod("a", json!({}))).unwrap();
+    server
+        .create("v1/configmaps", "team", json!({ "metadata": { "name": "m" } }))
+        .unwrap();
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    assert_eq!(client.delete("/api/v1/namespaces/team", Value::Null).await.code, 200);
+    assert_eq!(client.get("/api/v1/namespaces/team").await.code, 404);
+    assert_eq!(server.list("v1/pods").unwrap().len(), 1);
+    assert_eq!(server.list("v1/configmaps").unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_waits_for_content_that_finalizers_hold_and_takes_nothing_new() {
+    let server = server();
+    let client = Client::of(&server);
+    server
+        .create("v1/namespaces", "", json!({ "metadata": { "name": "team" } }))
+        .unwrap();
+    let mut object = pod("a", json!({}));
+    object["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    server.create("v1/pods", "team", object).unwrap();
+    let waiting = client.delete("/api/v1/namespaces/team", Value::Null).await.json();
+    assert_eq!(waiting["status"]["phase"], "Terminating");
+    let refused = client.post("/api/v1/namespaces/team/pods", pod("b", json!({}))).await;
+    insta::assert_snapshot!(refused.failure(), @r#"403 Forbidden: pods "b" is forbidden: unable to create new content in namespace team because it is being terminated"#);
+    server
+        .patch("v1/pods", "team", "a", json!({ "metadata": { "finalizers": null } }))
+        .unwrap();
+    assert_eq!(client.get("/api/v1/namespaces/team").await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn methods_that_make_no_sense_are_405() {
+    let client = Client::of(&server());
+    assert_eq!(client.put(PODS, pod("a", json!({}))).await.code, 405);
+    assert_eq!(client.post(&format!("{PODS}/a"), pod("a", json!({}))).await.code, 405);
+    assert_eq!(client.post("/version", json!({})).await.code, 405);
+}
+
+#[tokio::test(start_paused = true)]
+async fn string_data_of_secrets_is_encoded() {
+    let client = Client::of(&server());
+    let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });
+    let stored = client.post("/api/v1/namespaces/default/secrets", secret).await.json();
+    assert_eq!(
+        (&stored["data"], stored.get("stringData")),
+        (&json!({ "password": "aHVudGVyMg==" }), None)
+    );
+}
