@@ -1,0 +1,360 @@
+//! Retries, dead letters and requeue.
+
+use super::*;
+
+/// What is left to wait, in whole milliseconds.
+fn wait(rig: &mut Rig) -> u128 {
+    match rig.listener.next(rig.now) {
+        Next::WaitUntil(until) => (until - rig.now).as_millis(),
+        other => panic!("expected to be told to wait: {other:?}"),
+    }
+}
+
+fn letters(rig: &Rig) -> String {
+    let line = |letter: DeadLetter| {
+        format!(
+            "{} {} {} after {}: {}: {}\n",
+            letter.key, letter.event, letter.reason, letter.attempts, letter.result, letter.error
+        )
+    };
+    rig.listener.dead_letters().into_iter().map(line).collect()
+}
+
+/// Fails until nothing is tried again. Returns how often that was.
+fn exhaust(rig: &mut Rig) -> u32 {
+    let mut tries = 0;
+    loop {
+        match rig.listener.next(rig.now) {
+            Next::Deliver(delivery) => {
+                tries += 1;
+                rig.listener.done(delivery.token, retryable(), rig.now);
+            }
+            Next::WaitUntil(until) => rig.now = until,
+            _ => return tries,
+        }
+    }
+}
+
+#[test]
+fn a_failure_is_tried_again_with_growing_back_off() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    assert_eq!(rig.fail(), "add a@1 watch");
+    let mut expected = 1_000;
+    for attempt in 1..9 {
+        let waited = wait(&mut rig);
+        assert!((expected..=expected * 5 / 4).contains(&waited), "{attempt}: {waited}");
+        rig.pass(Duration::from_millis(waited as u64 + 1));
+        assert_eq!(rig.fail(), format!("add a@1 watch try {attempt}"));
+        expected = (expected * 2).min(240_000);
+    }
+}
+
+#[test]
+fn a_failing_key_delays_no_other() {
+    let mut rig = Rig::new(options());
+    rig.set("poison", 1);
+    rig.fail();
+    for name in ["a", "b", "c"] {
+        rig.set(name, 1);
+    }
+    assert_eq!(rig.drain(), "add a@1 watch\nadd b@1 watch\nadd c@1 watch\n");
+}
+
+#[test]
+fn keys_that_fail_together_do_not_come_back_together() {
+    let mut rig = Rig::new(options());
+    rig.sets("a b c d", 1);
+    rig.take_all();
+    rig.answer_all(&retryable());
+    let mut times = Vec::new();
+    while let Next::WaitUntil(until) = rig.listener.next(rig.now) {
+        times.push(until);
+        rig.now = until;
+        rig.take();
+    }
+    times.dedup();
+    assert_eq!(times.len(), 4);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_waits() {
+    let waits = |seed| {
+        let mut rig = Rig::new(ListenerOptions { seed, ..options() });
+        rig.set("a", 1);
+        rig.fail();
+        wait(&mut rig)
+    };
+    assert_eq!(waits(7), waits(7));
+    assert_ne!(waits(7), waits(8));
+}
+
+#[test]
+fn newer_events_fold_into_a_failing_key_without_shortening_its_back_off() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.drain();
+    rig.set("a", 2);
+    rig.fail();
+    rig.pass(seconds(3));
+    rig.fail();
+    let before = wait(&mut rig);
+    rig.set("a", 3);
+    rig.set("a", 4);
+    assert_eq!(
+        (wait(&mut rig), rig.stats().pending, rig.counters().coalesced),
+        (before, 1, 2)
+    );
+    rig.pass(seconds(3));
+    // A try of a newer state is a first try, and yet the back-off goes on growing.
+    assert_eq!(rig.fail(), "update a@1->4 watch");
+    assert!(wait(&mut rig) >= 4_000);
+}
+
+#[test]
+fn what_came_while_a_call_ran_that_fails_folds_in_as_well() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.drain();
+    rig.set("a", 2);
+    rig.take();
+    rig.set("a", 3);
+    rig.set("a", 4);
+    rig.answer(Outcome::TimedOut("30 s".to_owned()));
+    assert_eq!((rig.stats().pending, rig.stats().failing), (1, 1));
+    rig.pass(seconds(2));
+    assert_eq!(rig.drain(), "update a@1->4 watch\n");
+}
+
+#[test]
+fn retry_after_is_honoured_and_bounded() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    rig.answer(Outcome::RetryAfter("busy".to_owned(), Duration::from_millis(250)));
+    assert_eq!(wait(&mut rig), 250);
+    rig.pass(Duration::from_millis(250));
+    rig.take();
+    rig.answer(Outcome::RetryAfter("busy".to_owned(), seconds(1 << 40)));
+    assert_eq!(wait(&mut rig), RETRY_AFTER_MAX.as_millis());
+}
+
+#[test]
+fn the_last_attempt_makes_a_dead_letter() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    assert_eq!(exhaust(&mut rig), 10);
+    insta::assert_snapshot!(letters(&rig), @"default/a add watch after 10: retryable: no luck");
+    assert_eq!(
+        (
+            rig.counters().dead_lettered,
+            rig.counters().retried,
+            rig.stats().pending
+        ),
+        (1, 9, 0)
+    );
+}
+
+#[test]
+fn a_permanent_failure_makes_a_dead_letter_at_once_and_blocks_nothing() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    rig.set("a", 2);
+    rig.answer(permanent());
+    assert_eq!(letters(&rig), "default/a add watch after 1: permanent: no use\n");
+    assert_eq!(
+        rig.take(),
+        "update a@1->2 watch",
+        "the key's next event goes out as usual"
+    );
+    assert_eq!(rig.stats().dead_letters, 1);
+    rig.answer(Outcome::Ok);
+    assert_eq!(rig.stats().dead_letters, 0, "success removes the letter");
+}
+
+#[test]
+fn a_key_has_one_dead_letter_at_most() {
+    let mut rig = Rig::new(options());
+    for version in 1..=3 {
+        rig.set("a", version);
+        rig.take();
+        rig.answer(permanent());
+    }
+    assert_eq!(letters(&rig), "default/a update watch after 1: permanent: no use\n");
+}
+
+#[test]
+fn the_oldest_dead_letter_goes_first_and_is_counted() {
+    let mut rig = Rig::new(ListenerOptions {
+        dead_letters_max: 2,
+        ..options()
+    });
+    rig.sets("a b c", 1);
+    rig.take_all();
+    rig.answer_all(&permanent());
+    assert_eq!(letters(&rig).lines().count(), 2);
+    assert!(!letters(&rig).contains("default/a"));
+    assert_eq!(
+        (rig.counters().dead_lettered, rig.counters().dead_letters_evicted),
+        (3, 1)
+    );
+}
+
+#[test]
+fn an_error_text_is_kept_to_its_limit() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    rig.answer(Outcome::Permanent("ä".repeat(ERROR_BYTES_MAX)));
+    assert_eq!(rig.listener.dead_letters()[0].error.len(), ERROR_BYTES_MAX);
+}
+
+#[test]
+fn a_poisoned_state_that_is_replaced_in_time_makes_no_dead_letter() {
+    let mut rig = Rig::new(ListenerOptions {
+        retry: RetryPolicy {
+            attempts: 1,
+            ..RetryPolicy::default()
+        },
+        ..options()
+    });
+    rig.set("a", 1);
+    rig.take();
+    rig.set("a", 2);
+    rig.answer(retryable());
+    rig.pass(seconds(2));
+    assert_eq!(rig.drain(), "add a@2 watch\n");
+    assert_eq!(rig.counters().dead_lettered, 0);
+}
+
+#[test]
+fn a_failing_delete_keeps_the_next_incarnation_waiting_but_not_for_ever() {
+    let mut rig = Rig::new(options());
+    rig.write(PODS, state("a", "first", 1, 0));
+    rig.drain();
+    rig.delete("a");
+    assert_eq!(rig.fail(), "delete a@1 watch");
+    rig.write(PODS, state("a", "second", 2, 0));
+    rig.pass(seconds(2));
+    assert_eq!(rig.fail(), "delete a@1 watch try 1");
+    rig.pass(seconds(3));
+    assert_eq!(rig.take(), "delete a@1 watch try 2");
+    rig.answer(permanent());
+    assert_eq!(rig.drain(), "add a@2 watch\n");
+}
+
+#[test]
+fn with_skip_a_failure_is_counted_and_dropped() {
+    let mut rig = Rig::new(ListenerOptions {
+        on_failure: OnFailure::Skip,
+        ..options()
+    });
+    rig.sets("a b", 1);
+    rig.fail();
+    rig.take();
+    rig.answer(Outcome::Trapped("unreachable".to_owned()));
+    assert_eq!(rig.take(), "idle");
+    assert_eq!((rig.counters().skipped, rig.stats().dead_letters), (2, 0));
+}
+
+#[test]
+fn a_failing_synced_is_tried_again_and_given_up_without_a_letter() {
+    let mut rig = Rig::bare(options());
+    rig.attach(PODS);
+    assert_eq!(rig.fail(), "synced initial");
+    rig.pass(seconds(2));
+    assert_eq!(rig.take(), "synced initial try 1");
+    rig.answer(permanent());
+    assert_eq!((rig.counters().skipped, rig.stats().dead_letters), (1, 0));
+    assert!(rig.listener.has_synced(PODS));
+}
+
+#[test]
+fn requeue_delivers_the_current_state_and_success_removes_the_letter() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    rig.answer(permanent());
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Queued);
+    assert_eq!(rig.take(), "add a@1 requeue");
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Waiting);
+    rig.answer(permanent());
+    assert_eq!(letters(&rig), "default/a add requeue after 1: permanent: no use\n");
+    rig.listener.requeue(PODS, key("a"), rig.now);
+    rig.drain();
+    assert_eq!(letters(&rig), "");
+}
+
+#[test]
+fn requeue_delivers_the_last_known_delete_while_the_key_is_absent() {
+    let mut rig = Rig::new(options());
+    rig.sets("a", 1);
+    rig.drain();
+    rig.delete_in(PODS, "a", true);
+    rig.take();
+    rig.answer(permanent());
+    rig.listener.requeue(PODS, key("a"), rig.now);
+    assert_eq!(rig.drain(), "delete a@1? requeue\n");
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Unknown);
+}
+
+#[test]
+fn requeue_delivers_the_current_state_although_a_delete_failed_before() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.drain();
+    rig.delete("a");
+    rig.take();
+    rig.answer(permanent());
+    rig.write(PODS, state("a", "second", 5, 0));
+    rig.take();
+    rig.answer(permanent());
+    rig.listener.requeue(PODS, key("a"), rig.now);
+    assert_eq!(rig.drain(), "add a@5 requeue\n");
+}
+
+#[test]
+fn requeue_leaves_to_a_cursor_what_it_will_show() {
+    let mut rig = Rig::bare(options());
+    rig.sets("a b", 1);
+    rig.attach(PODS);
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), Requeue::Waiting);
+    assert_eq!(rig.listener.requeue(NODES, key("b"), rig.now), Requeue::Unknown);
+    rig.listener.close();
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), Requeue::Closed);
+}
+
+#[test]
+fn dead_letters_keep_no_more_bytes_of_deleted_objects_than_may_wait() {
+    let size = state("a", "u", 1, 10_000).size_bytes();
+    let mut rig = Rig::new(ListenerOptions {
+        pending_bytes_max: 2 * size,
+        ..options()
+    });
+    for name in ["a", "b", "c"] {
+        rig.write(PODS, state(name, "u", 1, 10_000));
+        rig.drain();
+        rig.delete(name);
+        rig.take();
+        rig.answer(permanent());
+    }
+    let sizes: Vec<usize> = rig
+        .listener
+        .dead_letters()
+        .into_iter()
+        .map(|letter| letter.delete.unwrap().last.unwrap().size_bytes())
+        .collect();
+    assert_eq!(sizes[..2], [size, size]);
+    assert!(sizes[2] < 1_000);
+}
+
+#[test]
+fn a_detached_source_takes_its_dead_letters_with_it() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    rig.answer(permanent());
+    rig.listener.detach(PODS);
+    assert_eq!(letters(&rig), "");
+}

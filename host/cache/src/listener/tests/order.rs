@@ -1,0 +1,408 @@
+//! Order, exactly once, and the dealings between loop, listener and consumer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+#[test]
+fn every_event_is_delivered_once_and_in_order_while_nothing_fails() {
+    let mut rig = Rig::new(options());
+    rig.sets("a b", 1);
+    rig.set("a", 2);
+    rig.set("a", 3);
+    rig.delete("b");
+    insta::assert_snapshot!(rig.drain(), @r"
+    add a@1 watch
+    add b@1 watch
+    update a@1->2 watch
+    delete b@1 watch
+    update a@2->3 watch
+    ");
+    let counters = rig.counters();
+    assert_eq!((counters.accepted, counters.ok, counters.coalesced), (5, 6, 0));
+}
+
+#[test]
+fn no_two_deliveries_of_a_key_are_in_flight_at_once() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    assert_eq!(rig.take(), "add a@1 watch");
+    rig.set("a", 2);
+    rig.set("b", 1);
+    assert_eq!(rig.take(), "add b@1 watch");
+    assert_eq!(rig.take(), "idle", "the update of a waits for its add");
+    rig.answer(Outcome::Ok);
+    assert_eq!(rig.take(), "update a@1->2 watch");
+}
+
+#[test]
+fn one_batch_holds_each_key_once() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.set("a", 2);
+    rig.set("b", 1);
+    let mut batch = Vec::new();
+    assert_eq!(rig.listener.next_batch(rig.now, 10, &mut batch), Pull::Delivered(2));
+    let tokens: Vec<Token> = batch.iter().map(|delivery| delivery.token).collect();
+    rig.listener
+        .done_batch(tokens.into_iter().map(|token| (token, Outcome::Ok)), rig.now);
+    assert_eq!(rig.drain(), "update a@1->2 watch\n");
+}
+
+#[test]
+fn the_same_name_in_two_sources_is_two_keys() {
+    let mut rig = Rig::new(options());
+    rig.attach(NODES);
+    rig.drain();
+    rig.set("a", 1);
+    rig.write(NODES, state("a", "u", 7, 0));
+    assert_eq!(rig.take_all(), "add a@1 watch\nadd a@7 watch source 2\n");
+}
+
+#[test]
+fn a_delete_and_a_create_of_one_name_are_never_an_update() {
+    let mut rig = Rig::new(options());
+    rig.write(PODS, state("a", "first", 1, 0));
+    rig.drain();
+    // The store replaced one incarnation by another, without a delete in between.
+    rig.write(PODS, state("a", "second", 5, 0));
+    insta::assert_snapshot!(rig.drain(), @r"
+    delete a@1? watch
+    add a@5 watch
+    ");
+}
+
+#[test]
+fn changes_before_the_first_list_are_left_to_it() {
+    let mut rig = Rig::bare(options());
+    rig.set("a", 1);
+    assert_eq!(rig.take(), "idle");
+    assert_eq!(rig.counters().unattached, 1);
+    rig.attach(PODS);
+    assert_eq!(rig.drain(), "add a@1 initial\nsynced initial\n");
+}
+
+#[test]
+fn an_answer_counts_once() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    let token = rig.last_taken().token;
+    rig.answer(Outcome::Ok);
+    rig.listener.done(token, permanent(), rig.now);
+    rig.set("a", 2);
+    rig.take();
+    rig.listener.done(token, permanent(), rig.now);
+    let stats = rig.stats();
+    assert_eq!(
+        (
+            stats.counters.late,
+            stats.counters.ok,
+            stats.in_flight,
+            stats.dead_letters
+        ),
+        (2, 2, 1, 0)
+    );
+}
+
+#[test]
+fn what_was_never_called_is_handed_out_again_first_and_as_if_for_the_first_time() {
+    let mut rig = Rig::new(options());
+    rig.sets("a b c", 1);
+    let mut batch = Vec::new();
+    rig.listener.next_batch(rig.now, 2, &mut batch);
+    rig.listener.give_back(batch.iter().map(|delivery| delivery.token));
+    rig.delete("b");
+    assert_eq!(
+        rig.drain(),
+        "add a@1 watch\nadd b@1 watch\nadd c@1 watch\ndelete b@1 watch\n"
+    );
+    assert_eq!((rig.counters().delivered, rig.counters().ok), (5, 5));
+}
+
+#[test]
+fn an_add_that_was_given_back_still_vanishes_with_its_delete() {
+    let mut rig = Rig::new(ListenerOptions {
+        pending_events_max: 0,
+        ..options()
+    });
+    rig.set("a", 1);
+    rig.take();
+    let token = rig.last_taken().token;
+    rig.listener.give_back([token]);
+    rig.delete("a");
+    assert_eq!(rig.take(), "idle");
+    assert_eq!(rig.counters().vanished, 1);
+}
+
+#[test]
+fn the_consumer_is_woken_once_and_only_if_it_was_told_to_wait() {
+    let mut rig = Rig::new(options());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let count = woken.clone();
+    rig.listener.set_waker(Arc::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    let woken = || woken.load(Ordering::Relaxed);
+    assert_eq!(rig.take(), "idle");
+    rig.sets("a b", 1);
+    assert_eq!(woken(), 1, "once for both");
+    rig.take();
+    rig.set("c", 1);
+    rig.answer(Outcome::Ok);
+    assert_eq!(woken(), 1, "it was not told to wait");
+    rig.drain();
+    rig.listener.pause(Pause::Swap);
+    assert_eq!(rig.take(), "idle");
+    rig.set("a", 2);
+    assert_eq!(woken(), 1, "nothing is handed out during a pause");
+    rig.listener.resume(Pause::Swap);
+    assert_eq!(woken(), 2);
+    rig.drain();
+    rig.listener.close();
+    assert_eq!(woken(), 3, "to be told that it is over");
+}
+
+#[test]
+fn a_consumer_that_waits_is_woken_for_an_earlier_retry_but_not_for_what_folds_in() {
+    let mut rig = Rig::new(options());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let count = woken.clone();
+    rig.listener.set_waker(Arc::new(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    }));
+    rig.set("a", 1);
+    rig.take();
+    assert_eq!(rig.take(), "idle");
+    woken.store(0, Ordering::Relaxed);
+    rig.answer(retryable());
+    assert_eq!(woken.swap(0, Ordering::Relaxed), 1, "it has to know when to ask again");
+    assert!(rig.take().starts_with("wait 1."));
+    rig.set("a", 2);
+    assert_eq!(woken.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn nothing_is_handed_out_while_paused_and_nothing_is_lost_or_folded() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    rig.listener.pause(Pause::Swap);
+    rig.set("a", 2);
+    rig.set("a", 3);
+    assert_eq!(rig.take(), "idle");
+    assert_eq!(rig.listener.in_flight(), 1);
+    rig.answer(Outcome::Ok);
+    assert_eq!(rig.take(), "idle");
+    rig.listener.resume(Pause::Swap);
+    assert_eq!(rig.drain(), "update a@1->2 watch\nupdate a@2->3 watch\n");
+}
+
+#[test]
+fn a_quarantine_ends_with_the_difference() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.set("b", 1);
+    rig.drain();
+    rig.set("a", 2);
+    rig.set("a", 3);
+    rig.listener.pause(Pause::Quarantine);
+    rig.set("a", 4);
+    rig.set("b", 2);
+    rig.delete("b");
+    rig.set("c", 1);
+    rig.delete("c");
+    // A swap meanwhile does not end it.
+    rig.listener.pause(Pause::Swap);
+    rig.listener.resume(Pause::Swap);
+    assert_eq!(rig.take(), "idle");
+    assert!(rig.stats().keyed);
+    rig.listener.resume(Pause::Quarantine);
+    assert_eq!(rig.drain(), "update a@1->4 watch\ndelete b@2 watch\n");
+    assert!(!rig.stats().keyed);
+}
+
+#[test]
+fn states_skipped_while_paused_are_counted_exactly() {
+    // An object goes from A to B and back while nobody looks.
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.drain();
+    rig.listener.pause(Pause::Quarantine);
+    rig.set("a", 2);
+    rig.set("a", 3);
+    rig.set("a", 4);
+    rig.listener.resume(Pause::Quarantine);
+    assert_eq!(rig.drain(), "update a@1->4 watch\n");
+    assert_eq!(rig.counters().coalesced, 2);
+}
+
+#[test]
+fn close_takes_nothing_more_but_lets_out_what_was_accepted() {
+    let mut rig = Rig::new(options());
+    rig.sets("a b", 1);
+    rig.take();
+    rig.listener.close();
+    rig.set("c", 1);
+    assert_eq!(rig.counters().refused, 1);
+    assert_eq!(rig.drain(), "add b@1 watch\n");
+    assert_eq!(rig.take(), "closed");
+}
+
+#[test]
+fn close_lets_an_initial_list_end_and_a_resync_not() {
+    let mut rig = Rig::bare(ListenerOptions {
+        resync: Some(seconds(10)),
+        ..options()
+    });
+    rig.sets("a b", 1);
+    rig.attach(PODS);
+    rig.take();
+    rig.listener.close();
+    assert_eq!(rig.drain(), "add b@1 initial\nsynced initial\n");
+    assert_eq!(rig.take(), "closed");
+
+    let mut rig = Rig::new(ListenerOptions {
+        resync: Some(seconds(10)),
+        ..options()
+    });
+    rig.sets("a b", 1);
+    rig.drain();
+    rig.pass(seconds(10));
+    assert_eq!(rig.take(), "update a@1->1 resync");
+    rig.listener.close();
+    rig.answer(Outcome::Ok);
+    assert_eq!(rig.take(), "closed");
+}
+
+#[test]
+fn a_stop_at_its_deadline_counts_what_is_left() {
+    let mut rig = Rig::new(options());
+    rig.sets("a b c", 1);
+    rig.take();
+    rig.set("a", 2);
+    rig.write(NODES, state("n", "u", 1, 0));
+    rig.attach(NODES);
+    // a in flight and waiting, b, c, and n which no cursor has shown.
+    assert_eq!(rig.listener.abandon(), 5);
+    assert_eq!(rig.counters().discarded, 5);
+    assert_eq!(rig.take(), "closed");
+    rig.answer(Outcome::Ok);
+    assert_eq!(rig.counters().late, 1);
+}
+
+#[test]
+fn a_detached_source_sends_no_deletes_and_gives_back_its_slots() {
+    let mut rig = Rig::new(options());
+    rig.attach(NODES);
+    rig.drain();
+    for source in [PODS, NODES] {
+        for name in ["a", "b", "c"] {
+            rig.write(source, state(name, "u", 1, 0));
+        }
+    }
+    rig.take();
+    rig.fail();
+    rig.listener.detach(PODS);
+    let stats = rig.stats();
+    assert_eq!(
+        (stats.sources, stats.pending, stats.in_flight, stats.failing),
+        (1, 3, 0, 0)
+    );
+    assert_eq!(stats.counters.discarded, 2);
+    rig.delete_in(PODS, "a", false);
+    assert_eq!(
+        rig.drain(),
+        "add a@1 watch source 2\nadd b@1 watch source 2\nadd c@1 watch source 2\n"
+    );
+    assert_eq!((rig.counters().late, rig.stats().bytes), (1, 0));
+    assert_eq!(rig.take(), "idle", "no back-off is left behind");
+}
+
+#[test]
+fn a_stuck_handler_shows_on_which_object() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.take();
+    let since = rig.now;
+    rig.pass(seconds(5));
+    rig.set("b", 1);
+    rig.take();
+    rig.set("b", 2);
+    rig.pass(seconds(5));
+    let stats = rig.stats();
+    let stuck = stats.oldest_in_flight.unwrap();
+    assert_eq!(
+        stuck,
+        InFlight {
+            source: PODS,
+            key: Some(Key::new("default", "a")),
+            event: "add",
+            since,
+            attempt: 0
+        }
+    );
+    assert_eq!(stats.oldest_pending, Some(since + seconds(5)));
+}
+
+#[test]
+fn an_update_is_fresh_only_if_its_old_state_was_accepted_and_nothing_came_between() {
+    let mut rig = Rig::new(options());
+    let mut fresh = |rig: &mut Rig, outcome: Outcome| {
+        rig.take();
+        let fresh = rig.last_taken().fresh;
+        rig.answer(outcome);
+        fresh
+    };
+    rig.set("a", 1);
+    assert!(!fresh(&mut rig, Outcome::Ok), "an add has no old state");
+    rig.set("a", 2);
+    assert!(fresh(&mut rig, Outcome::Filtered));
+    rig.set("a", 3);
+    assert!(fresh(&mut rig, Outcome::Ok), "filtered counts as accepted");
+    rig.set("a", 4);
+    rig.set("a", 5);
+    assert!(!fresh(&mut rig, Outcome::Ok), "something waits behind it");
+    assert!(fresh(&mut rig, permanent()));
+    rig.set("a", 6);
+    assert!(!fresh(&mut rig, Outcome::Ok), "the last one became a dead letter");
+    rig.set("a", 7);
+    assert!(fresh(&mut rig, retryable()));
+    rig.pass(seconds(300));
+    assert!(!fresh(&mut rig, Outcome::Ok), "a retry is no first try");
+}
+
+#[test]
+fn an_update_after_a_failure_that_was_forgotten_is_not_fresh() {
+    for (options, outcome) in [
+        (
+            ListenerOptions {
+                on_failure: OnFailure::Skip,
+                ..options()
+            },
+            retryable(),
+        ),
+        (
+            ListenerOptions {
+                dead_letters_max: 0,
+                ..options()
+            },
+            permanent(),
+        ),
+    ] {
+        let mut rig = Rig::new(options);
+        rig.set("a", 1);
+        rig.drain();
+        rig.set("a", 2);
+        rig.take();
+        rig.answer(outcome);
+        rig.set("a", 3);
+        rig.take();
+        assert!(!rig.last_taken().fresh);
+        rig.answer(Outcome::Ok);
+        rig.set("a", 4);
+        rig.take();
+        assert!(rig.last_taken().fresh);
+    }
+}
