@@ -26,9 +26,9 @@ fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
 }
 
 /// A line or item, or what is told of one that is too long.
-type Piece = Result<Vec<u8>, TooLong>;
+pub(crate) type Piece = Result<Vec<u8>, TooLong>;
 
-fn lines(stream: &[&[u8]], limit: usize) -> Vec<Piece> {
+pub(crate) fn lines(stream: &[&[u8]], limit: usize) -> Vec<Piece> {
     let mut splitter = LineSplitter::new(limit);
     let mut found = Vec::new();
     let mut keep = |line: Line<'_>| {
@@ -48,7 +48,7 @@ fn lines(stream: &[&[u8]], limit: usize) -> Vec<Piece> {
     found
 }
 
-fn list(body: &[&[u8]], limit: usize) -> (Vec<Piece>, Result<ListHead, ListError>) {
+pub(crate) fn list(body: &[&[u8]], limit: usize) -> (Vec<Piece>, Result<ListHead, ListError>) {
     let mut splitter = ListSplitter::new(limit);
     let mut found = Vec::new();
     for frame in body {
