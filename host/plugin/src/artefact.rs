@@ -1,0 +1,249 @@
+//! Compiled components, kept in a folder so that each is compiled once.
+//!
+//! ```text
+//! component ──digest──▶ in use already? ──no──▶ in the folder, and sound? ──no──▶ compile, write, rename
+//! ```
+//!
+//! An artefact is native code that runs in this process, so the folder has to be ours alone ([`crate::private_dir`]), and
+//! each file goes with a checksum. A file that is damaged or foreign is set aside as `….bad` and made again; it is never an
+//! error. One component is compiled at a time, and one that two plugins ask for once.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Instant, SystemTime};
+
+use tokio::runtime::Handle;
+use tokio::sync::{OnceCell, Semaphore};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::compile::compile;
+use crate::error::Problem;
+use crate::{Digest, HostError, PluginMetrics, private_dir};
+
+/// Bytes of all artefacts in the folder: 2 GiB, room for 50 components of JavaScript or Python, or 5,000 of Rust. Above it those
+/// go first that were used least recently.
+pub const ARTEFACTS_BYTES_MAX: u64 = 2 << 30;
+
+/// Components compiled at a time. One takes up to 350 MiB, and all cores anyway.
+const COMPILING_MAX: usize = 1;
+
+/// The folder, and what of it is in use.
+pub(crate) struct Artefacts {
+    folder: Arc<Folder>,
+    compiling: Semaphore,
+    in_use: Mutex<BTreeMap<Digest, Weak<Artefact>>>,
+    /// Artefacts that are being looked up or made.
+    awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artefact>>>>>,
+    handle: Handle,
+}
+
+/// A compiled component that is in use.
+pub(crate) struct Artefact {
+    pub(crate) component: Component,
+}
+
+struct Folder {
+    engine: Engine,
+    /// None: it can not be written, so that nothing is kept.
+    path: Option<PathBuf>,
+    /// What wasmtime says about itself, its settings and this processor: code made under another is of no use.
+    engine_hash: u64,
+    metrics: PluginMetrics,
+}
+
+impl Artefacts {
+    /// Uses `path`, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// [`HostError::CacheDir`] if others may write into it. One that can not be written is only warned of: components are then compiled at each start.
+    pub(crate) fn open(
+        engine: &Engine,
+        path: &Path,
+        handle: Handle,
+        metrics: PluginMetrics,
+    ) -> Result<Artefacts, HostError> {
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        let folder = Folder {
+            engine: engine.clone(),
+            path: private_dir::open(path)?.then(|| path.to_owned()),
+            engine_hash: hasher.finish(),
+            metrics,
+        };
+        Ok(Artefacts {
+            folder: Arc::new(folder),
+            compiling: Semaphore::new(COMPILING_MAX),
+            in_use: Mutex::default(),
+            awaited: Mutex::default(),
+            handle,
+        })
+    }
+
+    /// The artefact of the component that `bytes` are, from memory, from the folder, or made now.
+    ///
+    /// # Errors
+    /// [`Problem::Compile`].
+    pub(crate) async fn get(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artefact>, Problem> {
+        if let Some(artefact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
+            return Ok(artefact);
+        }
+        let awaited = Arc::clone(lock(&self.awaited).entry(digest).or_default());
+        let artefact = awaited.get_or_try_init(|| self.load(digest, bytes)).await.cloned();
+        if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest) {
+            if Arc::ptr_eq(entry.get(), &awaited) {
+                entry.remove();
+            }
+        }
+        artefact
+    }
+
+    async fn load(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artefact>, Problem> {
+        let interrupted = |_| Problem::Compile("it was interrupted: Informant is stopping".to_owned());
+        let folder = Arc::clone(&self.folder);
+        let found = self
+            .handle
+            .spawn_blocking(move || folder.find(digest))
+            .await
+            .map_err(interrupted)?;
+        let component = match found {
+            Some(component) => component,
+            None => {
+                let _one_at_a_time = self.compiling.acquire().await;
+                let folder = Arc::clone(&self.folder);
+                self.handle
+                    .spawn_blocking(move || folder.make(digest, &bytes))
+                    .await
+                    .map_err(interrupted)??
+            }
+        };
+        let artefact = Arc::new(Artefact { component });
+        let mut in_use = lock(&self.in_use);
+        in_use.retain(|_, artefact| artefact.strong_count() > 0);
+        in_use.insert(digest, Arc::downgrade(&artefact));
+        Ok(artefact)
+    }
+}
+
+impl Folder {
+    /// What is in the folder for `digest`, if it is sound.
+    fn find(&self, digest: Digest) -> Option<Component> {
+        let path = self.file(digest)?;
+        let checksum = fs::read_to_string(checksum_of(&path)).ok()?;
+        let bytes = fs::read(&path).ok()?;
+        let found = match checksum.trim().parse::<Digest>() {
+            Ok(checksum) if checksum == Digest::of(&bytes) => {
+                drop(bytes);
+                self.deserialize(&path)
+            }
+            _ => Err("its checksum does not match".to_owned()),
+        };
+        match found {
+            Ok(component) => {
+                self.metrics.artefact("hit");
+                // For the choice of what goes when the folder is full; a failure costs nothing.
+                let _ = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+                Some(component)
+            }
+            Err(cause) => {
+                self.metrics.artefact("corrupt");
+                let aside = path.with_extension("bad");
+                tracing::warn!(file = %path.display(), aside = %aside.display(), cause, "a compiled plugin is damaged; it is set aside and compiled again");
+                let _ = fs::rename(&path, &aside);
+                None
+            }
+        }
+    }
+
+    #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
+    fn deserialize(&self, path: &Path) -> Result<Component, String> {
+        // SAFETY: the file holds what this program's `compile` returned, or wasmtime's own check of version and settings
+        // refuses it: it lies in a folder that only this user can write (`private_dir`), its checksum was just found to be
+        // right, and nobody changes a file in place: files are written under another name and renamed, and removed as a whole.
+        unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
+    }
+
+    /// Compiles, and keeps what comes out.
+    fn make(&self, digest: Digest, component: &[u8]) -> Result<Component, Problem> {
+        self.metrics.artefact("miss");
+        let began = Instant::now();
+        let Some(path) = self.file(digest) else {
+            return Component::new(&self.engine, component).map_err(|error| Problem::Compile(format!("{error:#}")));
+        };
+        let artefact = compile(&self.engine, component).map_err(Problem::Compile)?;
+        self.metrics.compiled(began.elapsed().as_secs_f64());
+        match write(&path, &artefact) {
+            Ok(()) => {
+                self.shrink();
+                self.deserialize(&path).map_err(Problem::Compile)
+            }
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "a compiled plugin can not be kept; it will be compiled again at the next start");
+                Component::new(&self.engine, component).map_err(|error| Problem::Compile(format!("{error:#}")))
+            }
+        }
+    }
+
+    fn file(&self, digest: Digest) -> Option<PathBuf> {
+        Some(
+            self.path
+                .as_ref()?
+                .join(format!("{digest}-{:016x}.cwasm", self.engine_hash)),
+        )
+    }
+
+    /// Removes what was used least recently until the rest fits.
+    fn shrink(&self) {
+        let Some(path) = &self.path else { return };
+        let Ok(entries) = fs::read_dir(path) else { return };
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let about = entry.metadata().ok()?;
+                Some((about.modified().ok()?, about.len(), entry.path()))
+            })
+            .collect();
+        files.sort_unstable();
+        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, bytes, file) in files {
+            if total <= ARTEFACTS_BYTES_MAX {
+                break;
+            }
+            // A file that is mapped stays readable to whoever mapped it.
+            if fs::remove_file(&file).is_ok() {
+                total -= bytes;
+            }
+        }
+    }
+}
+
+/// Writes an artefact and its checksum, each whole or not at all. Between the two the checksum does not match: whoever looks
+/// then compiles once more.
+fn write(path: &Path, artefact: &[u8]) -> std::io::Result<()> {
+    let whole = |path: &Path, bytes: &[u8]| {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        // Mode 0600: tempfile's files are the user's alone.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(bytes)?;
+        file.persist(path).map_err(std::io::Error::from).map(|_| ())
+    };
+    whole(path, artefact)?;
+    whole(&checksum_of(path), Digest::of(artefact).to_string().as_bytes())
+}
+
+fn checksum_of(path: &Path) -> PathBuf {
+    path.with_extension("sha256")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Maps that are changed by single inserts and removes: whole after any panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! How long a guest may run in one call.
+//!
+//! At each tick a running guest stops: the tick is charged to it, and the thread goes to whoever else waits. Only time in which
+//! it ran counts, whether in its own code or in a host function that answers at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use wasmtime::{StoreContextMut, UpdateDeadline};
+
+use crate::guest::GuestState;
+use crate::ticker::{TICK, TickClock};
+
+/// Ticks charged at most for one stretch between two stops: 5, which is 10 ms. What goes beyond is the machine's fault (the
+/// thread did not run) or a wait in the host, not the guest's.
+const STRETCH_TICKS_MAX: u64 = 5;
+
+/// The budget of one call at a time.
+pub(crate) struct Budget {
+    clock: Arc<TickClock>,
+    /// When the running stretch began, in ticks. Shared with the future that ends a yield.
+    stretch_began: Arc<AtomicU64>,
+    used: u64,
+    max: u64,
+}
+
+/// The guest ran for longer than its call may. Raised as a trap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it ran for more than {limit:?}, the limit for one call (limits.cpu)")]
+pub(crate) struct CpuExceeded {
+    limit: Duration,
+}
+
+impl Budget {
+    pub(crate) fn new(clock: Arc<TickClock>, cpu: Duration) -> Budget {
+        Budget {
+            clock,
+            stretch_began: Arc::new(AtomicU64::new(0)),
+            used: 0,
+            max: ticks(cpu),
+        }
+    }
+
+    /// A new call begins.
+    pub(crate) fn begin(&mut self) {
+        self.used = 0;
+        self.stretch_began.store(self.clock.now(), Ordering::Relaxed);
+    }
+
+    /// Charges the stretch that ends now.
+    fn charge(&mut self) -> Result<(), CpuExceeded> {
+        let stretch = self
+            .clock
+            .now()
+            .saturating_sub(self.stretch_began.load(Ordering::Relaxed));
+        self.used += stretch.clamp(1, STRETCH_TICKS_MAX);
+        if self.used > self.max {
+            return Err(CpuExceeded {
+                limit: TICK * u32::try_from(self.max).unwrap_or(u32::MAX),
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets others run, then starts the next stretch.
+    ///
+    /// tokio's yield and not wasmtime's: the latter wakes itself, and tokio looks at its timers only every 61st time
+    /// a task does that.
+    fn pause(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (clock, stretch_began) = (Arc::clone(&self.clock), Arc::clone(&self.stretch_began));
+        async move {
+            tokio::task::yield_now().await;
+            stretch_began.store(clock.now(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// What wasmtime calls at each tick in which the guest ran.
+pub(crate) fn at_tick(mut store: StoreContextMut<'_, GuestState>) -> wasmtime::Result<UpdateDeadline> {
+    let budget = &mut store.data_mut().budget;
+    budget.charge()?;
+    Ok(UpdateDeadline::YieldCustom(1, Box::pin(budget.pause())))
+}
+
+/// Whole ticks in `time`, at least one.
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / TICK.as_nanos())
+        .unwrap_or(u64::MAX)
+        .max(1)
+}

@@ -1,0 +1,250 @@
+//! The host: what all plugins share, and the way from a file to a running plugin.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle, listener};
+use prometheus_client::metrics::counter::Counter;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use wasmtime::Engine;
+use wasmtime::component::Linker;
+
+use crate::artefact::Artefacts;
+use crate::component::{self, PluginComponent};
+use crate::described::{DENIED_IN_DESCRIBE, Described};
+use crate::error::{HostError, LoadError, Problem};
+use crate::guest::{self, GuestState, Ration};
+use crate::host_store::{Access, Reader};
+use crate::manifest::Manifest;
+use crate::plugin::Plugin;
+use crate::shared::Shared;
+use crate::spec::{Limits, OnFailure, PluginSpec};
+use crate::ticker::Ticker;
+use crate::wasi::World;
+use crate::watch::Watch;
+use crate::{Digest, PluginMetrics, Roles, engine};
+
+/// What a host is made of.
+pub struct HostOptions {
+    /// Where compiled components are kept. Made if it does not exist; must be this user's alone.
+    pub cache_dir: PathBuf,
+    /// The runtime that guests run on, and nothing else: a guest holds a worker for up to 2 ms at a time. Its moments must be those
+    /// of the informers, or lags are wrong.
+    pub env: Arc<dyn Environment>,
+    /// The same runtime, for work that blocks (reading, compiling).
+    pub handle: Handle,
+    /// The sources that plugins may read.
+    pub catalog: Catalog,
+    /// Where it counts.
+    pub metrics: PluginMetrics,
+}
+
+/// Loads plugins. Cheap to clone.
+#[derive(Clone)]
+pub struct PluginHost(Arc<HostParts>);
+
+pub(crate) struct HostParts {
+    pub(crate) engine: Engine,
+    pub(crate) ticker: Ticker,
+    pub(crate) env: Arc<dyn Environment>,
+    pub(crate) catalog: Catalog,
+    pub(crate) metrics: PluginMetrics,
+    handle: Handle,
+    linker: Linker<GuestState>,
+    artefacts: Artefacts,
+}
+
+/// What a component says about itself.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// Its roles.
+    pub roles: Roles,
+    /// The interfaces it imports.
+    pub imports: Vec<String>,
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// The file's sha256.
+    pub digest: Digest,
+    /// The file's length.
+    pub size_bytes: usize,
+}
+
+impl PluginHost {
+    /// Starts the engine and its ticker.
+    ///
+    /// # Errors
+    /// [`HostError`]: WebAssembly does not run here, or the folder for artefacts is not safe.
+    pub fn new(options: HostOptions) -> Result<PluginHost, HostError> {
+        let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
+        let engine = engine::engine().map_err(engine_error)?;
+        let HostOptions {
+            cache_dir,
+            env,
+            handle,
+            catalog,
+            metrics,
+        } = options;
+        Ok(PluginHost(Arc::new(HostParts {
+            ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
+            linker: guest::linker(&engine).map_err(engine_error)?,
+            artefacts: Artefacts::open(&engine, &cache_dir, handle.clone(), metrics.clone())?,
+            engine,
+            env,
+            catalog,
+            metrics,
+            handle,
+        })))
+    }
+
+    /// Looks at the component in the file `path`: judges and compiles it and asks for its manifest. Nothing of it stays.
+    ///
+    /// # Errors
+    /// [`LoadError`], as [`load`](Self::load) would give.
+    pub async fn inspect(&self, path: &Path) -> Result<Inspection, LoadError> {
+        let found = self
+            .0
+            .describe(path.to_owned(), None, Arc::from("inspect"), Limits::default())
+            .await;
+        let Described { component, manifest } = found.map_err(|problem| LoadError::new(path, problem))?;
+        Ok(Inspection {
+            roles: component.roles,
+            imports: component.imports.clone(),
+            manifest,
+            digest: component.digest,
+            size_bytes: component.size_bytes,
+        })
+    }
+
+    /// Loads a plugin: judges, compiles and describes its component, makes its instances and lets them initialise. It is not
+    /// called before [`Plugin::start`].
+    ///
+    /// # Errors
+    /// [`LoadError`], which says what to change. Nothing of the plugin stays then.
+    pub async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
+        let (name, path) = (spec.name.clone(), spec.component.clone());
+        let loaded = self.0.load(spec).await;
+        loaded.map_err(|problem| LoadError::new(&path, problem).of_plugin(&name))
+    }
+}
+
+impl HostParts {
+    async fn load(self: &Arc<HostParts>, spec: PluginSpec) -> Result<Plugin, Problem> {
+        judge(&spec)?;
+        let name = Arc::from(spec.name.as_str());
+        let version = self
+            .describe(spec.component.clone(), spec.sha256, name, spec.limits)
+            .await?;
+        let listener = ListenerHandle::new(self.listener_options(&spec));
+        let feed = feed(&version);
+        let shared = Arc::new(Shared::new(Arc::clone(self), spec, listener, &version)?);
+        Plugin::new(shared, version, feed).await
+    }
+
+    /// Judges, compiles and describes the component in the file `path`.
+    pub(crate) async fn describe(
+        self: &Arc<HostParts>,
+        path: PathBuf,
+        pin: Option<Digest>,
+        plugin: Arc<str>,
+        limits: Limits,
+    ) -> Result<Described, Problem> {
+        let file = path.clone();
+        let bytes = self
+            .handle
+            .spawn_blocking(move || component::read(&file))
+            .await
+            .map_err(|_| Problem::Stopping)??;
+        let component = PluginComponent::new(&path, bytes, pin, &self.artefacts, &self.linker).await?;
+        let reader = Reader::new(self.catalog.clone(), Access::Denied(DENIED_IN_DESCRIBE));
+        let ration = self.ration(&plugin, limits, World::Still, reader, Counter::default());
+        let watch = Watch::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
+        self.on_guests(Described::ask(component, ration, watch)).await?
+    }
+
+    /// Runs `work`, which calls a guest, where guests run.
+    pub(crate) async fn on_guests<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (answer, answered) = oneshot::channel();
+        let task = async move {
+            // Whoever asked may have gone.
+            let _ = answer.send(work.await);
+        };
+        self.env.spawn("plugin-load", Box::pin(task));
+        answered.await.map_err(|_| Problem::Stopping)
+    }
+
+    pub(crate) fn ration(
+        &self,
+        plugin: &Arc<str>,
+        limits: Limits,
+        world: World,
+        reader: Reader,
+        log_dropped: Counter,
+    ) -> Ration {
+        let clock = Arc::clone(self.ticker.clock());
+        Ration {
+            plugin: Arc::clone(plugin),
+            limits,
+            world,
+            reader,
+            clock,
+            log_dropped,
+        }
+    }
+
+    fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
+        listener::ListenerOptions {
+            pending_events_max: spec.limits.pending,
+            resync: spec.resync,
+            on_failure: match spec.on_failure {
+                OnFailure::Skip => listener::OnFailure::Skip,
+                OnFailure::Retry | OnFailure::Quarantine => listener::OnFailure::Retry,
+            },
+            seed: self.env.random(),
+            ..listener::ListenerOptions::default()
+        }
+    }
+}
+
+/// Where the indexes that `version` computes go.
+pub(crate) fn feed(version: &Described) -> Option<IndexFeedHandle> {
+    let names = version.manifest.index_names();
+    version
+        .component
+        .roles
+        .index_funcs
+        .then(|| IndexFeedHandle::new(names.iter().cloned()))
+}
+
+/// What is wrong with a section, whatever its component.
+fn judge(spec: &PluginSpec) -> Result<(), Problem> {
+    let limits = &spec.limits;
+    let refuse = |problem: String| Err(Problem::Spec(problem));
+    if spec.name.is_empty() {
+        return refuse("the plugin has no name".to_owned());
+    }
+    if !spec.config.is_object() {
+        return refuse("`config` is not a table".to_owned());
+    }
+    if limits.instances != 1 {
+        return refuse(format!(
+            "limits.instances is {}, and more than one is not built yet: set it to 1",
+            limits.instances
+        ));
+    }
+    if limits.pending == 0 || limits.memory_bytes == 0 || limits.cpu.is_zero() || limits.call.is_zero() {
+        return refuse(
+            "a limit of 0 leaves nothing to run with: limits.memory, cpu, call and pending are more than 0".to_owned(),
+        );
+    }
+    for (number, (alias, _)) in spec.informers.iter().enumerate() {
+        if spec.informers[..number].iter().any(|(other, _)| other == alias) {
+            return refuse(format!("`informers` gives the name {alias:?} twice"));
+        }
+    }
+    Ok(())
+}

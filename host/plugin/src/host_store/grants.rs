@@ -1,0 +1,100 @@
+//! Which informers a plugin may read, by config.toml.
+
+use std::sync::Arc;
+
+use informant_cache::{Catalog, SourceInfo};
+
+use super::Answer;
+use super::answer::error;
+use crate::bindings::informant::plugin::types::ErrorCode;
+
+/// Whether an instance is answered at all.
+#[derive(Clone)]
+pub(crate) enum Access {
+    /// By the plugin's grants.
+    Granted(Arc<Grants>),
+    /// Never, for this reason.
+    Denied(&'static str),
+}
+
+/// The informers that a plugin's section of config.toml names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Grants {
+    plugin: String,
+    /// The plugin's name for the informer, and the informer's own.
+    informers: Vec<(String, String)>,
+}
+
+impl Access {
+    pub(super) fn grants(&self) -> Answer<Arc<Grants>> {
+        match self {
+            Access::Granted(grants) => Ok(Arc::clone(grants)),
+            Access::Denied(reason) => Err(error(ErrorCode::Denied, *reason)),
+        }
+    }
+}
+
+impl Grants {
+    pub(crate) fn new(plugin: &str, informers: &[(String, String)]) -> Grants {
+        Grants {
+            plugin: plugin.to_owned(),
+            informers: informers.to_vec(),
+        }
+    }
+
+    /// The informer that the plugin calls `alias`.
+    pub(super) fn informer(&self, alias: &str, catalog: &Catalog) -> Answer<&str> {
+        if let Some((_, informer)) = self.informers.iter().find(|(name, _)| name == alias) {
+            return Ok(informer);
+        }
+        if catalog.informers().iter().any(|informer| informer == alias) {
+            return Err(self.denied(alias));
+        }
+        let known: Vec<&str> = self.informers.iter().map(|(alias, _)| alias.as_str()).collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            known.join(", ")
+        };
+        Err(error(
+            ErrorCode::UnknownInformer,
+            format!(
+                "there is no informer {alias:?}; [plugin.{}] of config.toml names: {known}",
+                self.plugin
+            ),
+        ))
+    }
+
+    /// The plugin's name for the informer called `informer`.
+    pub(super) fn alias(&self, informer: &str) -> Option<&str> {
+        self.informers
+            .iter()
+            .find(|(_, name)| name == informer)
+            .map(|(alias, _)| alias.as_str())
+    }
+
+    /// Whether the source's informer is among those named.
+    pub(super) fn judge_source(&self, info: &SourceInfo) -> Answer<()> {
+        match self.alias(&info.informer) {
+            Some(_) => Ok(()),
+            None => Err(self.denied(&info.informer)),
+        }
+    }
+
+    fn denied(&self, informer: &str) -> super::HostError {
+        let named = self
+            .informers
+            .iter()
+            .map(|(_, informer)| informer.as_str())
+            .chain([informer]);
+        let line: Vec<String> = named.map(|name| format!("{name:?}")).collect();
+        error(
+            ErrorCode::Denied,
+            format!(
+                "the informer {informer:?} is not granted; in config.toml, [plugin.{}]: informers = [{}]",
+                self.plugin,
+                line.join(", ")
+            ),
+        )
+    }
+}

@@ -1,0 +1,153 @@
+//! Which interfaces Informant offers to components, and what to say about others.
+
+use crate::binary::Surface;
+use crate::error::Problem;
+use crate::interface_name::{InterfaceName, Version};
+use crate::roles::{PACKAGE, judge_version};
+
+/// WASI 0.2, all of it but HTTP and TLS. Nothing is granted with it: no folder, no socket, no variable.
+const WASI: [(&str, &[&str]); 6] = [
+    ("wasi:io", &["error", "poll", "streams"]),
+    (
+        "wasi:cli",
+        &[
+            "environment",
+            "exit",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:clocks", &["monotonic-clock", "wall-clock"]),
+    ("wasi:filesystem", &["types", "preopens"]),
+    ("wasi:random", &["random", "insecure", "insecure-seed"]),
+    (
+        "wasi:sockets",
+        &[
+            "instance-network",
+            "ip-name-lookup",
+            "network",
+            "tcp",
+            "tcp-create-socket",
+            "udp",
+            "udp-create-socket",
+        ],
+    ),
+];
+
+/// The version of WASI that is linked.
+const WASI_VERSION: &str = "0.2.0";
+
+/// What Informant offers of its own.
+const OURS: [&str; 3] = ["types", "store", "log"];
+
+/// Holds the names that a component imports against what is offered.
+///
+/// # Errors
+/// [`Problem::Import`] for the first that is not, [`Problem::NewerContract`] for one of a later contract.
+pub(crate) fn judge_names(surface: &Surface) -> Result<(), Problem> {
+    surface.imports.iter().try_for_each(|import| judge(import))
+}
+
+fn judge(import: &str) -> Result<(), Problem> {
+    let refuse = |hint: &str| {
+        Err(Problem::Import {
+            interface: import.to_owned(),
+            hint: hint.to_owned(),
+        })
+    };
+    let Some(name) = InterfaceName::parse(import) else {
+        return refuse(": it is no interface of a package; plugins import only what their SDK's world names");
+    };
+    if name.package == PACKAGE {
+        judge_version(name.version)?;
+        return match OURS.contains(&name.interface) {
+            true => Ok(()),
+            false => refuse(" yet; upgrade Informant, or build it without"),
+        };
+    }
+    let offered = WASI
+        .iter()
+        .any(|(package, interfaces)| *package == name.package && interfaces.contains(&name.interface));
+    let version_fits = match (name.version, Version::parse(WASI_VERSION)) {
+        (Some(version), Some(offered)) => version.is_compatible_with(&offered),
+        _ => false,
+    };
+    match (offered && version_fits, hint(&name)) {
+        (true, _) => Ok(()),
+        (false, hint) => refuse(hint),
+    }
+}
+
+/// What to do about an import that is not offered.
+fn hint(name: &InterfaceName<'_>) -> &'static str {
+    let is_wasi = name.package.starts_with("wasi:");
+    match (name.package, name.version) {
+        ("wasi:http", _) => {
+            "; build it without HTTP (JavaScript: disableFeatures: [\"http\", \"fetch-event\"] for componentize-js)"
+        }
+        (_, Some(version)) if is_wasi && (version.major, version.minor) == (0, 3) => {
+            "; it offers WASI 0.2: build for that (Rust: --target wasm32-wasip2)"
+        }
+        (_, Some(version)) if is_wasi && !version.prerelease.is_empty() => {
+            "; it offers WASI 0.2, and drafts and release candidates of it do not fit: update the toolchain"
+        }
+        _ if is_wasi => "; it offers WASI 0.2 without http, tls, config and keyvalue",
+        _ => "; build it without, or compose it with a component that exports it (wac plug)",
+    }
+}
+
+/// Every interface that is offered, with a version that fits. For the test that the linker agrees.
+#[cfg(test)]
+pub(crate) fn offered() -> Vec<String> {
+    let ours = OURS
+        .iter()
+        .map(|interface| format!("{PACKAGE}/{interface}@{}", crate::roles::CONTRACT));
+    let wasi = WASI.iter().flat_map(|(package, interfaces)| {
+        interfaces
+            .iter()
+            .map(move |interface| format!("{package}/{interface}@0.2.6"))
+    });
+    ours.chain(wasi).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_passes_at_each_version_of_its_track() {
+        for import in offered() {
+            judge(&import).unwrap();
+        }
+        judge("wasi:io/poll@0.2.0").unwrap();
+        judge("wasi:io/poll@0.2.99").unwrap();
+        judge("informant:plugin/store@0.1.7").unwrap();
+    }
+
+    #[test]
+    fn what_is_not_offered_is_named_with_a_way_out() {
+        let mut text = String::new();
+        for import in [
+            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:cli/stdout@0.3.0",
+            "wasi:io/poll@0.2.0-rc-2023-11-10",
+            "wasi:keyvalue/store@0.2.0-draft",
+            "wasi:config/store@0.2.0",
+            "informant:plugin/kube@0.1.0",
+            "informant:plugin/store@0.2.0",
+            "informant:plugin/store@0.0.1",
+            "acme:tools/clock@1.0.0",
+            "read-file",
+        ] {
+            text += &judge(import).unwrap_err().to_string();
+            text.push('\n');
+        }
+        insta::assert_snapshot!(text, @"");
+    }
+}

@@ -1,0 +1,232 @@
+//! One instance of a plugin: one wasmtime store, and the calls into it.
+//!
+//! Owned by one actor, which makes one call at a time. A call that traps or is given up costs the instance: it answers every
+//! later call with the same report, and its owner makes another. Does not know listeners or manifests.
+
+use informant_cache::Reason;
+use wasmtime::{Engine, Store};
+
+use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, sync_handler};
+use crate::bindings::informant::plugin::types::{self, Call, Failure, InstanceRole, ObjectRef};
+use crate::component::{Indices, PluginComponent};
+use crate::error::Problem;
+use crate::guest::{GuestState, Ration};
+use crate::roles::IndexAnswer;
+use crate::trap::TrapReport;
+use crate::watch::{GivenUp, Watch};
+
+/// What a call into a guest comes to: what it returned, or why it did not.
+pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
+
+/// A live instance.
+pub(crate) struct Instance {
+    store: Store<GuestState>,
+    exports: Exports,
+    watch: Watch,
+}
+
+struct Exports {
+    lifecycle: lifecycle::Guest,
+    events: Option<event_handler::Guest>,
+    sync: Option<sync_handler::Guest>,
+    index: Option<index_funcs::Guest>,
+}
+
+impl Instance {
+    /// Makes an instance. Nothing but its start functions has run in it.
+    ///
+    /// # Errors
+    /// [`Problem::Instantiate`] if there is no room for it, [`Problem::Trapped`] if its start functions trap or overrun.
+    pub(crate) async fn new(
+        engine: &Engine,
+        component: &PluginComponent,
+        ration: Ration,
+        watch: Watch,
+    ) -> Result<Instance, Problem> {
+        let mut store = GuestState::store(engine, ration);
+        begin(&mut store);
+        let made = watch.over(component.pre.instantiate_async(&mut store)).await;
+        let instance = match made {
+            Ok(Ok(instance)) => instance,
+            Ok(Err(error)) if is_refusal(&error) => return Err(refusal(&error, &store)),
+            Ok(Err(error)) => return Err(Problem::Trapped(trapped("start", &error, &store))),
+            Err(why) => return Err(Problem::Trapped(given_up("start", why, &store))),
+        };
+        let exports = Exports::load(&component.indices, &mut store, &instance)
+            .map_err(|error| Problem::Instantiate(format!("{error:#}")))?;
+        end(&mut store);
+        Ok(Instance { store, exports, watch })
+    }
+
+    /// Linear memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.store.data().limiter.memory_bytes()
+    }
+
+    pub(crate) async fn describe(&mut self) -> Called<Vec<u8>> {
+        begin(&mut self.store);
+        let answer = self
+            .watch
+            .over(self.exports.lifecycle.call_describe(&mut self.store))
+            .await;
+        conclude(&mut self.store, "describe", answer)
+    }
+
+    pub(crate) async fn init(&mut self, role: InstanceRole, config: &[u8]) -> Called<Result<(), Failure>> {
+        begin(&mut self.store);
+        let answer = self
+            .watch
+            .over(self.exports.lifecycle.call_init(&mut self.store, role, config))
+            .await;
+        conclude(&mut self.store, "init", answer)
+    }
+
+    /// Calls `on-add`. None if it has not the role `event-handler`; so for the others.
+    pub(crate) async fn on_add(
+        &mut self,
+        o: ObjectRef<'_>,
+        c: Call,
+        object: &[u8],
+    ) -> Option<Called<Result<(), Failure>>> {
+        let guest = self.exports.events.as_ref()?;
+        begin(&mut self.store);
+        let answer = self.watch.over(guest.call_on_add(&mut self.store, o, c, object)).await;
+        Some(conclude(&mut self.store, "on-add", answer))
+    }
+
+    pub(crate) async fn on_update(
+        &mut self,
+        o: ObjectRef<'_>,
+        c: Call,
+        old: Option<&[u8]>,
+        object: &[u8],
+    ) -> Option<Called<Result<(), Failure>>> {
+        let guest = self.exports.events.as_ref()?;
+        begin(&mut self.store);
+        let answer = self
+            .watch
+            .over(guest.call_on_update(&mut self.store, o, c, old, object))
+            .await;
+        Some(conclude(&mut self.store, "on-update", answer))
+    }
+
+    pub(crate) async fn on_delete(
+        &mut self,
+        o: ObjectRef<'_>,
+        c: Call,
+        last: &[u8],
+        final_state_unknown: bool,
+    ) -> Option<Called<Result<(), Failure>>> {
+        let guest = self.exports.events.as_ref()?;
+        begin(&mut self.store);
+        let answer = self
+            .watch
+            .over(guest.call_on_delete(&mut self.store, o, c, last, final_state_unknown))
+            .await;
+        Some(conclude(&mut self.store, "on-delete", answer))
+    }
+
+    pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
+        let guest = self.exports.sync.as_ref()?;
+        begin(&mut self.store);
+        let answer = self.watch.over(guest.call_on_synced(&mut self.store, source)).await;
+        Some(conclude(&mut self.store, "on-synced", answer))
+    }
+
+    pub(crate) async fn index(&mut self, o: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
+        let guest = self.exports.index.as_ref()?;
+        begin(&mut self.store);
+        let answer = self.watch.over(guest.call_index(&mut self.store, o, object)).await;
+        Some(conclude(&mut self.store, "index", answer))
+    }
+}
+
+impl Exports {
+    fn load(
+        indices: &Indices,
+        store: &mut Store<GuestState>,
+        instance: &wasmtime::component::Instance,
+    ) -> wasmtime::Result<Exports> {
+        Ok(Exports {
+            lifecycle: indices.lifecycle.load(&mut *store, instance)?,
+            events: indices
+                .events
+                .as_ref()
+                .map(|found| found.load(&mut *store, instance))
+                .transpose()?,
+            sync: indices
+                .sync
+                .as_ref()
+                .map(|found| found.load(&mut *store, instance))
+                .transpose()?,
+            index: indices
+                .index
+                .as_ref()
+                .map(|found| found.load(&mut *store, instance))
+                .transpose()?,
+        })
+    }
+}
+
+/// Gives the guest what one call may use up.
+fn begin(store: &mut Store<GuestState>) {
+    store.set_epoch_deadline(1);
+    let state = store.data_mut();
+    state.limiter.begin();
+    state.budget.begin();
+}
+
+/// Takes back what the call held.
+fn end(store: &mut Store<GuestState>) {
+    let state = store.data_mut();
+    state.reader.end_call();
+    state.output.end_call();
+}
+
+fn conclude<T>(
+    store: &mut Store<GuestState>,
+    export: &'static str,
+    answer: Result<wasmtime::Result<T>, GivenUp>,
+) -> Called<T> {
+    let called = match answer {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Box::new(trapped(export, &error, store))),
+        Err(why) => Err(Box::new(given_up(export, why, store))),
+    };
+    end(store);
+    called
+}
+
+fn trapped(export: &'static str, error: &wasmtime::Error, store: &Store<GuestState>) -> TrapReport {
+    let state = store.data();
+    TrapReport::new(export, error, &state.limiter, state.output.tail())
+}
+
+fn given_up(export: &'static str, why: GivenUp, store: &Store<GuestState>) -> TrapReport {
+    TrapReport::given_up(export, why, store.data().output.tail())
+}
+
+/// Whether an instance was not even begun: no room in the pool, or a memory that is too large from the start.
+fn is_refusal(error: &wasmtime::Error) -> bool {
+    error.downcast_ref::<wasmtime::WasmBacktrace>().is_none() && error.downcast_ref::<wasmtime::Trap>().is_none()
+}
+
+fn refusal(error: &wasmtime::Error, store: &Store<GuestState>) -> Problem {
+    let cause = store.data().limiter.explain().unwrap_or_else(|| format!("{error:#}"));
+    Problem::Instantiate(cause)
+}
+
+impl From<Reason> for types::Reason {
+    fn from(reason: Reason) -> types::Reason {
+        match reason {
+            Reason::Initial => types::Reason::Initial,
+            Reason::Watch => types::Reason::Watch,
+            Reason::Relist => types::Reason::Relist,
+            Reason::Resync => types::Reason::Resync,
+            Reason::Replay => types::Reason::Replay,
+            Reason::Requeue => types::Reason::Requeue,
+            Reason::Reconfigured => types::Reason::Reconfigured,
+            Reason::Restored => types::Reason::Restored,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+use super::*;
+
+const HANDLER: Roles = Roles {
+    event_handler: true,
+    sync_handler: false,
+    index_funcs: false,
+};
+const INDEXER: Roles = Roles {
+    event_handler: false,
+    sync_handler: false,
+    index_funcs: true,
+};
+
+fn parse(json: &str, roles: Roles) -> Manifest {
+    Manifest::parse(json.as_bytes(), roles).unwrap()
+}
+
+#[test]
+fn a_manifest_says_what_is_told_of_which_type() {
+    let manifest = parse(
+        r#"{"name": "n", "version": "1", "events": [
+            {"apiVersion": "*", "kind": "*", "payload": "metadata"},
+            {"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["/spec/nodeName"]}, "old": true, "changed-only": true},
+            {"apiVersion": "apps/v1", "kind": "*"}]}"#,
+        HANDLER,
+    );
+    let rule = |api_version, kind| manifest.event_rule(api_version, kind).unwrap();
+    assert!(matches!(rule("v1", "Pod").payload, Payload::Fields(_)));
+    assert!(rule("v1", "Pod").old && rule("v1", "Pod").changed_only);
+    assert!(matches!(rule("apps/v1", "Deployment").payload, Payload::Whole));
+    assert!(matches!(rule("v1", "Node").payload, Payload::Metadata));
+    assert!(!rule("v1", "Node").old && !rule("v1", "Node").changed_only);
+}
+
+#[test]
+fn a_manifest_without_events_is_told_everything() {
+    let manifest = parse(r#"{"name": "n", "version": "1"}"#, HANDLER);
+    assert!(matches!(
+        manifest.event_rule("x/v1", "Y").unwrap().payload,
+        Payload::Whole
+    ));
+    let manifest = parse(r#"{"name": "n", "version": "1", "events": []}"#, HANDLER);
+    assert!(manifest.event_rule("x/v1", "Y").is_none());
+}
+
+#[test]
+fn an_index_manifest_names_its_indexes_and_types() {
+    let manifest = parse(
+        r#"{"name": "n", "version": "1", "indexes": {"names": ["image"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}}"#,
+        INDEXER,
+    );
+    assert_eq!(manifest.index_names(), ["image"]);
+    assert!(manifest.index_rule("v1", "Pod").is_some());
+    assert!(manifest.index_rule("v1", "Node").is_none());
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let mut text = String::new();
+    for (json, roles) in [
+        ("", HANDLER),
+        ("[]", HANDLER),
+        (r#"{"name": "n"}"#, HANDLER),
+        (r#"{"name": "", "version": "1"}"#, HANDLER),
+        (r#"{"name": "n", "version": "1", "evnts": []}"#, HANDLER),
+        (r#"{"name": "n", "version": "1", "events": [{"kind": "Pod"}]}"#, HANDLER),
+        (
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": "all"}]}"#,
+            HANDLER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["spec"]}}]}"#,
+            HANDLER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": {"fields": []}}]}"#,
+            HANDLER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "v1", "kind": "Pod"}]}"#,
+            HANDLER,
+        ),
+        (r#"{"name": "n", "version": "1", "needs": ["kube"]}"#, HANDLER),
+        (
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
+            HANDLER,
+        ),
+        (r#"{"name": "n", "version": "1"}"#, INDEXER),
+        (
+            r#"{"name": "n", "version": "1", "indexes": {"names": [], "objects": []}}"#,
+            INDEXER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a", "a"], "objects": []}}"#,
+            INDEXER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
+            INDEXER,
+        ),
+    ] {
+        text += &Manifest::parse(json.as_bytes(), roles).unwrap_err().to_string();
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text, @"");
+}
+
+#[test]
+fn a_manifest_that_is_too_long_is_not_read() {
+    let error = Manifest::parse(&vec![b' '; MANIFEST_BYTES_MAX + 1], HANDLER).unwrap_err();
+    insta::assert_snapshot!(error, @"");
+}

@@ -1,0 +1,310 @@
+//! The metrics of plugins, resolved once per plugin so that an event costs an addition and no look-up.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::status::PluginState;
+
+/// All metrics of this room. Cheap to clone.
+#[derive(Clone)]
+pub struct PluginMetrics(Arc<Families>);
+
+struct Families {
+    events: Family<EventLabels, Counter>,
+    seconds: Family<PluginLabels, Histogram, fn() -> Histogram>,
+    lag: Family<PluginLabels, Histogram, fn() -> Histogram>,
+    instances: Family<PluginLabels, Gauge>,
+    restarts: Family<RestartLabels, Counter>,
+    reloads: Family<ReloadLabels, Counter>,
+    memory: Family<PluginLabels, Gauge>,
+    state: Family<StateLabels, Gauge>,
+    log_dropped: Family<PluginLabels, Counter>,
+    index_objects: Family<IndexLabels, Counter>,
+    compile_seconds: Histogram,
+    artefacts: Family<ArtefactLabels, Counter>,
+}
+
+/// The handles of one plugin.
+pub(crate) struct PluginCounters {
+    families: Arc<Families>,
+    plugin: Arc<str>,
+    pub(crate) seconds: Histogram,
+    pub(crate) lag: Histogram,
+    pub(crate) instances: Gauge,
+    pub(crate) memory: Gauge,
+    pub(crate) log_dropped: Counter,
+}
+
+/// The counters of one plugin's events from one informer: a row per kind of event, a column per result.
+#[derive(Clone)]
+pub(crate) struct EventCounters([[Counter; RESULTS.len()]; EVENTS.len()]);
+
+/// The counters of objects that one plugin computed index values of, by how that ended.
+pub(crate) struct IndexCounters {
+    pub(crate) ok: Counter,
+    pub(crate) error: Counter,
+    pub(crate) trap: Counter,
+    pub(crate) timeout: Counter,
+}
+
+/// Kinds of events, as metrics write them.
+const EVENTS: [&str; 4] = ["add", "update", "delete", "sync"];
+
+/// Results of a call, as metrics write them.
+const RESULTS: [&str; 6] = ["ok", "filtered", "retryable", "permanent", "trap", "timeout"];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginLabels {
+    plugin: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EventLabels {
+    plugin: String,
+    informer: String,
+    event: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RestartLabels {
+    plugin: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    plugin: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    plugin: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IndexLabels {
+    plugin: String,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ArtefactLabels {
+    result: &'static str,
+}
+
+/// 1 us to 4 s, by factors of four: from a guest that returns at once to one that uses up its time.
+fn call_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(1e-6, 4.0, 12))
+}
+
+/// 10 us to 168 s, by factors of four.
+fn lag_buckets() -> Histogram {
+    Histogram::new(exponential_buckets(1e-5, 4.0, 13))
+}
+
+impl PluginMetrics {
+    /// Makes the metrics known to `registry`, under names that begin with `plugin_` and `handler_`; the registry adds its prefix.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> PluginMetrics {
+        let families = Families {
+            events: Family::default(),
+            seconds: Family::new_with_constructor(call_buckets),
+            lag: Family::new_with_constructor(lag_buckets),
+            instances: Family::default(),
+            restarts: Family::default(),
+            reloads: Family::default(),
+            memory: Family::default(),
+            state: Family::default(),
+            log_dropped: Family::default(),
+            index_objects: Family::default(),
+            compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
+            artefacts: Family::default(),
+        };
+        families.register(registry);
+        PluginMetrics(Arc::new(families))
+    }
+
+    /// The handles of the plugin called `name`.
+    pub(crate) fn plugin(&self, name: &str) -> PluginCounters {
+        let families = &self.0;
+        let labels = PluginLabels {
+            plugin: name.to_owned(),
+        };
+        PluginCounters {
+            families: Arc::clone(families),
+            plugin: Arc::from(name),
+            seconds: families.seconds.get_or_create(&labels).clone(),
+            lag: families.lag.get_or_create(&labels).clone(),
+            instances: families.instances.get_or_create(&labels).clone(),
+            memory: families.memory.get_or_create(&labels).clone(),
+            log_dropped: families.log_dropped.get_or_create(&labels).clone(),
+        }
+    }
+
+    /// A component was compiled.
+    pub(crate) fn compiled(&self, seconds: f64) {
+        self.0.compile_seconds.observe(seconds);
+    }
+
+    /// An artefact was asked for: `hit`, `miss` or `corrupt`.
+    pub(crate) fn artefact(&self, result: &'static str) {
+        self.0.artefacts.get_or_create(&ArtefactLabels { result }).inc();
+    }
+
+    /// A plugin is gone: its series end.
+    pub(crate) fn forget(&self, name: &str) {
+        let families = &self.0;
+        let plugin = || name.to_owned();
+        let labels = PluginLabels { plugin: plugin() };
+        families.seconds.remove(&labels);
+        families.lag.remove(&labels);
+        families.instances.remove(&labels);
+        families.memory.remove(&labels);
+        families.log_dropped.remove(&labels);
+        for state in PluginState::ALL {
+            families.state.remove(&StateLabels {
+                plugin: plugin(),
+                state: state.as_str(),
+            });
+        }
+    }
+}
+
+impl Families {
+    fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "handler_events",
+            "Events handed to plugins, by how the call ended",
+            self.events.clone(),
+        );
+        registry.register_with_unit("handler", "Time of a call", Unit::Seconds, self.seconds.clone());
+        registry.register_with_unit(
+            "handler_lag",
+            "From the frame being read to the handler having returned",
+            Unit::Seconds,
+            self.lag.clone(),
+        );
+        registry.register("plugin_instances", "Live instances", self.instances.clone());
+        registry.register("plugin_restarts", "Instances rebuilt", self.restarts.clone());
+        registry.register(
+            "plugin_reloads",
+            "Components swapped in, or refused",
+            self.reloads.clone(),
+        );
+        registry.register_with_unit(
+            "plugin_memory",
+            "Linear memory of all instances",
+            Unit::Bytes,
+            self.memory.clone(),
+        );
+        registry.register("plugin_state", "1 for the state the plugin is in", self.state.clone());
+        registry.register(
+            "plugin_log_dropped_bytes",
+            "Log that plugins wrote beyond their limit",
+            self.log_dropped.clone(),
+        );
+        registry.register(
+            "plugin_index_objects",
+            "Objects indexed by plugins",
+            self.index_objects.clone(),
+        );
+        registry.register_with_unit(
+            "plugin_compile",
+            "Time it took to compile a component",
+            Unit::Seconds,
+            self.compile_seconds.clone(),
+        );
+        registry.register(
+            "plugin_artefacts",
+            "Compiled artefacts looked up in the cache",
+            self.artefacts.clone(),
+        );
+    }
+}
+
+impl PluginCounters {
+    pub(crate) fn plugin(&self) -> &Arc<str> {
+        &self.plugin
+    }
+
+    /// The counters for events from the informer called `informer`.
+    pub(crate) fn events_of(&self, informer: &str) -> EventCounters {
+        EventCounters(EVENTS.map(|event| {
+            RESULTS.map(|result| {
+                let labels = EventLabels {
+                    plugin: self.plugin.to_string(),
+                    informer: informer.to_owned(),
+                    event,
+                    result,
+                };
+                self.families.events.get_or_create(&labels).clone()
+            })
+        }))
+    }
+
+    /// An instance was rebuilt because of `reason`.
+    pub(crate) fn restarted(&self, reason: &'static str) {
+        let labels = RestartLabels {
+            plugin: self.plugin.to_string(),
+            reason,
+        };
+        self.families.restarts.get_or_create(&labels).inc();
+    }
+
+    /// A swap ended: `ok` or `refused`.
+    pub(crate) fn reloaded(&self, result: &'static str) {
+        let labels = ReloadLabels {
+            plugin: self.plugin.to_string(),
+            result,
+        };
+        self.families.reloads.get_or_create(&labels).inc();
+    }
+
+    /// The state is `state` now.
+    pub(crate) fn state(&self, state: PluginState) {
+        for each in PluginState::ALL {
+            let labels = StateLabels {
+                plugin: self.plugin.to_string(),
+                state: each.as_str(),
+            };
+            self.families.state.get_or_create(&labels).set(i64::from(each == state));
+        }
+    }
+
+    /// The counters of objects indexed.
+    pub(crate) fn index(&self) -> IndexCounters {
+        let counter = |result| {
+            let labels = IndexLabels {
+                plugin: self.plugin.to_string(),
+                result,
+            };
+            self.families.index_objects.get_or_create(&labels).clone()
+        };
+        IndexCounters {
+            ok: counter("ok"),
+            error: counter("error"),
+            trap: counter("trap"),
+            timeout: counter("timeout"),
+        }
+    }
+}
+
+impl EventCounters {
+    /// Counts one call. Both names are those of `informant-cache`; others are not counted.
+    pub(crate) fn count(&self, event: &str, result: &str) {
+        let row = EVENTS.iter().position(|each| *each == event);
+        let column = RESULTS.iter().position(|each| *each == result);
+        if let (Some(row), Some(column)) = (row, column) {
+            self.0[row][column].inc();
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! A loaded plugin: the handle by which it is started, watched, swapped and stopped.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use informant_cache::{IndexFeedHandle, ListenerHandle};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use crate::described::Described;
+use crate::error::{LoadError, Problem};
+use crate::events::Events;
+use crate::host;
+use crate::indexing::Indexing;
+use crate::instance::Instance;
+use crate::manifest::Manifest;
+use crate::orders::{Order, OrderSender, Successor, orders};
+use crate::place::Place;
+use crate::shared::{Actor, Shared};
+use crate::spec::PluginSpec;
+use crate::status::PluginStatus;
+use crate::{Digest, Roles};
+
+/// A plugin. Clones are the same plugin.
+///
+/// Its listener is there from the beginning and outlives every instance: it belongs to the plugin. Attach it to the informers
+/// whose events the plugin is to be told if [`Roles::wants_events`]. When the last clone is dropped, its actors end; call [`stop`](Self::stop)
+/// to let them finish first.
+#[derive(Clone)]
+pub struct Plugin(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    actors: [OrderSender; 2],
+    /// Counts the actors that run.
+    running: TaskTracker,
+    /// Where the indexes go that the running version computes.
+    feed: Mutex<Option<IndexFeedHandle>>,
+    /// One swap at a time.
+    swapping: tokio::sync::Mutex<()>,
+}
+
+/// A swap that was made.
+#[derive(Clone, Debug)]
+pub struct Swapped {
+    /// What ran before.
+    pub previous: Digest,
+    /// What runs now.
+    pub digest: Digest,
+    /// The roles before. If they wanted no events and now do, the listener is to be attached.
+    pub previous_roles: Roles,
+    /// The feed before. If [`Plugin::index_feed`] is another one, the informers' have to be exchanged: the indexes have other names.
+    pub previous_feed: Option<IndexFeedHandle>,
+}
+
+/// A plugin that was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Events that were accepted and not delivered: the time was over, or the plugin was in quarantine.
+    pub undelivered: u64,
+}
+
+impl Plugin {
+    /// Makes the first instances of `version` and the actors, which wait to be started.
+    pub(crate) async fn new(
+        shared: Arc<Shared>,
+        version: Described,
+        feed: Option<IndexFeedHandle>,
+    ) -> Result<Plugin, Problem> {
+        let [events, index] = instances(&shared, &version).await?;
+        let channel = || orders(Arc::clone(&shared.host.env), shared.abort.clone());
+        let ((events_orders, events_inbox), (index_orders, index_inbox)) = (channel(), channel());
+        shared.listener.set_waker(events_inbox.bell());
+        let place = |instance, actor| Place::new(Arc::clone(&shared), version.clone(), instance, actor);
+        let events = Events::new(place(events, Actor::Events), events_inbox);
+        let indexing = Indexing::new(place(index, Actor::Index), index_inbox, feed.clone());
+        let running = TaskTracker::new();
+        shared
+            .host
+            .env
+            .spawn("plugin-events", Box::pin(running.track_future(events.run())));
+        shared
+            .host
+            .env
+            .spawn("plugin-index", Box::pin(running.track_future(indexing.run())));
+        running.close();
+        Ok(Plugin(Arc::new(Inner {
+            shared,
+            actors: [events_orders, index_orders],
+            running,
+            feed: Mutex::new(feed),
+            swapping: tokio::sync::Mutex::default(),
+        })))
+    }
+
+    /// The plugin's name in config.toml.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.shared.spec.name
+    }
+
+    /// What it was loaded as.
+    #[must_use]
+    pub fn spec(&self) -> &PluginSpec {
+        &self.0.shared.spec
+    }
+
+    /// The manifest of the version that runs.
+    #[must_use]
+    pub fn manifest(&self) -> Arc<Manifest> {
+        Arc::clone(&self.0.shared.fares().manifest)
+    }
+
+    /// The roles of the version that runs.
+    #[must_use]
+    pub fn roles(&self) -> Roles {
+        self.0.shared.fares().roles
+    }
+
+    /// The component that runs.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.0.shared.fares().digest
+    }
+
+    /// Its listener: what it is told comes through here, what it failed on is listed here.
+    #[must_use]
+    pub fn listener(&self) -> ListenerHandle {
+        self.0.shared.listener.clone()
+    }
+
+    /// Where the indexes come from that it computes; none if it computes none.
+    #[must_use]
+    pub fn index_feed(&self) -> Option<IndexFeedHandle> {
+        self.0.feed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Begins to call it.
+    pub async fn start(&self) {
+        self.order(|| Order::Start).await;
+    }
+
+    /// Ends a quarantine: it gets an instance at once and is told what changed meanwhile. Does nothing otherwise.
+    pub async fn resume(&self) {
+        self.order(|| Order::Resume).await;
+    }
+
+    /// How it fares.
+    #[must_use]
+    pub fn status(&self) -> PluginStatus {
+        let stats = self.0.shared.listener.stats();
+        let fares = self.0.shared.fares();
+        PluginStatus {
+            name: self.0.shared.spec.name.clone(),
+            manifest: (fares.manifest.name.clone(), fares.manifest.version.clone()),
+            state: fares.state(),
+            because: fares.because.clone(),
+            roles: fares.roles,
+            digest: fares.digest,
+            previous_digest: fares.previous_digest,
+            memory_bytes: fares.memory_bytes.iter().sum(),
+            restarts: fares.restarts,
+            reloads: fares.reloads,
+            last_error: fares.last_error.clone(),
+            stuck_on: fares.stuck_on.clone(),
+            pending: stats.pending,
+            dead_letters: stats.dead_letters,
+        }
+    }
+
+    /// Swaps in the component that is in the file `path` now, which need not be the one it was loaded from.
+    ///
+    /// The new version is judged, compiled, described, instantiated and initialised beside the old one, then takes over between
+    /// two calls; the call under way is finished by the old one. By `on-reload` it goes on where the old one stopped, or is shown
+    /// the cache again. A quarantine ends. Indexes are computed again and attached when they are whole.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old version runs on as if nothing had been.
+    pub async fn swap(&self, path: &Path) -> Result<Swapped, LoadError> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let shared = &self.0.shared;
+        let swapped = self.try_swap(path).await.map_err(|problem| {
+            let error = LoadError::new(path, problem).of_plugin(&shared.spec.name);
+            shared.fares().last_error = Some((shared.now(), error.to_string()));
+            error
+        });
+        shared.counters.reloaded(if swapped.is_ok() { "ok" } else { "refused" });
+        swapped
+    }
+
+    async fn try_swap(&self, path: &Path) -> Result<Swapped, Problem> {
+        let shared = &self.0.shared;
+        let plugin = Arc::clone(shared.counters.plugin());
+        let version = shared
+            .host
+            .describe(path.to_owned(), shared.spec.sha256, plugin, shared.limits())
+            .await?;
+        let instances = instances(shared, &version).await?;
+        let previous_feed = self.index_feed();
+        let feed = match (&previous_feed, host::feed(&version)) {
+            (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
+            (_, new) => new,
+        };
+        for (actor, instance) in self.0.actors.iter().zip(instances) {
+            let (done, taken_over) = oneshot::channel();
+            let successor = Successor {
+                version: version.clone(),
+                instance,
+                feed: feed.clone(),
+                done,
+            };
+            actor.send(Order::Swap(Box::new(successor))).await;
+            taken_over.await.map_err(|_| Problem::Stopping)?;
+        }
+        *self.0.feed.lock().unwrap_or_else(PoisonError::into_inner) = feed;
+        let mut fares = shared.fares();
+        fares.reloads += 1;
+        fares.manifest = Arc::clone(&version.manifest);
+        let previous_roles = std::mem::replace(&mut fares.roles, version.component.roles);
+        let previous = std::mem::replace(&mut fares.digest, version.component.digest);
+        fares.previous_digest = Some(previous);
+        Ok(Swapped {
+            previous,
+            digest: version.component.digest,
+            previous_roles,
+            previous_feed,
+        })
+    }
+
+    /// Stops it: it takes no more events, is told what it had accepted, and ends; after `deadline` the rest is dropped and
+    /// counted, a call under way included.
+    pub async fn stop(&self, deadline: Duration) -> Stopped {
+        let shared = &self.0.shared;
+        shared.listener.close();
+        let over = shared.host.env.sleep(deadline);
+        self.order(|| Order::Drain).await;
+        tokio::select! {
+            biased;
+            () = self.0.running.wait() => {}
+            () = over => {
+                shared.abort.cancel();
+                self.0.running.wait().await;
+            }
+        }
+        let undelivered = shared.listener.abandon();
+        if undelivered > 0 {
+            let plugin: &str = shared.counters.plugin();
+            tracing::warn!(
+                plugin,
+                undelivered,
+                "a plugin was stopped before it was told everything"
+            );
+        }
+        Stopped { undelivered }
+    }
+
+    async fn order(&self, order: impl Fn() -> Order) {
+        for actor in &self.0.actors {
+            actor.send(order()).await;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.abort.cancel();
+        self.shared.host.metrics.forget(&self.shared.spec.name);
+    }
+}
+
+/// Makes an instance of `version` for each actor that needs one, where guests run.
+async fn instances(shared: &Arc<Shared>, version: &Described) -> Result<[Option<Instance>; 2], Problem> {
+    let (parts, version) = (Arc::clone(shared), version.clone());
+    let make = async move {
+        let roles = version.component.roles;
+        let mut made = [None, None];
+        for (place, actor) in made.iter_mut().zip([Actor::Events, Actor::Index]) {
+            if actor.is_needed(roles) {
+                *place = Some(parts.instance(&version, actor).await?);
+            }
+        }
+        Ok(made)
+    };
+    shared.host.on_guests(make).await?
+}

@@ -1,0 +1,230 @@
+//! What a plugin's handle and its actors share: what it is, what it may use, and how it fares.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_cache::{ListenerHandle, Moment};
+use tokio_util::sync::CancellationToken;
+
+use crate::bindings::informant::plugin::types::{Failure, InstanceRole};
+use crate::described::Described;
+use crate::error::Problem;
+use crate::guest::Ration;
+use crate::host::HostParts;
+use crate::host_store::{Access, Grants, Reader};
+use crate::instance::Instance;
+use crate::manifest::Manifest;
+use crate::metrics::PluginCounters;
+use crate::spec::{Limits, PluginSpec};
+use crate::status::{PluginState, StuckOn};
+use crate::wasi::World;
+use crate::watch::Watch;
+use crate::{Digest, Roles};
+
+/// What `store` answers an index function.
+const DENIED_IN_INDEX: &str =
+    "an index function's answer must depend on its arguments alone: no call but log is answered in the role index";
+
+/// The longest text kept of an error, in bytes.
+const ERROR_BYTES_MAX: usize = 4_096;
+
+/// What all parts of one plugin share.
+pub(crate) struct Shared {
+    pub(crate) host: Arc<HostParts>,
+    pub(crate) spec: PluginSpec,
+    pub(crate) listener: ListenerHandle,
+    pub(crate) counters: PluginCounters,
+    /// Ends calls that are under way, and the actors.
+    pub(crate) abort: CancellationToken,
+    grants: Arc<Grants>,
+    config: Vec<u8>,
+    fares: Mutex<Fares>,
+}
+
+/// How the plugin fares.
+pub(crate) struct Fares {
+    /// Of each actor.
+    pub(crate) states: [PluginState; 2],
+    pub(crate) because: Option<String>,
+    pub(crate) memory_bytes: [usize; 2],
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) roles: Roles,
+    pub(crate) digest: Digest,
+    pub(crate) previous_digest: Option<Digest>,
+    pub(crate) restarts: u64,
+    pub(crate) reloads: u64,
+    pub(crate) last_error: Option<(Moment, String)>,
+    pub(crate) stuck_on: Option<StuckOn>,
+}
+
+/// The two actors of a plugin. Index functions have instances of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Actor {
+    Events,
+    Index,
+}
+
+impl Actor {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Actor::Events => "events",
+            Actor::Index => "index",
+        }
+    }
+
+    const fn role(self) -> InstanceRole {
+        match self {
+            Actor::Events => InstanceRole::Events,
+            Actor::Index => InstanceRole::Index,
+        }
+    }
+
+    /// Whether a component with `roles` needs this actor to have an instance.
+    pub(crate) fn is_needed(self, roles: Roles) -> bool {
+        match self {
+            Actor::Events => roles.wants_events(),
+            Actor::Index => roles.index_funcs,
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        host: Arc<HostParts>,
+        spec: PluginSpec,
+        listener: ListenerHandle,
+        version: &Described,
+    ) -> Result<Shared, Problem> {
+        let config = serde_json::to_vec(&spec.config).map_err(|error| Problem::Spec(format!("config: {error}")))?;
+        Ok(Shared {
+            counters: host.metrics.plugin(&spec.name),
+            grants: Arc::new(Grants::new(&spec.name, &spec.informers)),
+            abort: CancellationToken::new(),
+            fares: Mutex::new(Fares {
+                states: [PluginState::Loaded; 2],
+                because: None,
+                memory_bytes: [0; 2],
+                manifest: Arc::clone(&version.manifest),
+                roles: version.component.roles,
+                digest: version.component.digest,
+                previous_digest: None,
+                restarts: 0,
+                reloads: 0,
+                last_error: None,
+                stuck_on: None,
+            }),
+            host,
+            config,
+            spec,
+            listener,
+        })
+    }
+
+    /// Makes an instance of `version` for `actor` and lets it initialise.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    pub(crate) async fn instance(&self, version: &Described, actor: Actor) -> Result<Instance, Problem> {
+        let watch = Watch::new(Arc::clone(&self.host.env), self.spec.limits.call, self.abort.clone());
+        let _running = self.host.ticker.clock().run_guests();
+        let mut instance = Instance::new(&self.host.engine, &version.component, self.ration(actor), watch).await?;
+        let answer = instance
+            .init(actor.role(), &self.config)
+            .await
+            .map_err(|report| Problem::Trapped(*report))?;
+        answer.map_err(|failure| Problem::Init {
+            role: actor.as_str(),
+            message: message_of(failure),
+        })?;
+        Ok(instance)
+    }
+
+    fn ration(&self, actor: Actor) -> Ration {
+        let (world, access) = match actor {
+            Actor::Events => (World::Real, Access::Granted(Arc::clone(&self.grants))),
+            Actor::Index => (World::Still, Access::Denied(DENIED_IN_INDEX)),
+        };
+        let reader = Reader::new(self.host.catalog.clone(), access);
+        self.host.ration(
+            self.counters.plugin(),
+            self.limits(),
+            world,
+            reader,
+            self.counters.log_dropped.clone(),
+        )
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.spec.limits
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.host.env.now()
+    }
+
+    pub(crate) fn fares(&self) -> MutexGuard<'_, Fares> {
+        // Changed by single assignments: whole after any panic.
+        self.fares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what `actor` does now.
+    pub(crate) fn set_state(&self, actor: Actor, state: PluginState, because: Option<String>) {
+        let combined = {
+            let mut fares = self.fares();
+            fares.states[actor as usize] = state;
+            if state == PluginState::Running {
+                fares.because = None;
+            }
+            fares.because = because.or_else(|| fares.because.take());
+            fares.state()
+        };
+        self.counters.state(combined);
+    }
+
+    /// Notes how much memory `actor`'s instance has; 0: it has no instance.
+    pub(crate) fn set_memory(&self, actor: Actor, bytes: usize) {
+        let mut fares = self.fares();
+        fares.memory_bytes[actor as usize] = bytes;
+        let live = fares.memory_bytes.iter().filter(|bytes| **bytes > 0).count();
+        let total: usize = fares.memory_bytes.iter().sum();
+        self.counters.instances.set(i64::try_from(live).unwrap_or(i64::MAX));
+        self.counters.memory.set(i64::try_from(total).unwrap_or(i64::MAX));
+    }
+
+    /// Notes an instance that was lost, or could not be made.
+    pub(crate) fn lost(&self, reason: &'static str, error: &str) {
+        let now = self.now();
+        let mut fares = self.fares();
+        fares.restarts += 1;
+        fares.last_error = Some((now, truncated(error)));
+        drop(fares);
+        self.counters.restarted(reason);
+    }
+}
+
+impl Fares {
+    /// What the plugin does, which is what its worse-off actor does.
+    pub(crate) fn state(&self) -> PluginState {
+        use PluginState::{Draining, Loaded, Quarantined, Restarting, Running, Stopped};
+        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
+        WORST_FIRST
+            .into_iter()
+            .find(|state| self.states.contains(state))
+            .unwrap_or(Loaded)
+    }
+}
+
+/// The text of a failure.
+pub(crate) fn message_of(failure: Failure) -> String {
+    match failure {
+        Failure::Retryable(message) | Failure::Permanent(message) => truncated(&message),
+        Failure::RetryAfter(later) => truncated(&later.message),
+    }
+}
+
+pub(crate) fn truncated(text: &str) -> String {
+    let end = text.floor_char_boundary(ERROR_BYTES_MAX);
+    match end < text.len() {
+        true => format!("{}…", &text[..end]),
+        false => text.to_owned(),
+    }
+}

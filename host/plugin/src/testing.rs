@@ -1,0 +1,61 @@
+//! What this room's tests share.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// A subscriber that keeps each event as a line: level, message, fields.
+#[derive(Clone, Default)]
+pub(crate) struct LogLines(Arc<Mutex<Vec<String>>>);
+
+impl LogLines {
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Subscriber for LogLines {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line {
+            message: String::new(),
+            fields: String::new(),
+        };
+        event.record(&mut line);
+        let text = format!("{} {}{}", event.metadata().level(), line.message, line.fields);
+        self.0.lock().unwrap().push(text);
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+struct Line {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        } else {
+            write!(self.fields, " {}={value:?}", field.name()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! WASI, with nothing granted.
+//!
+//! Language run-times import most of WASI 0.2 whether a plugin uses it or not, so it is all linked. There is nothing behind it:
+//! no argument, variable, folder or socket; stdin is at its end; stdout and stderr are the plugin's log. An instance that has to
+//! give the same answer each time has a clock that stands still and the same random numbers.
+
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
+
+use crate::output::{Output, Stream};
+
+/// Random bytes that a guest gets at once: 1 MiB.
+const RANDOM_BYTES_MAX: u64 = 1 << 20;
+
+/// What "always the same random numbers" are made from.
+const SEED: u64 = 0x1f08_a917;
+
+/// How the world looks to an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum World {
+    /// Clocks run, and random is random: the operating system's, since guests may make secrets of it.
+    Real,
+    /// Nothing changes from call to call.
+    Still,
+}
+
+pub(crate) fn context(world: World, output: &Output) -> WasiCtx {
+    let mut wasi = WasiCtxBuilder::new();
+    wasi.stdout(output.stream(Stream::Stdout))
+        .stderr(output.stream(Stream::Stderr))
+        .max_random_size(RANDOM_BYTES_MAX)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    if world == World::Still {
+        wasi.secure_random(StdRng::seed_from_u64(SEED))
+            .insecure_random(StdRng::seed_from_u64(SEED))
+            .insecure_random_seed(u128::from(SEED))
+            .wall_clock(StillClock)
+            .monotonic_clock(StillClock);
+    }
+    wasi.build()
+}
+
+/// A clock that shows its beginning.
+struct StillClock;
+
+impl HostWallClock for StillClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl HostMonotonicClock for StillClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        0
+    }
+}

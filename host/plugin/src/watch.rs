@@ -1,0 +1,71 @@
+//! How long a call may take, and how it is given up.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use informant_cache::{BoxFuture, Environment};
+use tokio_util::sync::CancellationToken;
+
+/// Watches calls of one instance. A call that ends at once, as nearly all do, costs no timer and no allocation.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    env: Arc<dyn Environment>,
+    limit: Duration,
+    abort: CancellationToken,
+}
+
+/// A call was given up. The instance is lost with it: wasmtime can not enter it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum GivenUp {
+    #[error("it took longer than {0:?}, the limit for one call (limits.call)")]
+    TooLong(Duration),
+    #[error("Informant is stopping, and its time to drain is over")]
+    Aborted,
+}
+
+impl Watch {
+    pub(crate) fn new(env: Arc<dyn Environment>, limit: Duration, abort: CancellationToken) -> Watch {
+        Watch { env, limit, abort }
+    }
+
+    /// Waits for `call`, but no longer than its limit.
+    pub(crate) async fn over<T>(&self, call: impl Future<Output = T>) -> Result<T, GivenUp> {
+        let mut call = pin!(call);
+        let mut late = None;
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = call.as_mut().poll(context) {
+                return Poll::Ready(Ok(answer));
+            }
+            // Only now, after the call has yielded once, is it worth a timer.
+            late.get_or_insert_with(|| self.late()).poll(context).map(Err)
+        })
+        .await
+    }
+
+    fn late(&self) -> Late {
+        Late {
+            limit: self.limit,
+            timer: self.env.sleep(self.limit),
+            abort: Box::pin(self.abort.clone().cancelled_owned()),
+        }
+    }
+}
+
+/// What ends a call from outside.
+struct Late {
+    limit: Duration,
+    timer: BoxFuture,
+    abort: BoxFuture,
+}
+
+impl Late {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<GivenUp> {
+        if Pin::new(&mut self.timer).poll(context).is_ready() {
+            return Poll::Ready(GivenUp::TooLong(self.limit));
+        }
+        Pin::new(&mut self.abort).poll(context).map(|()| GivenUp::Aborted)
+    }
+}
