@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
 use crate::status::{FieldError, Status};
+use crate::stored;
 
 /// Longest name, in bytes (apimachinery `DNS1123SubdomainMaxLength`).
 const NAME_BYTES_MAX: usize = 253;
@@ -33,6 +34,7 @@ pub(crate) fn shape(kind: &Kind, namespace: &str, object: &mut Value) -> Result<
         return Err(unreadable(kind, "metadata is not a JSON object"));
     };
     check_metadata_types(kind, metadata)?;
+    metadata.retain(|_, value| !stored::is_empty(value));
     place_in_namespace(kind, namespace, metadata)
 }
 

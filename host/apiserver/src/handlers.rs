@@ -212,23 +212,23 @@ impl<'a> Target<'a> {
 
     fn create(&self) -> Result<Response<Body>, Status> {
         let object = self.document()?;
-        let stored = self.write(self.call.query.dry_run()?, |write| write.create(object))?;
-        self.show(201, &stored)
+        let written = self.write(self.call.query.dry_run()?, |write| write.create(object))?;
+        self.show(201, &written.stored)
     }
 
     fn update(&self) -> Result<Response<Body>, Status> {
         let object = self.document()?;
-        let stored = self.write(self.call.query.dry_run()?, |write| {
+        let written = self.write(self.call.query.dry_run()?, |write| {
             write.update(&self.resource.name, object)
         })?;
-        self.show(200, &stored)
+        self.show(200, &written.stored)
     }
 
     fn patch(&self) -> Result<Response<Body>, Status> {
         let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
         let dry_run = self.call.query.dry_run()?;
-        let (stored, created) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
-        self.show(if created { 201 } else { 200 }, &stored)
+        let (written, created) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
+        self.show(if created { 201 } else { 200 }, &written.stored)
     }
 
     fn delete(&self) -> Result<Response<Body>, Status> {

@@ -21,6 +21,7 @@ mod admit;
 mod body;
 mod clock;
 mod discovery;
+mod disturb;
 mod faults;
 mod handlers;
 mod history;

@@ -198,7 +198,7 @@ impl ApiServer {
     /// As over HTTP: 404 for an unknown resource or namespace, 409 `AlreadyExists`, 422 for names.
     pub fn create(&self, resource: &str, namespace: &str, object: Value) -> Result<Value, Status> {
         self.write(resource, namespace, |write| write.create(object))
-            .map(|stored| stored.value())
+            .map(|written| written.object)
     }
 
     /// Replaces an object as it is, status included. A resourceVersion in it has to be the stored one; without one the update is
@@ -209,7 +209,7 @@ impl ApiServer {
     pub fn update(&self, resource: &str, namespace: &str, object: Value) -> Result<Value, Status> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         self.write(resource, namespace, |write| write.update(&name, object))
-            .map(|stored| stored.value())
+            .map(|written| written.object)
     }
 
     /// Creates or replaces an object.
@@ -233,7 +233,7 @@ impl ApiServer {
     pub fn patch(&self, resource: &str, namespace: &str, name: &str, patch: Value) -> Result<Value, Status> {
         let patch = Patch::Merge(patch);
         self.write(resource, namespace, |write| write.patch(name, &patch))
-            .map(|(stored, _)| stored.value())
+            .map(|(written, _)| written.object)
     }
 
     /// Deletes an object and returns its last state, stamped with the delete's revision; one with finalizers is marked instead.

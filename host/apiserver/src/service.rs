@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::StreamExt;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tokio_util::sync::CancellationToken;
 
-use crate::body::{Body, BodyError};
+use crate::body::Body;
+use crate::disturb::Disturbed;
 use crate::faults::{self, Answer, Attributes, Faults, Verdict};
 use crate::handlers::{self, Call};
 use crate::options::REQUEST_BYTES_MAX;
@@ -62,7 +61,8 @@ impl ApiService {
         let query = Query::parse(head.uri.query());
         let route = routes::route(head.uri.path());
         let attributes = routes::attributes(&head.method, &route, &query);
-        self.record(&head, attributes.verb);
+        let verb = attributes.verb;
+        self.record(&head, verb);
         // The way to take faults back must not be cut off by one.
         let verdict = if route == Route::Faults {
             Verdict::default()
@@ -114,7 +114,14 @@ impl ApiService {
         if verdict.lose_answer {
             return Err(ServiceError::Reset);
         }
-        Ok(response.map(|body| disturbed(body, verdict.split_bytes, verdict.cut_bytes, life)))
+        // Watches see to the end of the server's life themselves.
+        let sliced = verdict.split_bytes.is_some() || verdict.cut_bytes.is_some();
+        Ok(
+            response.map(|body| match sliced || (verb != "watch" && !body.is_whole()) {
+                true => Disturbed::body(body, verdict.split_bytes, verdict.cut_bytes, life),
+                false => body,
+            }),
+        )
     }
 
     fn record(&self, head: &http::request::Parts, verb: &'static str) {
@@ -231,49 +238,4 @@ fn stand_in(answer: Answer) -> Result<Response<Body>, ServiceError> {
             Ok(response)
         }
     }
-}
-
-/// An answer's body as faults and restarts leave it.
-fn disturbed(body: Body, split_bytes: Option<usize>, cut_bytes: Option<usize>, life: CancellationToken) -> Body {
-    if split_bytes.is_none() && cut_bytes.is_none() && body.is_whole() {
-        return body;
-    }
-    let mut left = cut_bytes;
-    let mut broken = false;
-    let frames = body
-        .into_frames()
-        .map(move |frame| if life.is_cancelled() { Err(BodyError) } else { frame });
-    let pieces = frames.flat_map(move |frame| futures::stream::iter(pieces(frame, split_bytes.unwrap_or(usize::MAX))));
-    let cut = pieces.map(move |frame| match (&mut left, frame) {
-        (Some(left), Ok(frame)) if frame.len() > *left => {
-            let part = frame.slice(..std::mem::take(left));
-            vec![Ok(part), Err(BodyError)]
-        }
-        (left, frame) => {
-            if let (Some(left), Ok(frame)) = (left, &frame) {
-                *left -= frame.len();
-            }
-            vec![frame]
-        }
-    });
-    let until_broken = cut
-        .flat_map(futures::stream::iter)
-        .take_while(move |frame: &Result<Bytes, BodyError>| {
-            let goes_on = !broken;
-            broken |= frame.is_err();
-            std::future::ready(goes_on)
-        });
-    Body::frames(until_broken)
-}
-
-fn pieces(frame: Result<Bytes, BodyError>, bytes: usize) -> Vec<Result<Bytes, BodyError>> {
-    let Ok(mut frame) = frame else {
-        return vec![Err(BodyError)];
-    };
-    let mut pieces = Vec::with_capacity(frame.len() / bytes + 1);
-    while frame.len() > bytes {
-        pieces.push(Ok(frame.split_to(bytes)));
-    }
-    pieces.push(Ok(frame));
-    pieces
 }

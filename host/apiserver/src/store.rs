@@ -96,11 +96,16 @@ impl Store {
         self.shelves[place].objects.get(&stored::key(namespace, name))
     }
 
-    /// Stores `object` as the newest state of its key.
-    pub(crate) fn put(&mut self, place: usize, object: &serde_json::Value) -> Arc<Stored> {
+    /// Stores `object` as the newest state of its key, under the next revision.
+    pub(crate) fn put(&mut self, place: usize, object: Stored) -> Arc<Stored> {
         self.revision += 1;
         let shelf = &mut self.shelves[place];
-        let object = Arc::new(Stored::new(&shelf.kind, object, self.revision));
+        let object = if object.revision == self.revision {
+            object
+        } else {
+            object.restamped(self.revision)
+        };
+        let object = Arc::new(object);
         let previous = shelf.objects.insert(object.key(), Arc::clone(&object));
         let change = if previous.is_some() {
             Change::Modified

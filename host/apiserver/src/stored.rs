@@ -27,17 +27,12 @@ const METADATA_ORDER: &[&str] = &[
     "managedFields",
 ];
 
-/// One state of one object, with what selectors and tables ask of it at hand.
+/// One state of one object, with what selectors, tables and later writes ask of it at hand.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
-    /// `{"kind":…,"apiVersion":…,"metadata":{…},…}`
+    /// `{"kind":…,"apiVersion":…,"metadata":{…},…,"status":…}`
     json: Bytes,
-    /// Where `"metadata":` begins: list items of built-in kinds leave out what is before it.
-    body_begin: usize,
-    /// The value of `metadata`.
-    metadata: Range<usize>,
-    /// The digits of `metadata.resourceVersion`.
-    version: Range<usize>,
+    spans: Spans,
     pub(crate) revision: u64,
     pub(crate) namespace: Box<str>,
     pub(crate) name: Box<str>,
@@ -50,34 +45,39 @@ pub(crate) struct Stored {
     fields: Box<[Box<str>]>,
 }
 
+/// Where the parts of the JSON are. A part that is absent is empty.
+#[derive(Debug, Clone, Default)]
+struct Spans {
+    /// Where `"metadata":` begins: list items of built-in kinds leave out what is before it.
+    body_begin: usize,
+    /// The value of `metadata`.
+    metadata: Range<usize>,
+    /// The digits of `metadata.resourceVersion`.
+    version: Range<usize>,
+    /// The digits of `metadata.generation`.
+    generation: Range<usize>,
+    /// All fields but kind, apiVersion, metadata and status.
+    substance: Range<usize>,
+    /// The value of `status`.
+    status: Range<usize>,
+}
+
 impl Stored {
     /// Serialises `object` as `kind` at `revision`. `object` is expected to have been admitted (names, labels and metadata are of
     /// the right types); apiVersion, kind and resourceVersion are written here and nowhere else.
     pub(crate) fn new(kind: &Kind, object: &Value, revision: u64) -> Self {
         let empty = Map::new();
         let metadata = object["metadata"].as_object().unwrap_or(&empty);
-        let mut writer = Writer::default();
-        writer.field("kind", &Value::String(kind.kind.clone()));
-        writer.field("apiVersion", &Value::String(kind.api_version()));
-        writer.key("metadata");
-        let body_begin = writer.out.len() - "\"metadata\":".len();
-        let (metadata_span, version) = writer.metadata(metadata, revision);
-        for (key, value) in object.as_object().unwrap_or(&empty) {
-            if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata") {
-                writer.field(key, value);
-            }
-        }
-        writer.out.push(b'}');
+        let (json, spans) = write(kind, object.as_object().unwrap_or(&empty), metadata, revision);
+        let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default().into();
         Self {
-            json: Bytes::from(writer.out),
-            body_begin,
-            metadata: metadata_span,
-            version,
+            json,
+            spans,
             revision,
-            namespace: text(metadata_value(metadata, "namespace")),
-            name: text(metadata_value(metadata, "name")),
-            uid: text(metadata_value(metadata, "uid")),
-            created: text(metadata_value(metadata, "creationTimestamp")),
+            namespace: text("namespace"),
+            name: text("name"),
+            uid: text("uid"),
+            created: text("creationTimestamp"),
             labels: labels(metadata),
             fields: kind.fields.iter().map(|path| field(object, path)).collect(),
         }
@@ -90,32 +90,76 @@ impl Stored {
 
     /// The object without kind and apiVersion but for its opening brace, which the caller writes.
     pub(crate) fn json_after_type_meta(&self) -> &[u8] {
-        &self.json[self.body_begin..]
+        &self.json[self.spans.body_begin..]
     }
 
     /// The value of `metadata`.
     pub(crate) fn metadata_json(&self) -> &[u8] {
-        &self.json[self.metadata.clone()]
+        &self.json[self.spans.metadata.clone()]
+    }
+
+    /// All fields but kind, apiVersion, metadata and status, as comparable bytes.
+    pub(crate) fn substance(&self) -> &[u8] {
+        &self.json[self.spans.substance.clone()]
     }
 
     /// The object as a tree.
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.json).expect("the bytes were written from a tree of values")
+        tree(&self.json)
+    }
+
+    /// `metadata` as a tree.
+    pub(crate) fn metadata(&self) -> Value {
+        tree(self.metadata_json())
+    }
+
+    /// `status` as a tree, if there is one.
+    pub(crate) fn status(&self) -> Option<Value> {
+        let status = &self.json[self.spans.status.clone()];
+        (!status.is_empty()).then(|| tree(status))
     }
 
     /// The same state under another version: how deletes show the last state.
     pub(crate) fn restamped(&self, revision: u64) -> Self {
-        let digits = revision.to_string();
-        let mut json = Vec::with_capacity(self.json.len() + digits.len());
-        json.extend_from_slice(&self.json[..self.version.start]);
-        json.extend_from_slice(digits.as_bytes());
-        json.extend_from_slice(&self.json[self.version.end..]);
-        let longer_by = |end: usize| end + digits.len() - self.version.len();
         Self {
-            metadata: self.metadata.start..longer_by(self.metadata.end),
-            version: self.version.start..longer_by(self.version.end),
-            json: Bytes::from(json),
             revision,
+            ..self.spliced(&self.spans.version, &revision.to_string())
+        }
+    }
+
+    /// The same state with another generation, if it has one.
+    pub(crate) fn with_generation(&self, generation: u64) -> Self {
+        self.spliced(&self.spans.generation, &generation.to_string())
+    }
+
+    /// Puts other digits in a place of the JSON.
+    fn spliced(&self, place: &Range<usize>, digits: &str) -> Self {
+        if place.is_empty() {
+            return self.clone();
+        }
+        let mut json = Vec::with_capacity(self.json.len() + digits.len());
+        json.extend_from_slice(&self.json[..place.start]);
+        json.extend_from_slice(digits.as_bytes());
+        json.extend_from_slice(&self.json[place.end..]);
+        let moved = |offset: usize| {
+            if offset >= place.end {
+                offset + digits.len() - place.len()
+            } else {
+                offset
+            }
+        };
+        let moved = |span: &Range<usize>| moved(span.start)..moved(span.end);
+        let spans = Spans {
+            body_begin: self.spans.body_begin,
+            metadata: moved(&self.spans.metadata),
+            version: moved(&self.spans.version),
+            generation: moved(&self.spans.generation),
+            substance: moved(&self.spans.substance),
+            status: moved(&self.spans.status),
+        };
+        Self {
+            json: Bytes::from(json),
+            spans,
             ..self.clone()
         }
     }
@@ -147,6 +191,10 @@ impl Stored {
     }
 }
 
+fn tree(json: &[u8]) -> Value {
+    serde_json::from_slice(json).expect("the bytes were written from a tree of values")
+}
+
 /// The key under which an object is stored.
 pub(crate) fn key(namespace: &str, name: &str) -> Arc<str> {
     if namespace.is_empty() {
@@ -156,6 +204,33 @@ pub(crate) fn key(namespace: &str, name: &str) -> Arc<str> {
     }
 }
 
+/// Writes an object: kind, apiVersion, metadata, the substance in alphabetical order, status.
+fn write(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>, revision: u64) -> (Bytes, Spans) {
+    let mut writer = Writer::default();
+    let mut spans = Spans::default();
+    writer.field("kind", &Value::String(kind.kind.clone()));
+    writer.field("apiVersion", &Value::String(kind.api_version()));
+    // After the comma, which the list item leaves out too.
+    spans.body_begin = writer.out.len() + 1;
+    writer.key("metadata");
+    writer.metadata(metadata, revision, &mut spans);
+    let substance_begin = writer.out.len();
+    for (key, value) in object {
+        if !matches!(key.as_str(), "kind" | "apiVersion" | "metadata" | "status") {
+            writer.field(key, value);
+        }
+    }
+    spans.substance = substance_begin..writer.out.len();
+    if let Some(status) = object.get("status") {
+        writer.key("status");
+        let begin = writer.out.len();
+        writer.value(status);
+        spans.status = begin..writer.out.len();
+    }
+    writer.out.push(b'}');
+    (Bytes::from(writer.out), spans)
+}
+
 #[derive(Default)]
 struct Writer {
     out: Vec<u8>,
@@ -163,7 +238,12 @@ struct Writer {
 
 impl Writer {
     fn key(&mut self, key: &str) {
-        self.out.push(if self.out.is_empty() { b'{' } else { b',' });
+        let first = matches!(self.out.last(), None | Some(b'{'));
+        if self.out.is_empty() {
+            self.out.push(b'{');
+        } else if !first {
+            self.out.push(b',');
+        }
         self.value(&Value::String(key.to_owned()));
         self.out.push(b':');
     }
@@ -177,47 +257,40 @@ impl Writer {
         serde_json::to_writer(&mut self.out, value).expect("writing a tree of values into memory can not fail");
     }
 
-    /// Writes metadata; returns its span and that of the version's digits.
-    fn metadata(&mut self, metadata: &Map<String, Value>, revision: u64) -> (Range<usize>, Range<usize>) {
+    fn metadata(&mut self, metadata: &Map<String, Value>, revision: u64, spans: &mut Spans) {
         let begin = self.out.len();
         self.out.push(b'{');
-        let mut version = 0..0;
         let others = metadata
             .keys()
             .map(String::as_str)
             .filter(|key| !METADATA_ORDER.contains(key));
         for key in METADATA_ORDER.iter().copied().chain(others) {
-            if key == "resourceVersion" {
-                // A dry run's object has none.
-                if revision == 0 {
-                    continue;
-                }
-                self.metadata_key(key);
+            // A dry run's object has no version.
+            if key == "resourceVersion" && revision > 0 {
+                self.key(key);
                 self.out.push(b'"');
                 let digits = self.out.len();
                 self.out.extend_from_slice(revision.to_string().as_bytes());
-                version = digits..self.out.len();
+                spans.version = digits..self.out.len();
                 self.out.push(b'"');
-            } else if let Some(value) = metadata.get(key).filter(|value| !is_empty(value)) {
-                self.metadata_key(key);
+            } else if key != "resourceVersion"
+                && let Some(value) = metadata.get(key).filter(|value| !is_empty(value))
+            {
+                self.key(key);
+                let begin = self.out.len();
                 self.value(value);
+                if key == "generation" {
+                    spans.generation = begin..self.out.len();
+                }
             }
         }
         self.out.push(b'}');
-        (begin..self.out.len(), version)
-    }
-
-    fn metadata_key(&mut self, key: &str) {
-        if self.out.last() != Some(&b'{') {
-            self.out.push(b',');
-        }
-        self.value(&Value::String(key.to_owned()));
-        self.out.push(b':');
+        spans.metadata = begin..self.out.len();
     }
 }
 
-/// What Go leaves out as `omitempty`.
-fn is_empty(value: &Value) -> bool {
+/// What Go leaves out of metadata as `omitempty`.
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -227,20 +300,12 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn metadata_value<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a Value {
-    metadata.get(key).unwrap_or(&Value::Null)
-}
-
-fn text(value: &Value) -> Box<str> {
-    value.as_str().unwrap_or_default().into()
-}
-
 fn labels(metadata: &Map<String, Value>) -> Box<[(Box<str>, Box<str>)]> {
     let labels = metadata.get("labels").and_then(Value::as_object);
     let mut labels: Vec<(Box<str>, Box<str>)> = labels
         .into_iter()
         .flatten()
-        .map(|(key, value)| (key.as_str().into(), text(value)))
+        .map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into()))
         .collect();
     labels.sort_unstable();
     labels.into()
@@ -297,6 +362,22 @@ mod tests {
         assert_eq!(
             serde_json::from_slice::<Value>(longer.metadata_json()).unwrap(),
             longer.value()["metadata"]
+        );
+    }
+
+    #[test]
+    fn a_generation_is_replaced_in_its_place() {
+        let registry = Registry::built_in();
+        let kind = registry.kind(registry.place("", "v1", "pods").expect("pods are built in"));
+        let object = json!({ "metadata": { "name": "a", "generation": 9 }, "spec": { "x": 1 }, "status": { "y": 2 } });
+        let next = Stored::new(kind, &object, 7).with_generation(10).restamped(1_000);
+        assert_eq!(
+            next.value()["metadata"],
+            json!({ "name": "a", "generation": 10, "resourceVersion": "1000" })
+        );
+        assert_eq!(
+            (next.substance(), next.status()),
+            (br#","spec":{"x":1}"#.as_slice(), Some(json!({ "y": 2 })))
         );
     }
 

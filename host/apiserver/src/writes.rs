@@ -34,6 +34,21 @@ pub(crate) struct Preconditions {
     pub(crate) resource_version: Option<String>,
 }
 
+/// What a write has brought about: the state, and the same as the tree that it was written from.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) object: Value,
+}
+
+impl Written {
+    fn new(stored: Arc<Stored>, mut object: Value) -> Self {
+        let version = (stored.revision > 0).then(|| json!(stored.revision.to_string()));
+        set(&mut object["metadata"], "resourceVersion", version);
+        Self { stored, object }
+    }
+}
+
 /// How a delete went.
 #[derive(Debug)]
 pub(crate) enum Deletion {
@@ -65,7 +80,7 @@ impl Write<'_> {
     }
 
     /// Makes a new object.
-    pub(crate) fn create(&mut self, mut object: Value) -> Result<Arc<Stored>, Status> {
+    pub(crate) fn create(&mut self, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;
         self.check_namespace(&kind, &object)?;
@@ -103,16 +118,19 @@ impl Write<'_> {
             metadata.insert("generation".to_owned(), json!(1));
         }
         if self.part != Part::Whole && kind.has_status {
-            remove(&mut object, "status");
+            set(&mut object, "status", None);
         }
         admit::defaults(&kind, &mut object);
         if self.store.get(self.place, self.namespace, &name).is_some() {
             return Err(Status::already_exists(&kind, &name));
         }
-        if self.dry_run {
-            return Ok(Arc::new(Stored::new(&kind, &object, 0)));
-        }
-        Ok(self.store.put(self.place, &object))
+        let stored = if self.dry_run {
+            Arc::new(Stored::new(&kind, &object, 0))
+        } else {
+            let next = self.store.revision() + 1;
+            self.store.put(self.place, Stored::new(&kind, &object, next))
+        };
+        Ok(Written::new(stored, object))
     }
 
     /// New objects need a namespace that is there to stay.
@@ -125,7 +143,7 @@ impl Write<'_> {
         let Some(found) = self.store.get(namespaces, "", self.namespace) else {
             return Err(Status::not_found(&shelf.kind, self.namespace));
         };
-        if found.value()["metadata"].get("deletionTimestamp").is_some() {
+        if found.metadata().get("deletionTimestamp").is_some() {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
             let why = format!(
                 "unable to create new content in namespace {} because it is being terminated",
@@ -137,7 +155,7 @@ impl Write<'_> {
     }
 
     /// Replaces an object.
-    pub(crate) fn update(&mut self, name: &str, mut object: Value) -> Result<Arc<Stored>, Status> {
+    pub(crate) fn update(&mut self, name: &str, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;
         let found = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -152,7 +170,7 @@ impl Write<'_> {
     }
 
     /// Changes an object. Returns whether it was made by this.
-    pub(crate) fn patch(&mut self, name: &str, patch: &Patch) -> Result<(Arc<Stored>, bool), Status> {
+    pub(crate) fn patch(&mut self, name: &str, patch: &Patch) -> Result<(Written, bool), Status> {
         let kind = self.kind();
         let old = match self.existing(name) {
             Ok(old) => old,
@@ -179,18 +197,20 @@ impl Write<'_> {
     }
 
     /// Stores what became of `old`: keeps what this write may not touch, counts the generation, skips what changes nothing.
-    fn replace(&mut self, kind: &Kind, old: &Arc<Stored>, mut object: Value) -> Result<Arc<Stored>, Status> {
-        let before = old.value();
+    fn replace(&mut self, kind: &Kind, old: &Arc<Stored>, mut object: Value) -> Result<Written, Status> {
         match self.part {
-            Part::Whole => {}
-            Part::Main if kind.has_status => copy(&before, &mut object, "status"),
-            Part::Main => {}
+            Part::Main if kind.has_status => set(&mut object, "status", old.status()),
+            Part::Whole | Part::Main => {}
             Part::Status => {
-                let mut changed = before.clone();
-                copy(&object, &mut changed, "status");
-                object = changed;
+                let status = object
+                    .get_mut("status")
+                    .map(Value::take)
+                    .filter(|status| !status.is_null());
+                object = old.value();
+                set(&mut object, "status", status);
             }
         }
+        let mut before = old.metadata();
         for system in [
             "uid",
             "creationTimestamp",
@@ -198,25 +218,24 @@ impl Write<'_> {
             "deletionGracePeriodSeconds",
             "generation",
         ] {
-            copy(&before["metadata"], &mut object["metadata"], system);
+            set(&mut object["metadata"], system, before.get_mut(system).map(Value::take));
         }
-        copy(&before["metadata"], &mut object["metadata"], "resourceVersion");
-        if kind.has_generation && differs_in_substance(&before, &object) {
-            bump_generation(&mut object);
+        // Written once and compared as bytes: a tree of the old state is not needed.
+        let mut new = Stored::new(kind, &object, old.revision);
+        if kind.has_generation && new.substance() != old.substance() {
+            let generation = bump_generation(&mut object);
+            new = new.with_generation(generation);
         }
-        // Written once and compared as bytes, so that what serialises alike (absent and empty labels) counts as unchanged.
-        let unchanged = Stored::new(kind, &object, old.revision);
-        if unchanged.json() == old.json() {
-            return Ok(Arc::clone(old));
+        if self.dry_run || new.json() == old.json() {
+            let stored = if self.dry_run { Arc::new(new) } else { Arc::clone(old) };
+            return Ok(Written::new(stored, object));
         }
-        if self.dry_run {
-            return Ok(Arc::new(unchanged));
-        }
-        let stored = self.store.put(self.place, &object);
+        let stored = self.store.put(self.place, new);
         if is_finished(&object["metadata"]) {
-            return Ok(self.remove(&stored).unwrap_or(stored));
+            let last = self.remove(&stored).unwrap_or(stored);
+            return Ok(Written::new(last, object));
         }
-        Ok(stored)
+        Ok(Written::new(stored, object))
     }
 
     /// Deletes an object; one with finalizers is marked instead and goes when they are gone.
@@ -246,7 +265,9 @@ impl Write<'_> {
         if kind.has_generation {
             bump_generation(&mut object);
         }
-        Ok(Deletion::Waiting(self.store.put(self.place, &object)))
+        Ok(Deletion::Waiting(
+            self.store.put(self.place, Stored::new(&kind, &object, old.revision)),
+        ))
     }
 
     /// Deletes everything in the namespace (or, without one, everywhere) that `selection` chooses. Returns the last states.
@@ -287,7 +308,7 @@ impl Write<'_> {
         let Some(found) = self.store.get(namespaces, "", namespace) else {
             return;
         };
-        let metadata = &found.value()["metadata"];
+        let metadata = &found.metadata();
         if metadata.get("deletionTimestamp").is_some() && finalizers(metadata) == 0 && !self.has_content(namespace) {
             self.store.remove(namespaces, namespace);
         }
@@ -358,38 +379,22 @@ fn check_preconditions(kind: &Kind, old: &Stored, preconditions: &Preconditions)
     Ok(())
 }
 
-/// Makes `to`'s field what `from`'s is, absent included.
-fn copy(from: &Value, to: &mut Value, field: &str) {
-    match from.get(field) {
-        Some(value) => to[field] = value.clone(),
-        None => remove(to, field),
+/// Makes a field of an object what is given, absent included.
+fn set(object: &mut Value, field: &str, value: Option<Value>) {
+    match value {
+        Some(value) => object[field] = value,
+        None => {
+            if let Some(fields) = object.as_object_mut() {
+                fields.remove(field);
+            }
+        }
     }
 }
 
-fn remove(object: &mut Value, field: &str) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove(field);
-    }
-}
-
-/// Whether anything but metadata and status differs.
-fn differs_in_substance(before: &Value, after: &Value) -> bool {
-    let counts = |key: &&String| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status");
-    let keys = |value: &Value| -> Vec<String> {
-        value
-            .as_object()
-            .into_iter()
-            .flat_map(|map| map.keys())
-            .filter(counts)
-            .cloned()
-            .collect()
-    };
-    keys(before) != keys(after) || keys(after).iter().any(|key| before[key] != after[key])
-}
-
-fn bump_generation(object: &mut Value) {
-    let generation = object["metadata"]["generation"].as_u64().unwrap_or(0);
-    object["metadata"]["generation"] = json!(generation + 1);
+fn bump_generation(object: &mut Value) -> u64 {
+    let generation = object["metadata"]["generation"].as_u64().unwrap_or(0) + 1;
+    object["metadata"]["generation"] = json!(generation);
+    generation
 }
 
 fn finalizers(metadata: &Value) -> usize {

@@ -137,6 +137,8 @@ impl WatchStream {
                 Step::End => return None,
                 Step::Reset => {
                     self.ended = true;
+                    // So that a listener flushes what came before: hyper drops unsent bytes on an error.
+                    tokio::task::yield_now().await;
                     return Some(Err(BodyError));
                 }
                 Step::Wait(until) => until,
