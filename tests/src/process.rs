@@ -107,6 +107,19 @@ impl Process {
         waited.and_then(|found| found).with_context(|| self.tail())
     }
 
+    /// Waits for `condition` as long as the process lives.
+    ///
+    /// # Errors
+    /// That of `condition`, or that the process has ended; both with its last lines.
+    pub async fn while_running<T>(&mut self, condition: impl Future<Output = Result<T>>) -> Result<T> {
+        let waited = tokio::select! {
+            biased;
+            waited = condition => waited,
+            status = self.child.wait() => Err(anyhow!("{} ended: {}", self.name, status?)),
+        };
+        waited.with_context(|| self.tail())
+    }
+
     /// The process id, while the process lives.
     pub fn id(&self) -> Option<u32> {
         self.child.id()

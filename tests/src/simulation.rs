@@ -8,4 +8,11 @@
 //! did can be read and compared. One seed replays exactly.
 
 pub mod checker;
+mod dice;
+mod handler;
 pub mod history;
+mod run;
+mod schedule;
+mod world;
+
+pub use run::{Run, run};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::guests;
 use crate::process::Process;
@@ -46,7 +46,7 @@ impl Embedded {
                 .map_err(|error| format!("{error:#}"))?;
             client.text("/readyz").await.map_err(|error| format!("{error:#}"))
         });
-        ready.await.with_context(|| self.process.tail())?;
+        self.process.while_running(ready).await?;
         Ok(())
     }
 }

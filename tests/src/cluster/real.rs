@@ -79,7 +79,7 @@ impl Real {
                 .await
                 .map_err(|error| format!("{error:#}"))
         });
-        ready.await.with_context(|| self.apiserver.tail())?;
+        self.apiserver.while_running(ready).await?;
         Ok(())
     }
 }
@@ -112,7 +112,7 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16) -> Result<Process> 
             "--bind-address=127.0.0.1".to_owned(),
             format!("--cert-dir={}", file("certs")),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-            format!("--service-account-key-file={}", file("sa.key")),
+            format!("--service-account-key-file={}", file("sa.pub")),
             format!("--service-account-signing-key-file={}", file("sa.key")),
             format!("--token-auth-file={}", file("tokens.csv")),
             "--authorization-mode=RBAC".to_owned(),
@@ -127,6 +127,7 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16) -> Result<Process> 
 async fn write_credentials(folder: &Path, port: u16) -> Result<()> {
     let key = rcgen::KeyPair::generate().context("failed to make the service account key")?;
     tokio::fs::write(folder.join("sa.key"), key.serialize_pem()).await?;
+    tokio::fs::write(folder.join("sa.pub"), key.public_key_pem()).await?;
     let tokens = format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\nreader-token,reader,reader,\"readers\"\n");
     tokio::fs::write(folder.join("tokens.csv"), tokens).await?;
     tokio::fs::write(folder.join("kubeconfig"), kubeconfig(port, ADMIN_TOKEN).to_string()).await?;

@@ -58,6 +58,8 @@ struct Checker {
     /// All states that ever were, and the versions at which incarnations ended.
     held: BTreeSet<ObjectVersion>,
     handlers: BTreeMap<u32, Handler>,
+    /// Handlers that were removed; calls that ran then may still end.
+    left: BTreeSet<u32>,
     violations: Vec<Violation>,
 }
 
@@ -73,6 +75,8 @@ pub fn check(history: &History) -> Vec<Violation> {
 impl Checker {
     fn see(&mut self, entry: usize, what: &Entry) {
         match what {
+            Entry::Begin { handler, .. } | Entry::End { handler, .. } | Entry::Synced { handler, .. }
+                if self.left.contains(handler) => {}
             Entry::Written { object } | Entry::Removed { object } => {
                 self.held.insert(object.clone());
             }
@@ -94,7 +98,11 @@ impl Checker {
                 name,
                 ended,
             } => self.end(entry, *handler, (namespace, name), *ended),
-            Entry::Synced { handler, keys } => self.synced(entry, *handler, *keys),
+            Entry::Synced { handler, there } => self.synced(entry, *handler, there),
+            Entry::Left { handler } => {
+                self.handlers.remove(handler);
+                self.left.insert(*handler);
+            }
             Entry::Quiet {
                 cluster,
                 store,
@@ -216,16 +224,22 @@ impl Checker {
                 believed.accepted = Some((running.told != Told::Delete, running.object));
             }
             Ended::Retry => {}
-            Ended::Permanent => believed.refused_for_good = true,
+            Ended::Permanent => {
+                believed.refused_for_good = true;
+                if running.told == Told::Delete {
+                    // It was told of the delete; what it makes of it is its own affair.
+                    believed.accepted = None;
+                }
+            }
         }
     }
 
-    fn synced(&mut self, entry: usize, id: u32, keys: u64) {
+    fn synced(&mut self, entry: usize, id: u32, there: &[Key]) {
         let handler = self.handlers.entry(id).or_default();
         handler.synced = true;
-        let attempted = handler.attempted.len() as u64;
-        if attempted < keys {
-            let message = format!("handler {id} was told it is synced after {attempted} of {keys} keys");
+        let missed = there.iter().find(|key| !handler.attempted.contains(*key)).cloned();
+        if let Some((namespace, name)) = missed {
+            let message = format!("handler {id} was told it is synced, but never of {namespace}/{name}");
             self.violate(entry, "sync complete", message);
         }
     }

@@ -105,8 +105,13 @@ pub enum Entry {
     Synced {
         /// Which handler.
         handler: u32,
-        /// How many keys the store held when its initial list began.
-        keys: u64,
+        /// Namespace and name of what was there when the handler came and, in the same incarnation, still is.
+        there: Vec<(String, String)>,
+    },
+    /// A handler was removed: nothing is promised to it any more.
+    Left {
+        /// Which handler.
+        handler: u32,
     },
     /// Everything has come to rest.
     Quiet {

@@ -162,7 +162,7 @@ async fn kubectl_applies_creates_gets_watches_and_deletes(cluster: Cluster) -> R
             "configmap \"settings\" deleted from default namespace\nconfigmap \"more\" deleted from default namespace",
         )
         .await?;
-    kubectl.run(&["delete", "-f", &manifest, "--cascade=orphan"]).await?;
+    kubectl.run(&["delete", "-f", &manifest]).await?;
     let gone = kubectl.run(&["get", "deployment", "web"]).await;
     let message = gone.err().map(|error| error.to_string()).unwrap_or_default();
     ensure!(message.contains("deployments.apps \"web\" not found"), "{message:?}");

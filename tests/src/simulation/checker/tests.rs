@@ -150,7 +150,10 @@ fn synced_before_every_key_was_attempted_is_noticed() {
         written(&one),
         begin(Told::Add, &one, Some(1)),
         end(&one, Ended::Ok),
-        Entry::Synced { handler: 0, keys: 2 },
+        Entry::Synced {
+            handler: 0,
+            there: vec![("default".into(), "a".into()), ("default".into(), "b".into())],
+        },
     ];
     assert_eq!(clauses(entries), ["sync complete"]);
 }
