@@ -119,6 +119,15 @@ impl What {
         }
     }
 
+    /// The uid of the object, as far as it is known.
+    pub(super) fn uid(&self) -> Option<&str> {
+        match self {
+            What::Add(object) | What::Update { new: object, .. } => Some(object.uid()),
+            What::Delete { last, .. } => last.as_ref().map(Object::uid),
+            What::Synced => None,
+        }
+    }
+
     /// The event's name as metrics write it: `add`, `update`, `delete`, `sync`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {

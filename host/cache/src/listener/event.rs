@@ -27,8 +27,8 @@ pub(super) struct Event {
 pub(super) enum Folded {
     /// It is part of the older one now.
     Merged,
-    /// It and the older one cancel each other: an add that was never told, and its delete.
-    Vanished,
+    /// It and the older one cancel each other: an add that was never told, and its delete. `owed` if a cursor counted on them.
+    Vanished { owed: bool },
     /// It has to follow the older one: a delete, then an add.
     Apart(Event),
 }
@@ -75,7 +75,11 @@ impl Event {
     /// The newer state, reason and tombstone mark win; `old` and `received` stay, because they say where the handler is.
     pub(super) fn fold(&mut self, newer: Event) -> Folded {
         match (&self.what, &newer.what) {
-            (What::Add(_), What::Delete { .. }) if !self.known && !self.tried => return Folded::Vanished,
+            (What::Add(_), What::Delete { .. }) if !self.known && !self.tried && !newer.known => {
+                return Folded::Vanished {
+                    owed: self.owed || newer.owed,
+                };
+            }
             (What::Delete { .. }, What::Add(_) | What::Update { .. }) => return Folded::Apart(newer),
             _ => {}
         }
@@ -95,14 +99,17 @@ fn merged(older: What, newer: What) -> What {
     match (older, newer) {
         (What::Add(_), What::Update { new, .. }) => What::Add(new),
         (What::Update { old, .. }, What::Update { new, .. }) => What::Update { old, new },
-        // Of two deletes the one whose final state was seen says more.
-        (
-            older @ What::Delete {
-                final_state_unknown: false,
-                ..
-            },
-            What::Delete { .. },
-        ) => older,
+        // The handler knows the incarnation that was deleted first; of that one, a final state that was seen says more.
+        (older @ What::Delete { .. }, newer @ What::Delete { .. }) => match (&older, &newer) {
+            (
+                What::Delete {
+                    final_state_unknown: true,
+                    ..
+                },
+                _,
+            ) if older.uid() == newer.uid() => newer,
+            _ => older,
+        },
         // A delete undoes what came before it. An add on top of an add or update is a replay or a requeue: it shows the state
         // to a handler as if it knew none.
         (_, newer) => newer,

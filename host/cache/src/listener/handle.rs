@@ -215,6 +215,14 @@ impl ListenerHandle {
     }
 }
 
+#[cfg(test)]
+impl ListenerHandle {
+    /// Counts everything again.
+    pub(super) fn check(&self) {
+        lock(&self.0.listener).queue.check();
+    }
+}
+
 impl fmt::Debug for ListenerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListenerHandle")

@@ -9,7 +9,7 @@ use crate::listener::dead_letter::Failure;
 use crate::listener::options::RETRY_AFTER_MAX;
 use crate::listener::retry::back_off;
 use crate::listener::slots::SlotId;
-use crate::listener::{Listener, OnFailure, Outcome, Token};
+use crate::listener::{Listener, OnFailure, Outcome, Token, What};
 
 impl Listener {
     pub(super) fn done(&mut self, token: Token, outcome: Outcome, now: Moment) {
@@ -26,6 +26,7 @@ impl Listener {
                 self.queue.counters.filtered += 1;
                 self.succeed(id);
             }
+            _ if self.is_outdated_synced(id) => self.drop_outdated(id),
             _ if self.options.on_failure == OnFailure::Skip => self.skip(id),
             Outcome::Permanent(error) => self.give_up(id, result, error, now),
             Outcome::RetryAfter(error, wait) => {
@@ -42,9 +43,29 @@ impl Listener {
 
     /// Takes back a delivery that was not made.
     pub(super) fn give_back(&mut self, token: Token) {
-        if let Some(id) = self.queue.answered(token) {
+        let Some(id) = self.queue.answered(token) else { return };
+        if self.is_outdated_synced(id) {
+            self.queue.counters.delivered -= 1;
+            self.drop_outdated(id);
+        } else {
             self.queue.give_back(id);
         }
+    }
+
+    /// Whether the slot holds a `Synced` although the source is being shown again since: another one will follow.
+    fn is_outdated_synced(&self, id: SlotId) -> bool {
+        let slot = self.queue.slots.get(id);
+        let shown_again = || {
+            self.sources
+                .get(slot.source)
+                .is_some_and(|state| state.syncing.is_some())
+        };
+        matches!(slot.head.what, What::Synced) && shown_again()
+    }
+
+    fn drop_outdated(&mut self, id: SlotId) {
+        self.queue.counters.coalesced += 1;
+        self.queue.end(id, false);
     }
 
     fn succeed(&mut self, id: SlotId) {
@@ -100,6 +121,13 @@ impl Listener {
         self.queue.counters.dead_lettered += 1;
         self.queue.counters.dead_letters_evicted += evicted;
         self.queue.end(id, false);
+    }
+
+    /// Keys that vanished before they were attempted keep no source from being synced.
+    pub(super) fn settle_unattempted(&mut self, now: Moment) {
+        while let Some(source) = self.queue.unattempted.pop() {
+            self.attempted(source, now);
+        }
     }
 
     /// A key that the source's cursor had passed was attempted.

@@ -25,6 +25,7 @@ impl Listener {
         if self.is_paused() {
             return self.wait(None);
         }
+        self.settle_unattempted(now);
         self.fire_timers(now);
         let mut steps_left = CURSOR_STEPS_MAX.max(max);
         let deliveries = std::iter::from_fn(|| self.take(now, &mut steps_left)).take(max);
@@ -56,7 +57,7 @@ impl Listener {
 
     /// Whether something could be handed out at once.
     fn has_work(&self) -> bool {
-        self.queue.slots.has_ready() || self.sources.has_cursor()
+        self.queue.slots.has_ready() || self.sources.has_cursor() || !self.queue.unattempted.is_empty()
     }
 
     /// When time alone will make something ready.
@@ -154,8 +155,13 @@ impl Listener {
             return Step::PassedOver;
         }
         self.queue.counters.shown += 1;
-        let event = self.event_of(source, object, kind, begun);
+        let mut event = self.event_of(source, object, kind, begun);
         if occupied {
+            // Whoever has yet to be told of a delete knows nothing of what came after it.
+            event.known &= event
+                .what
+                .key()
+                .is_none_or(|key| !self.queue.ends_with_delete(source, key));
             self.queue.offer(source, event);
             return Step::PassedOver;
         }

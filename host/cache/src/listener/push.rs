@@ -78,7 +78,7 @@ impl Listener {
             .filter(|cursor| cursor.covers(key))
             .map(|cursor: &Cursor| cursor.kind);
         if let Some(kind) = covering
-            && self.leave_to_cursor(&what, kind)
+            && self.leave_to_cursor(source, &what, kind)
         {
             return;
         }
@@ -93,17 +93,19 @@ impl Listener {
     }
 
     /// Leaves a change to the cursor that has yet to pass its key. Returns whether it can be.
-    fn leave_to_cursor(&mut self, what: &What, kind: CursorKind) -> bool {
-        let counters = &mut self.queue.counters;
+    fn leave_to_cursor(&mut self, source: SourceId, what: &What, kind: CursorKind) -> bool {
         match what {
-            What::Add(_) => counters.left_to_cursor += 1,
-            What::Update { .. } => counters.coalesced += 1,
-            // A handler that is shown everything again may know the object.
-            What::Delete { .. } if kind == CursorKind::Replay => return false,
-            What::Delete { .. } => {
+            What::Add(_) => self.queue.counters.left_to_cursor += 1,
+            What::Update { .. } => self.queue.counters.coalesced += 1,
+            What::Delete { key, .. } => {
+                // A handler that is shown everything again may know the object; unless it has yet to be told of the delete of
+                // an earlier one.
+                if kind == CursorKind::Replay && !self.queue.ends_with_delete(source, key.as_ref()) {
+                    return false;
+                }
                 // Counted as if the cursor had made the add that the delete cancels.
-                counters.shown += 1;
-                counters.vanished += 1;
+                self.queue.counters.shown += 1;
+                self.queue.counters.vanished += 1;
             }
             What::Synced => return false,
         }

@@ -32,6 +32,8 @@ pub(super) struct Queue {
     /// Folds whatever the number of waiting events is.
     pub(super) always_keyed: bool,
     pub(super) counters: ListenerCounters,
+    /// The sources of keys that a cursor counts on and that vanished before they were attempted.
+    pub(super) unattempted: Vec<SourceId>,
     /// The limit on bytes was reached and half of it not yet given back.
     squeezed: bool,
     pending_events_max: usize,
@@ -51,6 +53,7 @@ impl Queue {
             bytes: 0,
             always_keyed: false,
             counters: ListenerCounters::default(),
+            unattempted: Vec::new(),
             squeezed: false,
             pending_events_max: options.pending_events_max,
             pending_bytes_max: options.pending_bytes_max,
@@ -72,6 +75,12 @@ impl Queue {
         self.fit(&mut event);
         let keyed = self.is_keyed();
         self.place(source, event, keyed);
+    }
+
+    /// Whether the last event of the key, in flight or waiting, is a delete.
+    pub(super) fn ends_with_delete(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+        let slot = self.find(source, Some(key)).map(|id| self.slots.get(id));
+        slot.is_some_and(|slot| slot.rest.back().unwrap_or(&slot.head).is_delete())
     }
 
     fn place(&mut self, source: SourceId, event: Event, keyed: bool) {
@@ -107,9 +116,12 @@ impl Queue {
                 }
             }
             // An add keeps no bytes, and its delete was never counted in.
-            Folded::Vanished => {
+            Folded::Vanished { owed } => {
                 self.counters.vanished += 1;
                 self.pending -= 1;
+                if owed {
+                    self.unattempted.push(slot.source);
+                }
                 if in_head {
                     self.slots.remove(id);
                 } else {
@@ -303,6 +315,7 @@ impl Queue {
             let is_failing = slot.failures > 0 && !matches!(slot.head.what, What::Synced);
             let slot = self.slots.get_mut(id);
             slot.head.owed = false;
+            slot.rest.iter_mut().for_each(|event| event.owed = false);
             let (waiting, bytes) = (slot.rest.len(), slot.rest_bytes());
             slot.rest.retain(Event::is_delete);
             let left = waiting - slot.rest.len();
@@ -346,5 +359,39 @@ impl Queue {
         }
         self.counters.discarded += discarded as u64;
         discarded
+    }
+}
+
+#[cfg(test)]
+impl Queue {
+    /// Counts everything again.
+    pub(super) fn check(&self) {
+        let slots = || self.slots.iter();
+        assert_eq!(self.pending, slots().map(Slot::waiting).sum::<usize>(), "pending");
+        assert_eq!(
+            self.in_flight,
+            slots().filter(|slot| slot.is_in_flight()).count(),
+            "in flight"
+        );
+        assert_eq!(
+            self.failing,
+            slots().filter(|slot| slot.state == State::BackingOff).count(),
+            "failing"
+        );
+        assert_eq!(self.draining, slots().filter(|slot| slot.drains).count(), "draining");
+        assert_eq!(
+            self.bytes,
+            slots().flat_map(Slot::events).map(Event::kept_bytes).sum::<usize>(),
+            "bytes"
+        );
+        let ready = slots().filter(|slot| slot.state == State::Ready).count();
+        assert_eq!(self.slots.has_ready(), ready > 0, "ready");
+        for slot in slots() {
+            let keys: Vec<_> = slot.events().map(|event| event.what.key()).collect();
+            assert!(
+                keys.windows(2).all(|pair| pair[0] == pair[1]),
+                "one slot, one key: {slot:?}"
+            );
+        }
     }
 }

@@ -28,6 +28,7 @@ impl Listener {
             return;
         }
         self.queue.leave_states_to_cursor();
+        self.queue.unattempted.clear();
         let slots = &self.queue.slots;
         self.timers
             .retain(|id| slots.try_get(id).is_some_and(|slot| slot.state == State::BackingOff));

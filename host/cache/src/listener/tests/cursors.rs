@@ -213,6 +213,58 @@ fn a_replay_takes_the_place_of_a_synced_that_waits() {
 }
 
 #[test]
+fn a_synced_that_fails_or_is_given_back_during_a_replay_is_left_to_it() {
+    for fails in [true, false] {
+        let mut rig = Rig::bare(options());
+        rig.set("a", 1);
+        rig.attach(PODS);
+        rig.take();
+        rig.answer(Outcome::Ok);
+        assert_eq!(rig.take(), "synced initial");
+        rig.listener.replay(rig.now);
+        let token = rig.last_taken().token;
+        match fails {
+            true => rig.answer(retryable()),
+            false => rig.listener.give_back([token]),
+        }
+        assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
+        assert_eq!(rig.take(), "idle");
+    }
+}
+
+#[test]
+fn a_key_that_was_shown_given_back_and_deleted_does_not_keep_the_source_from_being_synced() {
+    let mut rig = Rig::bare(ListenerOptions {
+        pending_events_max: 0,
+        ..options()
+    });
+    rig.set("a", 1);
+    rig.attach(PODS);
+    rig.take();
+    let token = rig.last_taken().token;
+    rig.listener.give_back([token]);
+    assert_eq!(rig.take(), "add a@1 initial");
+    let token = rig.last_taken().token;
+    rig.listener.give_back([token]);
+    rig.delete("a");
+    assert_eq!(rig.take(), "synced initial");
+    assert_eq!(rig.counters().vanished, 1);
+}
+
+#[test]
+fn what_is_created_and_deleted_during_a_replay_is_not_told_while_an_earlier_delete_waits() {
+    let mut rig = Rig::new(options());
+    rig.write(PODS, state("b", "first", 1, 0));
+    rig.write(PODS, state("a", "u", 1, 0));
+    rig.drain();
+    rig.delete("b");
+    rig.listener.replay(rig.now);
+    rig.write(PODS, state("b", "second", 2, 0));
+    rig.delete("b");
+    assert_eq!(rig.drain(), "delete b@1 watch\nadd a@1 replay\nsynced replay\n");
+}
+
+#[test]
 fn a_key_in_flight_when_a_replay_begins_is_shown_when_it_is_done() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);

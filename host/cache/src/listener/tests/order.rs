@@ -349,7 +349,7 @@ fn a_stuck_handler_shows_on_which_object() {
 #[test]
 fn an_update_is_fresh_only_if_its_old_state_was_accepted_and_nothing_came_between() {
     let mut rig = Rig::new(options());
-    let mut fresh = |rig: &mut Rig, outcome: Outcome| {
+    let fresh = |rig: &mut Rig, outcome: Outcome| {
         rig.take();
         let fresh = rig.last_taken().fresh;
         rig.answer(outcome);

@@ -1,0 +1,350 @@
+//! What can happen, and making it happen.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+
+use super::witness::Witness;
+use crate::listener::tests::*;
+
+/// Sources that are attached at one time or another; each rebuilt one gets a new id.
+const SOURCES: usize = 2;
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    /// A batch of writes, published at once.
+    Write(usize, Vec<Write>),
+    Take(usize),
+    /// Answers the delivery in flight at that place.
+    Answer(usize, Answer),
+    GiveBack(usize),
+    Pass(u64),
+    Replay,
+    Requeue(usize, usize),
+    Pause(bool),
+    Resume(bool),
+    /// Attaches the source if it is not, and detaches it if it is.
+    Toggle(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Write {
+    Set(usize),
+    /// Delete and create unseen: the store replaces one incarnation by another.
+    Recreate(usize),
+    Delete(usize, bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    Ok,
+    Filtered,
+    Retryable,
+    RetryAfter,
+    Permanent,
+    Trapped,
+}
+
+fn any_write() -> impl Strategy<Value = Write> {
+    let name = 0..NAMES.len();
+    prop_oneof![
+        6 => name.clone().prop_map(Write::Set),
+        1 => name.clone().prop_map(Write::Recreate),
+        3 => (name, any::<bool>()).prop_map(|(name, unknown)| Write::Delete(name, unknown)),
+    ]
+}
+
+fn any_writes() -> impl Strategy<Value = Op> {
+    (0..SOURCES, proptest::collection::vec(any_write(), 1..4)).prop_map(|(source, writes)| Op::Write(source, writes))
+}
+
+pub(super) fn any_op() -> impl Strategy<Value = Op> {
+    let answer = prop_oneof![
+        6 => Just(Answer::Ok),
+        1 => Just(Answer::Filtered),
+        2 => Just(Answer::Retryable),
+        1 => Just(Answer::RetryAfter),
+        1 => Just(Answer::Permanent),
+        1 => Just(Answer::Trapped),
+    ];
+    prop_oneof![
+        10 => any_writes(),
+        10 => (1..4_usize).prop_map(Op::Take),
+        12 => (0..8_usize, answer).prop_map(|(at, answer)| Op::Answer(at, answer)),
+        1 => (0..8_usize).prop_map(Op::GiveBack),
+        3 => (0..5_000_u64).prop_map(Op::Pass),
+        1 => Just(Op::Replay),
+        1 => (0..SOURCES, 0..NAMES.len()).prop_map(|(source, name)| Op::Requeue(source, name)),
+        1 => any::<bool>().prop_map(Op::Pause),
+        2 => any::<bool>().prop_map(Op::Resume),
+        1 => (0..SOURCES).prop_map(Op::Toggle),
+    ]
+}
+
+/// Nothing fails, nothing is shown twice, no source goes.
+pub(super) fn calm_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => any_writes(),
+        6 => (1..4_usize).prop_map(Op::Take),
+        8 => (0..8_usize, any::<bool>()).prop_map(|(at, ok)| Op::Answer(at, if ok { Answer::Ok } else { Answer::Filtered })),
+        1 => (0..8_usize).prop_map(Op::GiveBack),
+        1 => Just(Op::Pause(false)),
+        2 => Just(Op::Resume(false)),
+    ]
+}
+
+/// A listener, its stores and its consumer.
+pub(super) struct Run {
+    listener: ListenerHandle,
+    options: ListenerOptions,
+    stores: Vec<StoreWriter>,
+    /// The id under which each store is attached.
+    attached: Vec<Option<SourceId>>,
+    next_source: u32,
+    next_version: u64,
+    now: Moment,
+    in_flight: Vec<Delivery>,
+    /// Until when the consumer was told to wait.
+    told: Option<Moment>,
+    woken: Arc<AtomicBool>,
+    witness: Witness,
+    detached: bool,
+}
+
+impl Run {
+    pub(super) fn new(options: ListenerOptions) -> Run {
+        let listener = ListenerHandle::new(options.clone());
+        let woken = Arc::new(AtomicBool::new(false));
+        let flag = woken.clone();
+        listener.set_waker(Arc::new(move || flag.store(true, Ordering::Relaxed)));
+        let mut run = Run {
+            listener,
+            options,
+            stores: (0..SOURCES).map(|_| StoreWriter::new()).collect(),
+            attached: vec![None; SOURCES],
+            next_source: 1,
+            next_version: 1,
+            now: Moment::ZERO,
+            in_flight: Vec::new(),
+            told: None,
+            woken,
+            witness: Witness::default(),
+            detached: false,
+        };
+        run.toggle(0);
+        run
+    }
+
+    pub(super) fn apply(&mut self, op: Op) {
+        match op {
+            Op::Write(source, writes) => self.write(source, writes),
+            Op::Take(count) => (0..count).for_each(|_| self.take()),
+            Op::Answer(at, answer) if !self.in_flight.is_empty() => {
+                let delivery = self.in_flight.remove(at % self.in_flight.len());
+                self.answer(delivery, answer);
+            }
+            Op::GiveBack(at) if !self.in_flight.is_empty() => {
+                let delivery = self.in_flight.remove(at % self.in_flight.len());
+                self.witness.given_back(&delivery);
+                self.listener.give_back([delivery.token]);
+            }
+            Op::Answer(..) | Op::GiveBack(_) => {}
+            Op::Pass(millis) => self.now += Duration::from_millis(millis),
+            Op::Replay => {
+                for (source, store) in self.attached.iter().zip(&self.stores) {
+                    if let Some(source) = source {
+                        self.witness.shown_again(*source, store.published());
+                    }
+                }
+                self.listener.replay(self.now);
+            }
+            Op::Requeue(source, name) => {
+                if let Some(source) = self.attached[source] {
+                    self.listener.requeue(source, key(NAMES[name]), self.now);
+                }
+            }
+            Op::Pause(quarantine) => self.listener.pause(kind(quarantine)),
+            Op::Resume(quarantine) => self.listener.resume(kind(quarantine)),
+            Op::Toggle(source) => self.toggle(source),
+        }
+        self.check();
+    }
+
+    fn toggle(&mut self, index: usize) {
+        match self.attached[index].take() {
+            Some(source) => {
+                self.listener.detach(source);
+                self.witness.detached(source);
+                self.detached = true;
+            }
+            None => {
+                let source = SourceId(self.next_source);
+                self.next_source += 1;
+                self.attached[index] = Some(source);
+                self.witness.attached(source, self.stores[index].published());
+                let snapshot = self.stores[index].publish();
+                self.listener.attach(source, &snapshot, self.now);
+            }
+        }
+    }
+
+    fn write(&mut self, index: usize, writes: Vec<Write>) {
+        let mut changes = Vec::new();
+        for write in writes {
+            let store = &mut self.stores[index];
+            self.next_version += 1;
+            let kind = match write {
+                Write::Set(name) | Write::Recreate(name) => {
+                    let before = store.get_by_key(key(NAMES[name])).cloned();
+                    let recreated = matches!(write, Write::Recreate(_));
+                    let uid = match before.filter(|_| !recreated) {
+                        Some(before) => before.uid().to_owned(),
+                        None => format!("uid-{}", self.next_version),
+                    };
+                    let new = state(NAMES[name], &uid, self.next_version, 300);
+                    match store.add(new.clone()) {
+                        Some(old) => ChangeKind::Update { old, new },
+                        None => ChangeKind::Add(new),
+                    }
+                }
+                Write::Delete(name, final_state_unknown) => {
+                    let Some(last) = store.delete(key(NAMES[name])) else {
+                        continue;
+                    };
+                    ChangeKind::Delete {
+                        key: last.key().to_key(),
+                        last: Some(last),
+                        final_state_unknown,
+                    }
+                }
+            };
+            changes.push(Change {
+                kind,
+                reason: Reason::Watch,
+                received: self.now,
+            });
+        }
+        let snapshot = self.stores[index].publish();
+        if let Some(source) = self.attached[index] {
+            self.witness.stored(source, &changes);
+            self.listener.push(source, &snapshot, &changes, self.now);
+        }
+    }
+
+    fn take(&mut self) {
+        let woken = self.woken.swap(false, Ordering::Relaxed);
+        let told = self.told.take();
+        match self.listener.next(self.now) {
+            Next::Deliver(delivery) => {
+                let must_wait = told.is_some_and(|until| self.now < until) && !woken;
+                assert!(!must_wait, "nobody woke the consumer for {}", shown(&delivery));
+                assert!(delivery.attempt < self.options.retry.attempts);
+                self.witness.handed_out(&delivery);
+                self.in_flight.push(delivery);
+            }
+            Next::WaitUntil(until) => self.told = Some(until),
+            Next::Idle => self.told = Some(Moment::NEVER),
+            Next::Closed => panic!("nobody closed it"),
+        }
+    }
+
+    fn answer(&mut self, delivery: Delivery, answer: Answer) {
+        let error = String::new();
+        let outcome = match answer {
+            Answer::Ok => Outcome::Ok,
+            Answer::Filtered => Outcome::Filtered,
+            Answer::Retryable => Outcome::Retryable(error),
+            Answer::RetryAfter => Outcome::RetryAfter(error, Duration::from_millis(700)),
+            Answer::Permanent => Outcome::Permanent(error),
+            Answer::Trapped => Outcome::Trapped(error),
+        };
+        let before = self.stats().counters.retried;
+        self.listener.done(delivery.token, outcome.clone(), self.now);
+        let retried = self.stats().counters.retried > before;
+        self.witness.answered(&delivery, &outcome, retried);
+    }
+
+    fn stats(&self) -> ListenerStats {
+        self.listener.stats()
+    }
+
+    /// What holds at any time.
+    fn check(&self) {
+        self.listener.check();
+        let stats = self.stats();
+        let slots_max = SOURCES * (NAMES.len() + 1);
+        assert!(
+            stats.pending <= self.options.pending_events_max + 3 * slots_max,
+            "{}",
+            stats.pending
+        );
+        let kept_max = self.options.pending_bytes_max + slots_max * 2 * state("a", "uid-100", 100, 0).size_bytes();
+        // What is in flight was let go, and is not the queue's to drop.
+        assert!(
+            stats.bytes <= kept_max + self.in_flight.len() * 1_000,
+            "{}",
+            stats.bytes
+        );
+        assert!(stats.dead_letters <= self.options.dead_letters_max);
+        if !self.detached {
+            let c = stats.counters;
+            assert_eq!(
+                c.accepted + c.shown,
+                c.ok + c.filtered
+                    + c.skipped
+                    + c.dead_lettered
+                    + c.coalesced
+                    + c.left_to_cursor
+                    + 2 * c.vanished
+                    + (stats.pending + stats.in_flight) as u64,
+                "every event is accounted for: {c:?}"
+            );
+        }
+    }
+
+    /// Lets the handler succeed until nothing is left to do.
+    pub(super) fn come_to_rest(&mut self) {
+        self.listener.resume(Pause::Swap);
+        self.listener.resume(Pause::Quarantine);
+        for _ in 0..10_000 {
+            while let Some(delivery) = self.in_flight.pop() {
+                self.answer(delivery, Answer::Ok);
+                self.check();
+            }
+            self.take();
+            let resync_waits = self.options.resync.is_some_and(|_| self.stats().pending == 0);
+            match self.told {
+                Some(Moment::NEVER) => break,
+                Some(_) if resync_waits && self.stats().syncing == 0 => break,
+                Some(until) => self.now = until,
+                None => {}
+            }
+        }
+        let stats = self.stats();
+        assert_eq!(
+            (stats.pending, stats.in_flight, stats.bytes, stats.syncing),
+            (0, 0, 0, 0),
+            "at rest"
+        );
+        for (source, store) in self.attached.iter().zip(&self.stores) {
+            if let Some(source) = source {
+                assert!(self.listener.has_synced(*source));
+                self.witness.check_at_rest(*source, store.published());
+            }
+        }
+    }
+
+    pub(super) fn check_exactly_once(&self) {
+        let c = self.stats().counters;
+        assert_eq!((c.retried, c.skipped, c.dead_lettered, c.discarded), (0, 0, 0, 0));
+        for source in self.attached.iter().flatten() {
+            self.witness.check_exactly_once(*source);
+        }
+    }
+}
+
+fn kind(quarantine: bool) -> Pause {
+    if quarantine { Pause::Quarantine } else { Pause::Swap }
+}

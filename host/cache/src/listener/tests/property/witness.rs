@@ -1,0 +1,244 @@
+//! Sees what the loop writes and what the consumer is told, and knows the rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Snapshot;
+use crate::listener::tests::*;
+
+#[derive(Default)]
+pub(super) struct Witness {
+    sources: BTreeMap<SourceId, Seen>,
+    step: u64,
+}
+
+#[derive(Default)]
+struct Seen {
+    keys: BTreeMap<String, KeySeen>,
+    /// Keys that have to be attempted before `Synced`, and when the cursor for them began.
+    to_attempt: BTreeSet<String>,
+    begun: u64,
+    gone: bool,
+}
+
+#[derive(Default)]
+struct KeySeen {
+    /// Versions and uids of the states it ever had.
+    states: BTreeSet<(u64, String)>,
+    /// What was written, as the handler would be told in full.
+    written: Vec<String>,
+    told: Vec<String>,
+    /// When the delivery that is in flight was handed out.
+    in_flight: Option<u64>,
+    /// What the handler was last told, in flight included: version, uid, and whether it was there.
+    last: Option<(u64, String, bool)>,
+    /// The same before the last delivery was handed out.
+    last_before: Option<(u64, String, bool)>,
+    /// The last delivery that was answered is to be tried again.
+    retried: bool,
+    /// The last state whose delivery ended, and whether it ended well.
+    ended: Option<(u64, bool)>,
+}
+
+/// Version, uid, and whether the object is there.
+fn told(what: &What) -> Option<(u64, String, bool)> {
+    let (object, there) = match what {
+        What::Add(object) | What::Update { new: object, .. } => (object, true),
+        What::Delete { last, .. } => (last.as_ref()?, false),
+        What::Synced => return None,
+    };
+    Some((number(object), object.uid().to_owned(), there))
+}
+
+fn number(object: &Object) -> u64 {
+    object.version().number().expect("versions are numbers here")
+}
+
+impl Witness {
+    pub(super) fn attached(&mut self, source: SourceId, snapshot: &Snapshot) {
+        self.sources.insert(source, Seen::default());
+        for object in snapshot.iter() {
+            let key = self.key(source, object.name());
+            key.states.insert((number(object), object.uid().to_owned()));
+            key.written.push(format!("add {}", object.version()));
+        }
+        self.shown_again(source, snapshot);
+    }
+
+    /// An initial list or replay begins.
+    pub(super) fn shown_again(&mut self, source: SourceId, snapshot: &Snapshot) {
+        self.step += 1;
+        let seen = self.sources.get_mut(&source).expect("attached");
+        seen.begun = self.step;
+        seen.to_attempt = snapshot.iter().map(|object| object.name().to_owned()).collect();
+    }
+
+    pub(super) fn detached(&mut self, source: SourceId) {
+        self.sources.get_mut(&source).expect("attached").gone = true;
+    }
+
+    fn key(&mut self, source: SourceId, name: &str) -> &mut KeySeen {
+        self.sources
+            .entry(source)
+            .or_default()
+            .keys
+            .entry(name.to_owned())
+            .or_default()
+    }
+
+    pub(super) fn stored(&mut self, source: SourceId, changes: &[Change]) {
+        for change in changes {
+            let name = change.key().name.to_owned();
+            let deleted = |key: &mut KeySeen, last: &Object| key.written.push(format!("delete {}", last.version()));
+            let key = self.key(source, &name);
+            match &change.kind {
+                ChangeKind::Add(new) => key.written.push(format!("add {}", new.version())),
+                ChangeKind::Update { old, new } if old.uid() == new.uid() => {
+                    key.written.push(format!("update {}->{}", old.version(), new.version()));
+                }
+                ChangeKind::Update { old, new } => {
+                    deleted(key, old);
+                    key.written.push(format!("add {}", new.version()));
+                }
+                ChangeKind::Delete { last, .. } => deleted(key, last.as_ref().unwrap()),
+            }
+            if let ChangeKind::Add(new) | ChangeKind::Update { new, .. } = &change.kind {
+                key.states.insert((number(new), new.uid().to_owned()));
+            }
+            let stays = match &change.kind {
+                ChangeKind::Add(_) => true,
+                ChangeKind::Update { old, new } => old.uid() == new.uid(),
+                ChangeKind::Delete { .. } => false,
+            };
+            if !stays {
+                self.sources
+                    .get_mut(&source)
+                    .expect("attached")
+                    .to_attempt
+                    .remove(&name);
+            }
+        }
+    }
+
+    pub(super) fn handed_out(&mut self, delivery: &Delivery) {
+        self.step += 1;
+        let step = self.step;
+        let seen = self.sources.get_mut(&delivery.source).expect("attached");
+        let line = shown(delivery);
+        assert!(!seen.gone, "{line}: its source was detached");
+        let Some(key) = delivery.key() else {
+            assert!(
+                seen.to_attempt.is_empty(),
+                "{line} before {:?} were attempted",
+                seen.to_attempt
+            );
+            return;
+        };
+        let key = seen.keys.get_mut(key.name).expect("no invention");
+        assert!(
+            key.in_flight.replace(step).is_none(),
+            "two deliveries of one key: {line}"
+        );
+        let (version, uid, there) = told(&delivery.what).expect("the last state is always known here");
+        assert!(
+            key.states.contains(&(version, uid.clone())),
+            "{line}: it never was like that"
+        );
+        if let Some((last_version, last_uid, last_there)) = &key.last {
+            assert!(version >= *last_version, "{line}: after version {last_version}");
+            assert!(
+                *last_uid == uid || !last_there,
+                "{line}: {last_uid} was not deleted before {uid}"
+            );
+            // One that was created and deleted during a replay may be told of, though it never was there for the handler.
+            let again = key.retried || delivery.reason == Reason::Requeue || *last_uid != uid;
+            assert!(there || *last_there || again, "{line}: deleted twice");
+        }
+        if let What::Update { old, new } = &delivery.what {
+            assert!(
+                old.as_ref().is_none_or(|old| old.uid() == new.uid()),
+                "{line}: two incarnations"
+            );
+            if let (Some(old), false) = (old, delivery.reason == Reason::Resync) {
+                assert_eq!(
+                    Some(number(old)),
+                    key.ended.map(|(version, _)| version),
+                    "{line}: old is what ended last"
+                );
+            }
+        }
+        if delivery.fresh {
+            let What::Update { old: Some(old), .. } = &delivery.what else {
+                panic!("{line}: fresh")
+            };
+            assert_eq!(key.ended, Some((number(old), true)), "{line}: fresh");
+            assert_eq!(delivery.attempt, 0);
+        }
+        key.last_before = key.last.replace((version, uid, there));
+        key.told.push(line);
+    }
+
+    pub(super) fn given_back(&mut self, delivery: &Delivery) {
+        let Some(key) = delivery.key() else { return };
+        let key = self.key(delivery.source, key.name);
+        key.in_flight = None;
+        key.last = key.last_before.take();
+        key.told.pop();
+    }
+
+    pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &Outcome, retried: bool) {
+        let Some(name) = delivery.key().map(|key| key.name) else {
+            return;
+        };
+        let seen = self.sources.get_mut(&delivery.source).expect("known");
+        let key = seen.keys.get_mut(name).expect("handed out before");
+        let handed_out = key.in_flight.take().expect("in flight");
+        if handed_out > seen.begun {
+            seen.to_attempt.remove(name);
+        }
+        key.retried = retried;
+        if !retried {
+            let version = told(&delivery.what).map(|(version, ..)| version);
+            key.ended = version.map(|version| (version, outcome.is_ok()));
+        }
+    }
+
+    /// The handler's picture is the store's.
+    pub(super) fn check_at_rest(&self, source: SourceId, snapshot: &Snapshot) {
+        let seen = &self.sources[&source];
+        for object in snapshot.iter() {
+            let last = seen.keys[object.name()].last.as_ref();
+            assert_eq!(
+                last,
+                Some(&(number(object), object.uid().to_owned(), true)),
+                "{}: its last state",
+                object.name()
+            );
+        }
+        for (name, key) in &seen.keys {
+            let gone = snapshot.get(crate::listener::tests::key(name)).is_none();
+            let knows_it = key.last.as_ref().is_some_and(|(.., there)| *there);
+            assert!(!(gone && knows_it), "{name}: its delete");
+        }
+    }
+
+    /// Each key was told exactly what was written.
+    pub(super) fn check_exactly_once(&self, source: SourceId) {
+        for (name, key) in &self.sources[&source].keys {
+            let told: Vec<String> = key.told.iter().map(|line| plain(line, name)).collect();
+            assert_eq!(told, key.written, "{name}");
+        }
+    }
+}
+
+/// `update a@1->2 watch` as `update 1->2`.
+fn plain(line: &str, name: &str) -> String {
+    let mut words = line.split(' ');
+    let (event, state) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    format!(
+        "{event} {}",
+        state
+            .trim_start_matches(name)
+            .trim_start_matches('@')
+            .trim_end_matches('?')
+    )
+}
