@@ -49,12 +49,19 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(options: BackoffOptions) -> Self {
-        Self { options, delay: options.first.min(options.max), last_failure: None }
+        Self {
+            options,
+            delay: options.first.min(options.max),
+            last_failure: None,
+        }
     }
 
     /// How long to wait after a failure at `now`; `random` is a fresh random number.
     pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Duration {
-        if self.last_failure.is_some_and(|last| now - last > self.options.reset_after) {
+        if self
+            .last_failure
+            .is_some_and(|last| now - last > self.options.reset_after)
+        {
             self.delay = self.options.first.min(self.options.max);
         }
         self.last_failure = Some(now);
@@ -93,7 +100,10 @@ mod tests {
         let delay = backoff.after_failure(at(0), u64::MAX);
         assert_eq!(delay, Duration::from_millis(1_600));
         let halved = with_jitter(Duration::from_secs(10), 50, u64::MAX / 2);
-        assert!(halved > Duration::from_millis(12_400) && halved <= Duration::from_millis(12_500), "{halved:?}");
+        assert!(
+            halved > Duration::from_millis(12_400) && halved <= Duration::from_millis(12_500),
+            "{halved:?}"
+        );
     }
 
     #[test]

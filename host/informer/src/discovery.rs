@@ -98,16 +98,27 @@ pub async fn discover_in(
     environment: Arc<dyn Environment>,
     name: &ResourceName,
 ) -> Result<Discovered, DiscoveryError> {
-    let discovery = Discovery { client, environment, name };
+    let discovery = Discovery {
+        client,
+        environment,
+        name,
+    };
     let found = match name {
         ResourceName::Exact(resource) => discovery.exact(resource).await?,
         ResourceName::Loose { .. } => discovery.loose().await?,
     };
     let can = |verb: &str| found.verbs.iter().any(|known| known == verb);
     if can("list") && can("watch") {
-        return Ok(Discovered { gvr: found.gvr(), kind: found.kind, namespaced: found.namespaced });
+        return Ok(Discovered {
+            gvr: found.gvr(),
+            kind: found.kind,
+            namespaced: found.namespaced,
+        });
     }
-    Err(DiscoveryError::NotWatchable { found: found.gvr(), verbs: found.verbs })
+    Err(DiscoveryError::NotWatchable {
+        found: found.gvr(),
+        verbs: found.verbs,
+    })
 }
 
 /// One question.
@@ -145,8 +156,11 @@ impl Discovery<'_> {
     async fn everything(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
         let core: ApiVersions = self.get("/api").await.map_err(|error| self.failed(error))?;
         let groups: ApiGroups = self.get("/apis").await.map_err(|error| self.failed(error))?;
-        let mut versions: Vec<(String, String)> =
-            core.versions.into_iter().map(|version| (String::new(), version)).collect();
+        let mut versions: Vec<(String, String)> = core
+            .versions
+            .into_iter()
+            .map(|version| (String::new(), version))
+            .collect();
         for group in groups.groups {
             versions.extend(group.versions_by_preference());
         }
@@ -170,26 +184,44 @@ impl Discovery<'_> {
     }
 
     fn failed(&self, source: ApiError) -> DiscoveryError {
-        DiscoveryError::Api { resource: self.name.clone(), source }
+        DiscoveryError::Api {
+            resource: self.name.clone(),
+            source,
+        }
     }
 
     fn not_found(&self, served: &[ApiResource], unread: Vec<String>) -> DiscoveryError {
-        DiscoveryError::NotFound { resource: self.name.clone(), candidates: candidates(self.name, served), unread }
+        DiscoveryError::NotFound {
+            resource: self.name.clone(),
+            candidates: candidates(self.name, served),
+            unread,
+        }
     }
 }
 
 fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 fn hint(candidates: &[String], unread: &[String]) -> String {
     let mut hint = match candidates {
         [] => "; `kubectl api-resources` lists what there is".to_owned(),
-        [only] => format!("; did you mean `{only}`?"),
-        several => format!("; did you mean one of {}?", several.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+        [only] => format!("; did you mean `{only}`"),
+        several => format!(
+            "; did you mean one of {}",
+            several
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     };
     if !unread.is_empty() {
-        hint.push_str(" Not all of it could be asked: ");
+        hint.push_str(". Not all of it could be asked: ");
         hint.push_str(&unread.join("; "));
     }
     hint

@@ -35,7 +35,11 @@ impl TokioEnvironment {
             let _entered = handle.enter();
             Instant::now()
         };
-        Self { handle, began, random: AtomicU64::new(seed) }
+        Self {
+            handle,
+            began,
+            random: AtomicU64::new(seed),
+        }
     }
 
     /// An environment on the runtime that is running now.
@@ -50,7 +54,11 @@ impl TokioEnvironment {
     /// The same clock with its tasks on another runtime: moments of both compare. Draws from a sequence of its own.
     #[must_use]
     pub fn on(&self, handle: Handle) -> Self {
-        Self { handle, began: self.began, random: AtomicU64::new(self.random()) }
+        Self {
+            handle,
+            began: self.began,
+            random: AtomicU64::new(self.random()),
+        }
     }
 }
 
@@ -71,7 +79,10 @@ impl Environment for TokioEnvironment {
     }
 
     fn random(&self) -> u64 {
-        let state = self.random.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed).wrapping_add(GOLDEN_GAMMA);
+        let state = self
+            .random
+            .fetch_add(GOLDEN_GAMMA, Ordering::Relaxed)
+            .wrapping_add(GOLDEN_GAMMA);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)

@@ -57,7 +57,13 @@ impl SharedInformerFactory {
     #[must_use]
     pub fn new(client: Client, environment: Arc<dyn Environment>, catalog: Catalog, metrics: InformerMetrics) -> Self {
         let clients = BTreeMap::from([(String::new(), client)]);
-        Self { clients, environment, catalog, metrics, informers: Mutex::default() }
+        Self {
+            clients,
+            environment,
+            catalog,
+            metrics,
+            informers: Mutex::default(),
+        }
     }
 
     /// Adds a cluster, or gives it another client for informers to come.
@@ -79,7 +85,11 @@ impl SharedInformerFactory {
     ///
     /// # Errors
     /// As [`informer_for`](Self::informer_for).
-    pub fn informer_with(&self, spec: SourceSpec, options: InformerOptions) -> Result<Arc<SharedInformer>, FactoryError> {
+    pub fn informer_with(
+        &self,
+        spec: SourceSpec,
+        options: InformerOptions,
+    ) -> Result<Arc<SharedInformer>, FactoryError> {
         let key = SourceKey::of(&spec);
         let mut informers = self.lock();
         if let Some(known) = informers.get(&key) {
@@ -87,7 +97,11 @@ impl SharedInformerFactory {
         }
         let Some(client) = self.clients.get(&spec.cluster) else {
             let known = self.clients.keys().map(|name| format!("{name:?}")).collect();
-            return Err(FactoryError::UnknownCluster { informer: spec.informer, cluster: spec.cluster, known });
+            return Err(FactoryError::UnknownCluster {
+                informer: spec.informer,
+                cluster: spec.cluster,
+                known,
+            });
         };
         let (environment, catalog) = (Arc::clone(&self.environment), self.catalog.clone());
         let informer = SharedInformer::start_with(spec, client.clone(), environment, catalog, &self.metrics, options)?;
@@ -99,7 +113,11 @@ impl SharedInformerFactory {
     /// The informers called `name`: one per cluster and namespace.
     #[must_use]
     pub fn informers(&self, name: &str) -> Vec<Arc<SharedInformer>> {
-        self.lock().iter().filter(|(key, _)| key.informer == name).map(|(_, informer)| Arc::clone(informer)).collect()
+        self.lock()
+            .iter()
+            .filter(|(key, _)| key.informer == name)
+            .map(|(_, informer)| Arc::clone(informer))
+            .collect()
     }
 
     /// All informers, by name.
@@ -114,7 +132,12 @@ impl SharedInformerFactory {
     /// [`NotSynced`] after `deadline`, naming those that are not, and why as far as that is known.
     pub async fn wait_for_cache_sync(&self, deadline: Duration) -> Result<(), NotSynced> {
         let informers = self.all();
-        wait_for_cache_sync(&*self.environment, informers.iter().map(|informer| &**informer), deadline).await
+        wait_for_cache_sync(
+            &*self.environment,
+            informers.iter().map(|informer| &**informer),
+            deadline,
+        )
+        .await
     }
 
     /// Stops the informers called `name`, each within `deadline`, and forgets them. They may be made again, as new sources.
@@ -222,7 +245,11 @@ pub async fn wait_for_cache_sync<'a>(
     }
     let late = informers.into_iter().filter(|informer| !informer.has_synced());
     let sources: Vec<_> = late.map(not_synced).collect();
-    if sources.is_empty() { Ok(()) } else { Err(NotSynced { sources }) }
+    if sources.is_empty() {
+        Ok(())
+    } else {
+        Err(NotSynced { sources })
+    }
 }
 
 fn not_synced(informer: &SharedInformer) -> NotSyncedSource {

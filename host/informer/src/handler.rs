@@ -95,7 +95,12 @@ pub(crate) fn drive(
             ended_sender.send_replace(true);
         }),
     );
-    Registration { listener, source, synced, ended }
+    Registration {
+        listener,
+        source,
+        synced,
+        ended,
+    }
 }
 
 struct Driver {
@@ -134,7 +139,11 @@ impl Driver {
         }
     }
 
-    fn call(&mut self, deliveries: &mut Vec<Delivery>, outcomes: &mut Vec<(informant_cache::listener::Token, Outcome)>) {
+    fn call(
+        &mut self,
+        deliveries: &mut Vec<Delivery>,
+        outcomes: &mut Vec<(informant_cache::listener::Token, Outcome)>,
+    ) {
         for delivery in deliveries.drain(..) {
             let outcome = self.handler.deliver(&delivery);
             if let Outcome::Trapped(message) = &outcome {

@@ -46,6 +46,8 @@ pub(crate) struct LoopParts {
     pub(crate) status: Arc<StatusCell>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) garbage: GarbageBin,
+    /// Native indexes, and how many failures of each have been counted.
+    pub(crate) native_indexes: Vec<(String, u64)>,
 }
 
 /// One source's loop.
@@ -105,7 +107,11 @@ impl InformerLoop {
                 self.take_one(update, received).await;
             }
             let is_full = self.parts.fifo.len() >= BATCH_DELTAS_MAX;
-            next = if is_full { None } else { self.parts.updates.try_recv().ok() };
+            next = if is_full {
+                None
+            } else {
+                self.parts.updates.try_recv().ok()
+            };
             // Between two messages, so that a list behind events cannot make the batch longer than it is allowed to be.
             if is_full {
                 self.process_queued().await;
@@ -160,7 +166,14 @@ impl InformerLoop {
 
     /// Shows what was written to readers.
     fn publish(&mut self) {
-        let LoopParts { store, fifo, metrics, status, .. } = &mut self.parts;
+        let LoopParts {
+            store,
+            fifo,
+            metrics,
+            status,
+            native_indexes,
+            ..
+        } = &mut self.parts;
         if let Some(version) = fifo.fresh_as_of() {
             status.set_version(&version);
             store.set_version(version, self.guard.epoch());
@@ -169,6 +182,13 @@ impl InformerLoop {
         metrics.store_objects.set(store.len());
         metrics.store_bytes.set(store.bytes());
         metrics.delta_fifo_keys.set(fifo.len());
+        for (index, counted) in native_indexes {
+            let failures = store.index_failures_total(index);
+            if failures > *counted {
+                metrics.count_index_errors(index, failures - *counted);
+                *counted = failures;
+            }
+        }
         self.begin_backfills();
     }
 

@@ -71,10 +71,26 @@ impl InformerMetrics {
 
 impl Series {
     fn register(&self, registry: &mut Registry) {
-        registry.register("reflector_lists", "LIST requests of reflectors, by result", self.lists.clone());
-        registry.register("reflector_watches", "Watches opened or refused, by result", self.watches.clone());
-        registry.register("reflector_watch_events", "Events read from watches, by type", self.watch_events.clone());
-        registry.register("reflector_relists", "Lists after the first, by reason", self.relists.clone());
+        registry.register(
+            "reflector_lists",
+            "LIST requests of reflectors, by result",
+            self.lists.clone(),
+        );
+        registry.register(
+            "reflector_watches",
+            "Watches opened or refused, by result",
+            self.watches.clone(),
+        );
+        registry.register(
+            "reflector_watch_events",
+            "Events read from watches, by type",
+            self.watch_events.clone(),
+        );
+        registry.register(
+            "reflector_relists",
+            "Lists after the first, by reason",
+            self.relists.clone(),
+        );
         registry.register(
             "reflector_skipped",
             "Objects, lines and events that could not be used, by reason",
@@ -100,26 +116,42 @@ impl Series {
             "Sources whose versions are no decimal numbers, so that older states cannot be refused",
             self.guard_off.clone(),
         );
-        registry.register("informer_synced", "1 while all sources are synced", self.informer_synced.clone());
+        registry.register(
+            "informer_synced",
+            "1 while all sources are synced",
+            self.informer_synced.clone(),
+        );
         registry.register("source_state", "Sources in each state", self.source_state.clone());
         self.register_stores(registry);
     }
 
     fn register_stores(&self, registry: &mut Registry) {
         registry.register("store_objects", "Objects in the store", self.store_objects.clone());
-        registry.register("store_bytes", "Bytes of the objects in the store", self.store_bytes.clone());
+        registry.register(
+            "store_bytes",
+            "Bytes of the objects in the store",
+            self.store_bytes.clone(),
+        );
         registry.register(
             "store_resource_version",
             "The version up to which the store has seen everything, its last 15 digits",
             self.store_resource_version.clone(),
         );
-        registry.register("delta_fifo_keys", "Keys waiting in the DeltaFIFO", self.delta_fifo_keys.clone());
+        registry.register(
+            "delta_fifo_keys",
+            "Keys waiting in the DeltaFIFO",
+            self.delta_fifo_keys.clone(),
+        );
         registry.register(
             "reflector_channel_bytes",
             "Bytes between the reflector and the informer loop; at the limit the socket is not read",
             self.channel_bytes.clone(),
         );
-        registry.register("index_attached", "1 while an index answers", self.index_attached.clone());
+        registry.register(
+            "index_attached",
+            "1 while an index answers",
+            self.index_attached.clone(),
+        );
         registry.register(
             "index_errors",
             "Objects for which an index function failed, so that they are absent from that index",

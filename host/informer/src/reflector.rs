@@ -49,6 +49,9 @@ pub struct ReflectorOptions {
     /// The longest line of a watch and the longest item of a list that is taken; a longer one is skipped, its key marked outdated and counted.
     /// Default 16 MiB.
     pub watch_line_bytes_max: usize,
+    /// How many items a page of a list is asked to hold. Unset, lists are paged by 500 where the API server reads its database, and come in
+    /// one piece where its watch cache can serve them.
+    pub page_items: Option<usize>,
 }
 
 impl Default for ReflectorOptions {
@@ -57,6 +60,7 @@ impl Default for ReflectorOptions {
             backoff: BackoffOptions::default(),
             watch_timeout_min: Duration::from_secs(300),
             watch_line_bytes_max: WATCH_LINE_BYTES_MAX,
+            page_items: None,
         }
     }
 }
@@ -100,13 +104,16 @@ enum ListEnd {
     LoopGone,
     Failed(ApiError),
     /// A lagging replica answered: older than what is known.
-    Rejected { list: u64, high_water: u64 },
+    Rejected {
+        list: u64,
+        high_water: u64,
+    },
 }
 
 impl Reflector {
     pub(crate) fn new(parts: ReflectorParts) -> Self {
         Self {
-            versions: ListVersions::default(),
+            versions: ListVersions::new(parts.options.page_items),
             backoff: Backoff::new(parts.options.backoff),
             has_outdated: false,
             fruitless_watches: 0,

@@ -16,13 +16,21 @@ pub struct GroupVersionResource {
 impl GroupVersionResource {
     /// A resource of an API group; `group` is empty for the core group.
     pub fn new(group: impl Into<String>, version: impl Into<String>, plural: impl Into<String>) -> Self {
-        Self { group: group.into(), version: version.into(), plural: plural.into() }
+        Self {
+            group: group.into(),
+            version: version.into(),
+            plural: plural.into(),
+        }
     }
 
     /// What objects of this resource say as their `apiVersion`: `v1`, `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The path that lists this resource, in one namespace or, with `None`, in all (or for what lives outside namespaces).
@@ -86,13 +94,22 @@ mod tests {
         assert_eq!(pods.path(None), "/api/v1/pods");
         assert_eq!(pods.path(Some("default")), "/api/v1/namespaces/default/pods");
         assert_eq!(deployments.path(None), "/apis/apps/v1/deployments");
-        assert_eq!(deployments.path(Some("a/b")), "/apis/apps/v1/namespaces/a%2Fb/deployments");
+        assert_eq!(
+            deployments.path(Some("a/b")),
+            "/apis/apps/v1/namespaces/a%2Fb/deployments"
+        );
     }
 
     #[test]
     fn resources_read_as_they_are_written_in_the_configuration() {
         assert_eq!(GroupVersionResource::new("", "v1", "pods").to_string(), "v1/pods");
-        assert_eq!(GroupVersionResource::new("apps", "v1", "deployments").to_string(), "apps/v1/deployments");
-        assert_eq!(GroupVersionResource::new("apps", "v1", "deployments").api_version(), "apps/v1");
+        assert_eq!(
+            GroupVersionResource::new("apps", "v1", "deployments").to_string(),
+            "apps/v1/deployments"
+        );
+        assert_eq!(
+            GroupVersionResource::new("apps", "v1", "deployments").api_version(),
+            "apps/v1"
+        );
     }
 }

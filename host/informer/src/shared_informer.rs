@@ -8,7 +8,10 @@ mod stop;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_cache::listener::ListenerOptions;
-use informant_cache::{Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot, Source, Transform};
+use informant_cache::{
+    Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot, Source,
+    Transform,
+};
 use informant_object::SourceId;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -179,7 +182,13 @@ impl SharedInformer {
             return Err(InformerStopped);
         }
         let listener = ListenerHandle::new(options);
-        let registration = drive(handler, listener.clone(), self.source(), &self.environment.0, &self.metrics);
+        let registration = drive(
+            handler,
+            listener.clone(),
+            self.source(),
+            &self.environment.0,
+            &self.metrics,
+        );
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
         self.tell(Control::AddListener(listener))?;
@@ -192,7 +201,11 @@ impl SharedInformer {
     /// Source: client-go `RemoveEventHandler`.
     pub fn remove_handler(&self, registration: &Registration) {
         let mut members = self.members();
-        let Some(at) = members.handlers.iter().position(|known| known.listener().ptr_eq(registration.listener())) else {
+        let Some(at) = members
+            .handlers
+            .iter()
+            .position(|known| known.listener().ptr_eq(registration.listener()))
+        else {
             return;
         };
         let removed = members.handlers.swap_remove(at);

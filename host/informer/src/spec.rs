@@ -58,7 +58,12 @@ impl SourceSpec {
 
     /// What parsing an object of this source adds and cuts.
     pub(crate) fn shape(&self) -> Result<Shape, PointerError> {
-        Shape::new(self.resource.api_version(), self.kind.clone(), self.drop.clone(), self.keep_managed_fields)
+        Shape::new(
+            self.resource.api_version(),
+            self.kind.clone(),
+            self.drop.clone(),
+            self.keep_managed_fields,
+        )
     }
 
     /// The path of the collection that this source lists and watches.

@@ -115,11 +115,7 @@ pub(crate) enum Step {
 }
 
 impl StatusCell {
-    pub(crate) fn new(
-        shown: Arc<Source>,
-        metrics: Arc<SourceMetrics>,
-        environment: Arc<dyn Environment>,
-    ) -> Self {
+    pub(crate) fn new(shown: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
         let inner = Inner {
             reach: Reach::Down,
             state: SourceState::Syncing,
@@ -256,7 +252,10 @@ impl StatusCell {
             version: inner.version.clone(),
             epoch: inner.epoch,
             guarded: inner.guarded,
-            last_error: inner.last_error.as_ref().map(|(text, when)| (text.clone(), now - *when)),
+            last_error: inner
+                .last_error
+                .as_ref()
+                .map(|(text, when)| (text.clone(), now - *when)),
             last_event_age: age(&self.last_event),
             bookmark_age: age(&self.last_bookmark),
             lists: inner.lists,

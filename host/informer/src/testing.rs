@@ -1,8 +1,11 @@
-//! What the tests of this room share: an API server that answers from a script, without sockets.
+//! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a handler that writes down its calls. No
+//! sockets, and no time but the paused one.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::channel::mpsc;
@@ -10,8 +13,18 @@ use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
+use informant_apiserver::ApiServer;
+use informant_cache::listener::ListenerOptions;
+use informant_cache::{Catalog, EventContext, EventHandler, HandlerError, Reason};
+use informant_object::{KeyRef, Object};
 use kube::Client;
 use kube::client::Body;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+use crate::{
+    GroupVersionResource, InformerMetrics, InformerOptions, Registration, SharedInformer, SourceSpec, TokioEnvironment,
+};
 
 /// The body of a scripted answer.
 pub(crate) type TestBody = UnsyncBoxBody<Bytes, io::Error>;
@@ -28,7 +41,7 @@ where
 }
 
 /// An answer with status 200 and a JSON body.
-pub(crate) fn json(body: impl Into<String>) -> Response<TestBody> {
+pub(crate) fn json_answer(body: impl Into<String>) -> Response<TestBody> {
     answer(200, "application/json", body)
 }
 
@@ -42,14 +55,19 @@ pub(crate) fn refusal(code: u16, reason: &str, message: &str) -> Response<TestBo
 
 /// Any answer with a whole body.
 pub(crate) fn answer(code: u16, content_type: &str, body: impl Into<String>) -> Response<TestBody> {
-    let body = Full::new(Bytes::from(body.into())).map_err(|never| match never {}).boxed_unsync();
+    let body = Full::new(Bytes::from(body.into()))
+        .map_err(|never| match never {})
+        .boxed_unsync();
     respond(code, content_type, body)
 }
 
 /// An answer whose body is written while it is read.
 pub(crate) fn streamed() -> (Writer, Response<TestBody>) {
     let (sender, receiver) = mpsc::unbounded();
-    (Writer(sender), respond(200, "application/json", StreamBody::new(receiver).boxed_unsync()))
+    (
+        Writer(sender),
+        respond(200, "application/json", StreamBody::new(receiver).boxed_unsync()),
+    )
 }
 
 /// The writing end of a [`streamed`] answer. Dropping it ends the body cleanly.
@@ -63,7 +81,9 @@ impl Writer {
 
     /// Breaks the connection.
     pub(crate) fn reset(self) {
-        let _ = self.0.unbounded_send(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
+        let _ = self
+            .0
+            .unbounded_send(Err(io::Error::from(io::ErrorKind::ConnectionReset)));
     }
 
     /// Whether the reader is gone.
@@ -74,5 +94,233 @@ impl Writer {
 
 fn respond(code: u16, content_type: &str, body: TestBody) -> Response<TestBody> {
     let status = StatusCode::from_u16(code).expect("a status code");
-    Response::builder().status(status).header("content-type", content_type).body(body).expect("a response")
+    Response::builder()
+        .status(status)
+        .header("content-type", content_type)
+        .body(body)
+        .expect("a response")
+}
+
+/// A whole informer on the embedded API server, without sockets.
+pub(crate) struct Rig {
+    pub(crate) server: ApiServer,
+    pub(crate) informer: SharedInformer,
+    pub(crate) catalog: Catalog,
+    registry: Registry,
+}
+
+/// How a [`Rig`] is made.
+pub(crate) struct RigOptions {
+    pub(crate) spec: SourceSpec,
+    pub(crate) informer: InformerOptions,
+    /// Stands in for the server's own service.
+    pub(crate) client: Option<Client>,
+}
+
+impl Default for RigOptions {
+    fn default() -> Self {
+        Self {
+            spec: pods(),
+            informer: InformerOptions::default(),
+            client: None,
+        }
+    }
+}
+
+/// The informer that most tests use.
+pub(crate) fn pods() -> SourceSpec {
+    SourceSpec::new("pods", GroupVersionResource::new("", "v1", "pods"), "Pod")
+}
+
+impl Rig {
+    /// An informer on `server`; [`settle`] lets it sync.
+    pub(crate) fn start(server: &ApiServer) -> Self {
+        Self::start_with(server, RigOptions::default())
+    }
+
+    pub(crate) fn start_with(server: &ApiServer, options: RigOptions) -> Self {
+        let mut registry = Registry::default();
+        let metrics = InformerMetrics::register(&mut registry);
+        let catalog = Catalog::new();
+        let client = options
+            .client
+            .unwrap_or_else(|| Client::new(server.service(), "default"));
+        let environment = Arc::new(TokioEnvironment::current(7));
+        let informer = SharedInformer::start_with(
+            options.spec,
+            client,
+            environment,
+            catalog.clone(),
+            &metrics,
+            options.informer,
+        )
+        .expect("the informer starts");
+        Self {
+            server: server.clone(),
+            informer,
+            catalog,
+            registry,
+        }
+    }
+
+    /// A handler that writes down its calls.
+    pub(crate) fn record(&self) -> Recorder {
+        self.record_with(ListenerOptions::default())
+    }
+
+    pub(crate) fn record_with(&self, options: ListenerOptions) -> Recorder {
+        let lines = Arc::default();
+        let handler = RecordingHandler {
+            lines: Arc::clone(&lines),
+            fail: None,
+        };
+        let registration = self
+            .informer
+            .add_handler(Box::new(handler), options)
+            .expect("the informer runs");
+        Recorder { lines, registration }
+    }
+
+    /// The store's content: `NAME@VERSION`, sorted.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        self.informer
+            .snapshot()
+            .iter()
+            .map(|object| format!("{}@{}", object.name(), object.version()))
+            .collect()
+    }
+
+    /// What the server holds, in the same form.
+    pub(crate) fn truth(&self) -> Vec<String> {
+        let mut truth = self.server.list("v1/pods").expect("pods");
+        truth.sort_by_key(|pod| pod["metadata"]["name"].as_str().map(str::to_owned));
+        truth.iter().map(name_at_version).collect()
+    }
+
+    /// The value of one series, as `NAME{LABELS}` is exposed; 0 if it is not there.
+    pub(crate) fn metric(&self, series: &str) -> f64 {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("metrics are written");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map_or(0.0, |value| value.parse().expect("a number"))
+    }
+
+    /// The queries of the requests with this verb, in order.
+    pub(crate) fn requests(&self, verb: &str) -> Vec<String> {
+        requests(&self.server, verb)
+    }
+}
+
+pub(crate) fn requests(server: &ApiServer, verb: &str) -> Vec<String> {
+    let all = server.requests().into_iter().filter(|request| request.verb == verb);
+    all.map(|request| {
+        request
+            .uri
+            .split_once('?')
+            .map_or(String::new(), |(_, query)| query.to_owned())
+    })
+    .collect()
+}
+
+pub(crate) fn name_at_version(object: &Value) -> String {
+    let metadata = &object["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    format!("{}@{}", text("name"), text("resourceVersion"))
+}
+
+/// Lets everything happen that happens without time passing (a millisecond of paused time: the clock moves only when nothing else can).
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Lets paused time pass.
+pub(crate) async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+pub(crate) fn api_server() -> ApiServer {
+    ApiServer::new(informant_apiserver::Options::default())
+}
+
+/// Writes a pod: creates it, or changes its label `revision`.
+pub(crate) fn put(server: &ApiServer, name: &str, revision: u64) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name, "labels": {"revision": revision.to_string()}},
+        "spec": {"nodeName": format!("node-{}", revision % 3), "containers": [{"name": "main", "image": "nginx"}]},
+    });
+    server.put("v1/pods", "default", pod).expect("the pod is written");
+}
+
+pub(crate) fn delete(server: &ApiServer, name: &str) {
+    server.delete("v1/pods", "default", name).expect("the pod is deleted");
+}
+
+/// What a [`RecordingHandler`] writes, and its registration.
+pub(crate) struct Recorder {
+    lines: Arc<Mutex<Vec<String>>>,
+    pub(crate) registration: Registration,
+}
+
+impl Recorder {
+    /// The calls since the last time this was asked.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lines.lock().expect("no recorder panics"))
+    }
+}
+
+/// Decides what becomes of a call, by the line that was written for it.
+pub(crate) type Verdict = Box<dyn FnMut(&str) -> Result<(), HandlerError> + Send>;
+
+/// Writes down its calls: `add a (initial)`, `update a`, `delete a (unknown)`, `synced`.
+pub(crate) struct RecordingHandler {
+    pub(crate) lines: Arc<Mutex<Vec<String>>>,
+    pub(crate) fail: Option<Verdict>,
+}
+
+impl RecordingHandler {
+    fn note(&mut self, line: String, context: &EventContext) -> Result<(), HandlerError> {
+        let reason = if context.reason == Reason::Watch {
+            String::new()
+        } else {
+            format!(" ({})", context.reason)
+        };
+        let line = format!("{line}{reason}");
+        self.lines.lock().expect("no recorder panics").push(line.clone());
+        self.fail.as_mut().map_or(Ok(()), |fail| fail(&line))
+    }
+}
+
+impl EventHandler for RecordingHandler {
+    fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
+        self.note(format!("add {}", object.name()), context)
+    }
+
+    fn on_update(&mut self, old: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError> {
+        let revision = |object: &Object| {
+            object
+                .label("revision")
+                .map_or("?".to_owned(), |value| value.into_owned())
+        };
+        let old = old.map_or("?".to_owned(), revision);
+        self.note(format!("update {} {old}->{}", new.name(), revision(new)), context)
+    }
+
+    fn on_delete(
+        &mut self,
+        key: KeyRef<'_>,
+        last: Option<&Object>,
+        final_state_unknown: bool,
+        context: &EventContext,
+    ) -> Result<(), HandlerError> {
+        let unknown = if final_state_unknown { " unknown" } else { "" };
+        let last = if last.is_none() { " without state" } else { "" };
+        self.note(format!("delete {}{unknown}{last}", key.name), context)
+    }
+
+    fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
+        self.note("synced".to_owned(), context)
+    }
 }

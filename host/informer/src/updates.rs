@@ -98,7 +98,15 @@ pub(crate) struct LoopGone;
 pub(crate) fn channel(bytes_max: usize, metrics: Arc<SourceMetrics>) -> (UpdateSender, UpdateReceiver) {
     let bytes_max = bytes_max.clamp(1, u32::MAX as usize);
     let (messages, receiver) = mpsc::unbounded_channel();
-    (UpdateSender { messages, room: Arc::new(Semaphore::new(bytes_max)), bytes_max, metrics }, receiver)
+    (
+        UpdateSender {
+            messages,
+            room: Arc::new(Semaphore::new(bytes_max)),
+            bytes_max,
+            metrics,
+        },
+        receiver,
+    )
 }
 
 impl UpdateSender {
@@ -115,8 +123,19 @@ impl UpdateSender {
             }
         };
         self.metrics.channel_bytes.add(signed(bytes));
-        let room = Room { bytes, metrics: Arc::clone(&self.metrics), _permit: permit };
-        self.messages.send(Updates { updates, received, room }).map(|()| waited).map_err(|_| LoopGone)
+        let room = Room {
+            bytes,
+            metrics: Arc::clone(&self.metrics),
+            _permit: permit,
+        };
+        self.messages
+            .send(Updates {
+                updates,
+                received,
+                room,
+            })
+            .map(|()| waited)
+            .map_err(|_| LoopGone)
     }
 
     /// Whether the next message of `bytes` would have to wait.

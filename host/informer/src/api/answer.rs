@@ -35,7 +35,10 @@ pub(crate) async fn open(
     environment: &Arc<dyn Environment>,
     request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
-    let plain = request.headers().get(header::ACCEPT_ENCODING).is_some_and(|value| value == "identity");
+    let plain = request
+        .headers()
+        .get(header::ACCEPT_ENCODING)
+        .is_some_and(|value| value == "identity");
     let response = tokio::select! {
         biased;
         response = client.send(request) => response.map_err(|error| ApiError::Unreachable(Box::new(error)))?,
@@ -44,7 +47,8 @@ pub(crate) async fn open(
     if !response.status().is_success() {
         return Err(refusal(environment, response).await);
     }
-    if plain && let Some(encoding) = header_text(&response, header::CONTENT_ENCODING).filter(|text| text != "identity") {
+    if plain && let Some(encoding) = header_text(&response, header::CONTENT_ENCODING).filter(|text| text != "identity")
+    {
         return Err(ApiError::Compressed { encoding });
     }
     let content_type = header_text(&response, header::CONTENT_TYPE).unwrap_or_default();
@@ -52,7 +56,10 @@ pub(crate) async fn open(
         return Ok(response);
     }
     let start = read_at_most(environment, response.into_body(), START_SHOWN_BYTES_MAX).await;
-    Err(ApiError::NotJson { content_type, start: text_start(&start) })
+    Err(ApiError::NotJson {
+        content_type,
+        start: text_start(&start),
+    })
 }
 
 /// GETs `path` and parses its whole body, of at most `bytes_max`.
@@ -70,13 +77,18 @@ pub(crate) async fn get_json<T: DeserializeOwned>(
     let body = read_whole(environment, response.into_body(), bytes_max).await?;
     serde_json::from_slice(&body).map_err(|error| match looks_like_json(&body) {
         true => ApiError::Damaged(error.to_string()),
-        false => ApiError::NotJson { content_type, start: text_start(&body) },
+        false => ApiError::NotJson {
+            content_type,
+            start: text_start(&body),
+        },
     })
 }
 
 /// Whether `body`, as far as it came, may be a JSON object.
 pub(crate) fn looks_like_json(body: &[u8]) -> bool {
-    body.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'{')
+    body.iter()
+        .find(|byte| !byte.is_ascii_whitespace())
+        .is_some_and(|byte| *byte == b'{')
 }
 
 /// The beginning of a body as text, for messages.
@@ -127,7 +139,10 @@ async fn read_whole(environment: &Arc<dyn Environment>, body: Body, bytes_max: u
 }
 
 fn short_frames(environment: &Arc<dyn Environment>, body: Body) -> Frames {
-    let patience = Patience { until: Moment::ZERO, silence: ANSWER_SILENCE_MAX };
+    let patience = Patience {
+        until: Moment::ZERO,
+        silence: ANSWER_SILENCE_MAX,
+    };
     Frames::new(body, Arc::clone(environment), patience)
 }
 

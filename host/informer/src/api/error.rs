@@ -43,7 +43,9 @@ pub enum ApiError {
         start: String,
     },
     /// The answer is compressed although it was asked to come plain.
-    #[error("the answer is compressed ({encoding}) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone")]
+    #[error(
+        "the answer is compressed ({encoding}) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone"
+    )]
     Compressed {
         /// What `Content-Encoding` says.
         encoding: String,
@@ -167,7 +169,10 @@ mod tests {
 
     #[test]
     fn an_answer_in_html_says_where_to_look() {
-        let error = ApiError::NotJson { content_type: "text/html".to_owned(), start: "<html><h1>Login".to_owned() };
+        let error = ApiError::NotJson {
+            content_type: "text/html".to_owned(),
+            start: "<html><h1>Login".to_owned(),
+        };
         insta::assert_snapshot!(error, @r#"the answer is not JSON but text/html that begins with "<html><h1>Login"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
     }
 }

@@ -41,14 +41,22 @@ impl Frames {
     pub(crate) fn new(body: Body, environment: Arc<dyn Environment>, patience: Patience) -> Self {
         let now = environment.now();
         let timer = environment.sleep(deadline(patience, now) - now);
-        Self { body, environment, patience, last: now, timer }
+        Self {
+            body,
+            environment,
+            patience,
+            last: now,
+            timer,
+        }
     }
 
     /// Sets another patience, counted from the last frame on.
     pub(crate) fn set_patience(&mut self, patience: Patience) {
         if patience != self.patience {
             self.patience = patience;
-            self.timer = self.environment.sleep(deadline(patience, self.last) - self.environment.now());
+            self.timer = self
+                .environment
+                .sleep(deadline(patience, self.last) - self.environment.now());
         }
     }
 

@@ -76,7 +76,11 @@ impl CollectionRequest {
     }
 
     fn uri(&self, parameters: &str) -> String {
-        if parameters.is_empty() { self.path.clone() } else { format!("{}?{parameters}", self.path) }
+        if parameters.is_empty() {
+            self.path.clone()
+        } else {
+            format!("{}?{parameters}", self.path)
+        }
     }
 }
 
@@ -102,30 +106,58 @@ mod tests {
 
     #[test]
     fn a_list_names_selectors_limit_and_version() {
-        let request = pods().list(&ListQuery { version: Some("0"), limit: 500, continuation: None }).unwrap();
+        let request = pods()
+            .list(&ListQuery {
+                version: Some("0"),
+                limit: 500,
+                continuation: None,
+            })
+            .unwrap();
         insta::assert_snapshot!(request.uri(), @"/api/v1/pods?labelSelector=app+in+%28a%2Cb%29&fieldSelector=status.phase%21%3DFailed&limit=500&resourceVersion=0");
     }
 
     #[test]
     fn a_continuation_carries_no_version() {
-        let request = pods().list(&ListQuery { version: Some("7"), limit: 500, continuation: Some("t=") }).unwrap();
+        let request = pods()
+            .list(&ListQuery {
+                version: Some("7"),
+                limit: 500,
+                continuation: Some("t="),
+            })
+            .unwrap();
         assert!(!request.uri().query().unwrap().contains("resourceVersion"));
         assert!(request.uri().query().unwrap().ends_with("continue=t%3D"));
     }
 
     #[test]
     fn a_list_without_limits_and_selectors_is_the_bare_path() {
-        let request = CollectionRequest { label_selector: String::new(), field_selector: String::new(), ..pods() }
-            .list(&ListQuery { version: None, limit: 0, continuation: None })
-            .unwrap();
+        let request = CollectionRequest {
+            label_selector: String::new(),
+            field_selector: String::new(),
+            ..pods()
+        }
+        .list(&ListQuery {
+            version: None,
+            limit: 0,
+            continuation: None,
+        })
+        .unwrap();
         assert_eq!(request.uri(), "/api/v1/pods");
     }
 
     #[test]
     fn a_watch_asks_for_bookmarks_and_no_compression() {
-        let request = pods().watch(&WatchQuery { version: "41", timeout_seconds: 333 }).unwrap();
+        let request = pods()
+            .watch(&WatchQuery {
+                version: "41",
+                timeout_seconds: 333,
+            })
+            .unwrap();
         let query = request.uri().query().unwrap();
-        assert!(query.ends_with("watch=true&allowWatchBookmarks=true&resourceVersion=41&timeoutSeconds=333"), "{query}");
+        assert!(
+            query.ends_with("watch=true&allowWatchBookmarks=true&resourceVersion=41&timeoutSeconds=333"),
+            "{query}"
+        );
         assert_eq!(request.headers()[header::ACCEPT_ENCODING], "identity");
     }
 }

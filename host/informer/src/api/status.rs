@@ -43,12 +43,19 @@ impl Status {
             kind: String,
         }
         let kind: Kind = serde_json::from_slice(json).ok()?;
-        if kind.kind == "Status" { serde_json::from_slice(json).ok() } else { None }
+        if kind.kind == "Status" {
+            serde_json::from_slice(json).ok()
+        } else {
+            None
+        }
     }
 
     /// A status that is known by its code alone.
     pub(crate) fn of_code(code: u16) -> Self {
-        Self { code, ..Self::default() }
+        Self {
+            code,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn cause(&self) -> Cause {
@@ -69,7 +76,11 @@ impl Status {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.details.as_ref()?.retry_after_seconds.filter(|seconds| *seconds > 0)?;
+        let seconds = self
+            .details
+            .as_ref()?
+            .retry_after_seconds
+            .filter(|seconds| *seconds > 0)?;
         Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
     }
 
@@ -77,8 +88,14 @@ impl Status {
     /// (client-go `isTooLargeResourceVersionError`).
     fn is_too_large_version(&self) -> bool {
         const TEXT: &str = "Too large resource version";
-        let causes = self.details.as_ref().and_then(|details| details.causes.as_deref()).unwrap_or_default();
-        causes.iter().any(|cause| cause.reason.as_deref() == Some("ResourceVersionTooLarge"))
+        let causes = self
+            .details
+            .as_ref()
+            .and_then(|details| details.causes.as_deref())
+            .unwrap_or_default();
+        causes
+            .iter()
+            .any(|cause| cause.reason.as_deref() == Some("ResourceVersionTooLarge"))
             || (self.reason.as_deref() == Some("Timeout")
                 && causes.iter().any(|cause| cause.message.as_deref() == Some(TEXT)))
             || self.message.as_deref().is_some_and(|message| message.contains(TEXT))
@@ -118,7 +135,10 @@ mod tests {
     #[test]
     fn the_wait_a_server_asks_for_is_bounded() {
         let json = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":86400}}"#;
-        assert_eq!(cause_of(json), Cause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX))));
+        assert_eq!(
+            cause_of(json),
+            Cause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX)))
+        );
     }
 
     #[test]

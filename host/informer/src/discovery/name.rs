@@ -37,12 +37,24 @@ impl ResourceName {
     /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is refused: watching all
     /// of a group is not offered here.
     pub fn parse(text: &str) -> Result<Self, ResourceNameError> {
-        let refuse = |problem| Err(ResourceNameError { text: text.to_owned(), problem });
+        let refuse = |problem| {
+            Err(ResourceNameError {
+                text: text.to_owned(),
+                problem,
+            })
+        };
         if text.contains('*') {
             return refuse("`*` is not offered yet, name one resource");
         }
-        if let Some(strange) = text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '.' | '-' | '_')) {
-            let problem = if strange.is_whitespace() { "it contains white space" } else { "it contains a character that no resource has" };
+        if let Some(strange) = text
+            .chars()
+            .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '.' | '-' | '_'))
+        {
+            let problem = if strange.is_whitespace() {
+                "it contains white space"
+            } else {
+                "it contains a character that no resource has"
+            };
             return refuse(problem);
         }
         let parts: Vec<&str> = text.split('/').collect();
@@ -55,7 +67,10 @@ impl ResourceName {
                 if name.is_empty() {
                     return refuse("a part of it is empty");
                 }
-                Ok(Self::Loose { name: name.to_owned(), rest: rest.to_owned() })
+                Ok(Self::Loose {
+                    name: name.to_owned(),
+                    rest: rest.to_owned(),
+                })
             }
             [version, plural] => Ok(Self::Exact(GroupVersionResource::new("", version, plural))),
             [group, version, plural] => Ok(Self::Exact(GroupVersionResource::new(group, version, plural))),
@@ -106,19 +121,37 @@ mod tests {
     fn names_are_exact_with_a_version_and_loose_without() {
         assert_eq!(
             ResourceName::parse("apps/v1/deployments"),
-            Ok(ResourceName::Exact(GroupVersionResource::new("apps", "v1", "deployments")))
+            Ok(ResourceName::Exact(GroupVersionResource::new(
+                "apps",
+                "v1",
+                "deployments"
+            )))
         );
-        assert_eq!(ResourceName::parse("v1/pods"), Ok(ResourceName::Exact(GroupVersionResource::new("", "v1", "pods"))));
+        assert_eq!(
+            ResourceName::parse("v1/pods"),
+            Ok(ResourceName::Exact(GroupVersionResource::new("", "v1", "pods")))
+        );
         assert_eq!(
             ResourceName::parse("deployments.v1.apps"),
-            Ok(ResourceName::Loose { name: "deployments".to_owned(), rest: "v1.apps".to_owned() })
+            Ok(ResourceName::Loose {
+                name: "deployments".to_owned(),
+                rest: "v1.apps".to_owned()
+            })
         );
     }
 
     #[test]
     fn what_names_no_resource_is_refused_with_an_example() {
         let refusals = ["", "v1/", "a/b/c/d", "apps/v1/*", "po ds", "pöds"]
-            .map(|text| ResourceName::parse(text).unwrap_err().to_string().split(';').next().unwrap().to_owned())
+            .map(|text| {
+                ResourceName::parse(text)
+                    .unwrap_err()
+                    .to_string()
+                    .split(';')
+                    .next()
+                    .unwrap()
+                    .to_owned()
+            })
             .join("\n");
         insta::assert_snapshot!(refusals, @r"
         `` names no resource: a part of it is empty

@@ -46,7 +46,10 @@ impl ApiGroup {
         let others = self.versions.into_iter().map(|served| served.version);
         let mut versions: Vec<String> = preferred.iter().cloned().collect();
         versions.extend(others.filter(|version| Some(version) != preferred.as_ref()));
-        versions.into_iter().map(|version| (self.name.clone(), version)).collect()
+        versions
+            .into_iter()
+            .map(|version| (self.name.clone(), version))
+            .collect()
     }
 }
 
@@ -79,7 +82,11 @@ impl ApiResource {
     /// Whether it belongs to `rest`: nothing, a group, the beginning of a group's name up to a dot, or a version and a group.
     pub(super) fn is_in(&self, rest: &str) -> bool {
         let group_matches = |wanted: &str| {
-            wanted == self.group || self.group.strip_prefix(wanted).is_some_and(|left| left.starts_with('.'))
+            wanted == self.group
+                || self
+                    .group
+                    .strip_prefix(wanted)
+                    .is_some_and(|left| left.starts_with('.'))
         };
         if rest.is_empty() || group_matches(rest) {
             return true;
@@ -101,7 +108,10 @@ pub(super) async fn resources_of(
 ) -> Result<Vec<ApiResource>, ApiError> {
     let path = group_version_path(group, version);
     let list: ResourceList = get_json(client, environment, &path, DISCOVERY_BYTES_MAX).await?;
-    let served = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+    let served = list
+        .resources
+        .into_iter()
+        .filter(|resource| !resource.name.contains('/'));
     Ok(served.map(|resource| resource.in_group(group, version)).collect())
 }
 

@@ -22,7 +22,12 @@ pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<Str
         .collect();
     ranked.sort_by(|(a, a_place, _), (b, b_place, _)| b.total_cmp(a).then(a_place.cmp(b_place)));
     let mut seen = BTreeSet::new();
-    ranked.into_iter().map(|(_, _, name)| name).filter(|name| seen.insert(name.clone())).take(CANDIDATES_MAX).collect()
+    ranked
+        .into_iter()
+        .map(|(_, _, name)| name)
+        .filter(|name| seen.insert(name.clone()))
+        .take(CANDIDATES_MAX)
+        .collect()
 }
 
 fn likeness(wanted: &str, resource: &ApiResource) -> f64 {

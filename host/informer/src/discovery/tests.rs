@@ -1,32 +1,32 @@
 use http::Response;
 
 use super::*;
-use crate::testing::{TestBody, answer, client, json, refusal};
+use crate::testing::{TestBody, answer, client, json_answer, refusal};
 
 /// What a small cluster with one custom resource and one broken extension server says.
 fn cluster(path: &str) -> Response<TestBody> {
     match path {
-        "/api" => json(r#"{"kind":"APIVersions","versions":["v1"]}"#),
-        "/api/v1" => json(
+        "/api" => json_answer(r#"{"kind":"APIVersions","versions":["v1"]}"#),
+        "/api/v1" => json_answer(
             r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[
                 {"name":"bindings","singularName":"binding","namespaced":true,"kind":"Binding","verbs":["create"]},
                 {"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["list","watch"],"shortNames":["no"]},
                 {"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["list","watch"],"shortNames":["po"]},
                 {"name":"pods/log","singularName":"","namespaced":true,"kind":"Pod","verbs":["get"]}]}"#,
         ),
-        "/apis" => json(
+        "/apis" => json_answer(
             r#"{"kind":"APIGroupList","groups":[
                 {"name":"apps","versions":[{"version":"v1beta1"},{"version":"v1"}],"preferredVersion":{"version":"v1"}},
                 {"name":"metrics.k8s.io","versions":[{"version":"v1beta1"}]},
                 {"name":"shop.example.com","versions":[{"version":"v1alpha1"}]}]}"#,
         ),
-        "/apis/apps/v1" => json(
+        "/apis/apps/v1" => json_answer(
             r#"{"resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["list","watch"],"shortNames":["deploy"]}]}"#,
         ),
-        "/apis/apps/v1beta1" => json(
+        "/apis/apps/v1beta1" => json_answer(
             r#"{"resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["list","watch"]}]}"#,
         ),
-        "/apis/shop.example.com/v1alpha1" => json(
+        "/apis/shop.example.com/v1alpha1" => json_answer(
             r#"{"resources":[{"name":"orders","singularName":"order","namespaced":true,"kind":"Order","verbs":["list","watch"]}]}"#,
         ),
         "/apis/metrics.k8s.io/v1beta1" => refusal(503, "ServiceUnavailable", "no endpoints"),
@@ -42,7 +42,11 @@ async fn find(name: &str) -> Result<Discovered, DiscoveryError> {
 async fn check(names: &[&str], wanted: &str) {
     for name in names {
         let found = find(name).await.unwrap();
-        assert_eq!(format!("{} {} {}", found.gvr, found.kind, found.namespaced), wanted, "{name}");
+        assert_eq!(
+            format!("{} {} {}", found.gvr, found.kind, found.namespaced),
+            wanted,
+            "{name}"
+        );
     }
 }
 
@@ -54,45 +58,65 @@ async fn a_resource_is_found_by_path_plural_singular_short_name_and_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loose_name_takes_the_preferred_version_unless_it_names_one() {
-    check(&["deployments", "deploy", "deployments.apps", "apps/v1/deployments"], "apps/v1/deployments Deployment true").await;
-    check(&["deployments.v1beta1.apps", "apps/v1beta1/deployments"], "apps/v1beta1/deployments Deployment true").await;
+    check(
+        &["deployments", "deploy", "deployments.apps", "apps/v1/deployments"],
+        "apps/v1/deployments Deployment true",
+    )
+    .await;
+    check(
+        &["deployments.v1beta1.apps", "apps/v1beta1/deployments"],
+        "apps/v1beta1/deployments Deployment true",
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_custom_resource_is_found_by_kind_although_another_group_is_broken() {
-    check(&["Order", "orders.shop", "orders.shop.example.com"], "shop.example.com/v1alpha1/orders Order true").await;
+    check(
+        &["Order", "orders.shop", "orders.shop.example.com"],
+        "shop.example.com/v1alpha1/orders Order true",
+    )
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_resource_is_answered_with_candidates_and_with_what_could_not_be_asked() {
-    insta::assert_snapshot!(find("v1/deployments").await.unwrap_err(), @"");
-    insta::assert_snapshot!(find("ordes").await.unwrap_err(), @"");
-    insta::assert_snapshot!(find("zzz").await.unwrap_err(), @"");
+    insta::assert_snapshot!(find("v1/deployments").await.unwrap_err(), @"the API server serves no resource `v1/deployments`; did you mean one of `apps/v1/deployments`, `apps/v1beta1/deployments`. Not all of it could be asked: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("ordes").await.unwrap_err(), @"the API server serves no resource `ordes`; did you mean one of `shop.example.com/v1alpha1/orders`, `v1/nodes`. Not all of it could be asked: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("zzz").await.unwrap_err(), @"the API server serves no resource `zzz`; `kubectl api-resources` lists what there is. Not all of it could be asked: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
     assert!(find("zzz").await.unwrap_err().may_appear());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_watched_is_refused() {
-    insta::assert_snapshot!(find("v1/bindings").await.unwrap_err(), @"");
+    insta::assert_snapshot!(find("v1/bindings").await.unwrap_err(), @"v1/bindings cannot be kept by an informer: it supports only create; an informer needs `list` and `watch`");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_html_says_that_this_is_no_api_server() {
-    let login = |_: &http::Request<kube::client::Body>| answer(200, "text/html", "<html><body>Please log in</body></html>");
-    let error = discover(&client(login), &ResourceName::parse("pods").unwrap()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    let login =
+        |_: &http::Request<kube::client::Body>| answer(200, "text/html", "<html><body>Please log in</body></html>");
+    let error = discover(&client(login), &ResourceName::parse("pods").unwrap())
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error, @r#"asking what serves `pods`: the answer is not JSON but text/html that begins with "<html><body>Please log in</body></html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_html_page_that_claims_to_be_json_is_found_out() {
-    let login = |_: &http::Request<kube::client::Body>| json("<html><body>Please log in</body></html>");
-    let error = discover(&client(login), &ResourceName::parse("v1/pods").unwrap()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    let login = |_: &http::Request<kube::client::Body>| json_answer("<html><body>Please log in</body></html>");
+    let error = discover(&client(login), &ResourceName::parse("v1/pods").unwrap())
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error, @r#"asking what serves `v1/pods`: the answer is not JSON but application/json that begins with "<html><body>Please log in</body></html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_passed_on_in_the_api_servers_words() {
-    let forbid = |_: &http::Request<kube::client::Body>| refusal(403, "Forbidden", "User \"x\" cannot get path \"/api/v1\"");
-    let error = discover(&client(forbid), &ResourceName::parse("v1/pods").unwrap()).await.unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    let forbid =
+        |_: &http::Request<kube::client::Body>| refusal(403, "Forbidden", "User \"x\" cannot get path \"/api/v1\"");
+    let error = discover(&client(forbid), &ResourceName::parse("v1/pods").unwrap())
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error, @r#"asking what serves `v1/pods`: the API server answered 403 Forbidden: User "x" cannot get path "/api/v1""#);
 }

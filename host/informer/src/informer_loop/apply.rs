@@ -14,11 +14,17 @@ impl InformerLoop {
     pub(super) fn is_stale(&mut self, kind: EventKind, object: &Object) -> bool {
         let LoopParts { fifo, store, .. } = &self.parts;
         let verdict = self.guard.judge_event(object.version(), || {
-            let queued = fifo.get_by_key(object.key()).and_then(|deltas| deltas.newest().object.object());
+            let queued = fifo
+                .get_by_key(object.key())
+                .and_then(|deltas| deltas.newest().object.object());
             let known = queued.or_else(|| store.get_by_key(object.key()))?;
             // Some servers do not give a delete a version of its own.
             let is_its_delete = kind == EventKind::Deleted && known.version() == object.version();
-            Some(if is_its_delete { VersionRef::new("0") } else { known.version() })
+            Some(if is_its_delete {
+                VersionRef::new("0")
+            } else {
+                known.version()
+            })
         });
         verdict == EventVerdict::Outdated
     }
@@ -50,7 +56,10 @@ impl InformerLoop {
         }
         self.parts.store.add(object.clone());
         if is_same {
-            return self.note(delta, || ChangeKind::Update { old, new: object.clone() });
+            return self.note(delta, || ChangeKind::Update {
+                old,
+                new: object.clone(),
+            });
         }
         // Another incarnation: the delete of the first was not seen.
         self.note(delta, || deleted(old.key(), Some(old.clone()), true));
@@ -67,11 +76,19 @@ impl InformerLoop {
     /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single objects.
     fn note(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
         if self.synced && !(self.listeners.is_empty() && self.feeds.is_empty()) {
-            self.changes.push(Change { kind: kind(), reason: delta.reason, received: delta.received });
+            self.changes.push(Change {
+                kind: kind(),
+                reason: delta.reason,
+                received: delta.received,
+            });
         }
     }
 }
 
 fn deleted(key: KeyRef<'_>, last: Option<Object>, final_state_unknown: bool) -> ChangeKind {
-    ChangeKind::Delete { last, key: key.to_key(), final_state_unknown }
+    ChangeKind::Delete {
+        last,
+        key: key.to_key(),
+        final_state_unknown,
+    }
 }

@@ -59,7 +59,12 @@ impl InformerLoop {
     }
 
     fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
+        let names: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
         self.parts.store.add_indexers(indexes)?;
+        for (name, _) in &names {
+            self.parts.metrics.set_index_attached(name, true);
+        }
+        self.parts.native_indexes.extend(names);
         self.publish();
         Ok(())
     }
@@ -85,7 +90,12 @@ impl InformerLoop {
     /// The source is over: what it held is freed elsewhere.
     pub(super) fn end(mut self) {
         self.leave_feeds();
-        let Self { parts, listeners, batch, .. } = self;
+        let Self {
+            parts,
+            listeners,
+            batch,
+            ..
+        } = self;
         parts.garbage.throw((parts.store.into_garbage(), batch));
         drop(listeners);
     }

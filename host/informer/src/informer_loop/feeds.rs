@@ -30,7 +30,10 @@ struct Feed {
 
 impl Feeds {
     pub(super) fn new() -> Self {
-        Self { feeds: Vec::new(), news: Arc::new(Notify::new()) }
+        Self {
+            feeds: Vec::new(),
+            news: Arc::new(Notify::new()),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -39,7 +42,11 @@ impl Feeds {
 
     /// Resolves when some index has news, or may be attached again.
     pub(super) async fn woken(&self, environment: &dyn Environment, source: informant_object::SourceId) {
-        let held = self.feeds.iter().filter_map(|feed| feed.handle.held_until(source)).min();
+        let held = self
+            .feeds
+            .iter()
+            .filter_map(|feed| feed.handle.held_until(source))
+            .min();
         match held {
             None => self.news.notified().await,
             Some(until) => {
@@ -71,7 +78,11 @@ impl InformerLoop {
         }
         let news = Arc::clone(&self.feeds.news);
         handle.add_source(self.parts.source, Arc::new(move || news.notify_one()));
-        self.feeds.feeds.push(Feed { handle, names, attached: false });
+        self.feeds.feeds.push(Feed {
+            handle,
+            names,
+            attached: false,
+        });
         // From now on readers are told "not ready" instead of "unknown".
         self.publish();
         self.begin_backfills();
@@ -79,7 +90,9 @@ impl InformerLoop {
     }
 
     pub(super) fn remove_feed(&mut self, handle: &IndexFeedHandle) {
-        let Some(at) = self.feeds.feeds.iter().position(|feed| feed.handle.ptr_eq(handle)) else { return };
+        let Some(at) = self.feeds.feeds.iter().position(|feed| feed.handle.ptr_eq(handle)) else {
+            return;
+        };
         let feed = self.feeds.feeds.remove(at);
         feed.handle.remove_source(self.parts.source);
         self.forget_indexes(&feed.names);
@@ -88,6 +101,9 @@ impl InformerLoop {
 
     /// The source is over.
     pub(super) fn leave_feeds(&mut self) {
+        for (name, _) in &self.parts.native_indexes {
+            self.parts.metrics.forget_index(name);
+        }
         for feed in std::mem::take(&mut self.feeds.feeds) {
             feed.handle.remove_source(self.parts.source);
             for name in &feed.names {
@@ -133,7 +149,8 @@ impl InformerLoop {
         }
         for feed in &self.feeds.feeds {
             if feed.handle.wants_backfill(self.parts.source) {
-                feed.handle.begin_backfill(self.parts.source, self.parts.store.published());
+                feed.handle
+                    .begin_backfill(self.parts.source, self.parts.store.published());
             }
         }
     }
@@ -146,7 +163,10 @@ impl InformerLoop {
             match self.feeds.feeds[at].handle.poll(self.parts.source, now) {
                 IndexPoll::Ready(contents) => {
                     for (name, contents) in contents {
-                        self.parts.store.attach_index(&name, contents).expect("the index was declared with its feed");
+                        self.parts
+                            .store
+                            .attach_index(&name, contents)
+                            .expect("the index was declared with its feed");
                     }
                     self.set_attached(at, true);
                 }
@@ -180,7 +200,10 @@ impl InformerLoop {
             return;
         }
         for name in &self.feeds.feeds[at].names {
-            self.parts.store.detach_index(name).expect("the index was declared with its feed");
+            self.parts
+                .store
+                .detach_index(name)
+                .expect("the index was declared with its feed");
         }
         self.set_attached(at, false);
     }
@@ -197,7 +220,10 @@ impl InformerLoop {
 
     fn forget_indexes(&mut self, names: &[Arc<str>]) {
         for name in names {
-            self.parts.store.remove_index(name).expect("the index was declared with its feed");
+            self.parts
+                .store
+                .remove_index(name)
+                .expect("the index was declared with its feed");
             self.parts.metrics.forget_index(name);
         }
     }

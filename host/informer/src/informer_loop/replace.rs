@@ -10,7 +10,12 @@ use crate::updates::StagedList;
 
 impl InformerLoop {
     pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
-        let StagedList { objects, version, source, verdict } = list;
+        let StagedList {
+            objects,
+            version,
+            source,
+            verdict,
+        } = list;
         let judged = self.guard.judge_list(version.as_ref(), source);
         self.parts.status.set_guarded(self.guard.is_on());
         let reason = match &judged {
@@ -28,7 +33,11 @@ impl InformerLoop {
         let summary = fifo.replace(objects, &version, &*store, reason, received);
         tracing::debug!(
             "{}: list at {version}: {} queued, {} unchanged, {} vanished, {} withheld",
-            self.parts.name, summary.queued, summary.unchanged, summary.vanished, summary.withheld
+            self.parts.name,
+            summary.queued,
+            summary.unchanged,
+            summary.vanished,
+            summary.withheld
         );
         while self.process_batch() {
             self.feed_indexes().await;

@@ -13,7 +13,10 @@ pub(crate) struct InformerLabels {
 
 impl InformerLabels {
     pub(crate) fn new(informer: &str, cluster: &str) -> Self {
-        Self { informer: informer.to_owned(), cluster: cluster.to_owned() }
+        Self {
+            informer: informer.to_owned(),
+            cluster: cluster.to_owned(),
+        }
     }
 }
 

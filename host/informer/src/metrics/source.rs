@@ -9,10 +9,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::Series;
+use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 use crate::updates::EventKind;
-use super::labels::{
-    IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels,
-};
 
 /// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the same.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
@@ -26,7 +24,10 @@ pub(crate) struct GaugePart {
 
 impl GaugePart {
     fn new(gauge: Gauge) -> Self {
-        Self { gauge, part: AtomicI64::new(0) }
+        Self {
+            gauge,
+            part: AtomicI64::new(0),
+        }
     }
 
     /// Makes this source's part `value`.
@@ -117,7 +118,13 @@ impl SourceMetrics {
     }
 
     pub(crate) fn count_events(&self, counts: &EventCounts) {
-        let amounts = [counts.added, counts.modified, counts.deleted, counts.bookmark, counts.error];
+        let amounts = [
+            counts.added,
+            counts.modified,
+            counts.deleted,
+            counts.bookmark,
+            counts.error,
+        ];
         for (counter, amount) in self.events.iter().zip(amounts) {
             if amount > 0 {
                 counter.inc_by(amount);
@@ -127,26 +134,41 @@ impl SourceMetrics {
 
     /// A LIST ended: `ok`, or the word for what went wrong.
     pub(crate) fn count_list(&self, result: &'static str) {
-        self.series.lists.get_or_create(&ResultLabels::new(&self.labels, result)).inc();
+        self.series
+            .lists
+            .get_or_create(&ResultLabels::new(&self.labels, result))
+            .inc();
     }
 
     /// A watch was opened (`ok`) or not.
     pub(crate) fn count_watch(&self, result: &'static str) {
-        self.series.watches.get_or_create(&ResultLabels::new(&self.labels, result)).inc();
+        self.series
+            .watches
+            .get_or_create(&ResultLabels::new(&self.labels, result))
+            .inc();
     }
 
     pub(crate) fn count_relist(&self, reason: &'static str) {
-        self.series.relists.get_or_create(&ReasonLabels::new(&self.labels, reason)).inc();
+        self.series
+            .relists
+            .get_or_create(&ReasonLabels::new(&self.labels, reason))
+            .inc();
     }
 
     /// Something could not be used and was left out.
     pub(crate) fn count_skipped(&self, reason: &'static str) {
-        self.series.skipped.get_or_create(&ReasonLabels::new(&self.labels, reason)).inc();
+        self.series
+            .skipped
+            .get_or_create(&ReasonLabels::new(&self.labels, reason))
+            .inc();
     }
 
     /// The guard refused a `list` or an `event`.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
-        self.series.rejected.get_or_create(&TypeLabels::new(&self.labels, kind)).inc();
+        self.series
+            .rejected
+            .get_or_create(&TypeLabels::new(&self.labels, kind))
+            .inc();
     }
 
     pub(crate) fn set_synced(&self) {
@@ -157,7 +179,8 @@ impl SourceMetrics {
 
     pub(crate) fn set_version(&self, version: &ResourceVersion) {
         if let Some(number) = version.number() {
-            self.resource_version.set(i64::try_from(number % VERSION_MODULUS).unwrap_or(i64::MAX));
+            self.resource_version
+                .set(i64::try_from(number % VERSION_MODULUS).unwrap_or(i64::MAX));
         }
     }
 
@@ -174,11 +197,16 @@ impl SourceMetrics {
     /// Whether index `name` answers.
     pub(crate) fn set_index_attached(&self, name: &str, attached: bool) {
         let labels = IndexLabels::new(&self.labels, name.to_owned());
-        self.series.index_attached.get_or_create(&labels).set(i64::from(attached));
+        self.series
+            .index_attached
+            .get_or_create(&labels)
+            .set(i64::from(attached));
     }
 
     pub(crate) fn forget_index(&self, name: &str) {
-        self.series.index_attached.remove(&IndexLabels::new(&self.labels, name.to_owned()));
+        self.series
+            .index_attached
+            .remove(&IndexLabels::new(&self.labels, name.to_owned()));
     }
 
     pub(crate) fn count_index_errors(&self, name: &str, amount: u64) {
@@ -200,7 +228,12 @@ impl Drop for SourceMetrics {
         for part in parts {
             part.set(0);
         }
-        if let Some(state) = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+        if let Some(state) = self
+            .state
+            .get_mut()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take()
+        {
             state.dec();
         }
         if self.synced.load(Ordering::Relaxed) {

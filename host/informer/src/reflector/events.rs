@@ -1,10 +1,10 @@
 //! The lines of a watch, turned into updates, a frame at a time.
 
-use informant_object::frames::{Bookmark, Line, LineSplitter, TooLong, WatchEventType, WatchLine, WatchLineError};
 use informant_object::VersionRef;
+use informant_object::frames::{Bookmark, Line, LineSplitter, TooLong, WatchEventType, WatchLine, WatchLineError};
 
-use super::{Reflector, ReflectorParts};
 use super::skipped::{is_of_shape, reason_of};
+use super::{Reflector, ReflectorParts};
 use crate::api::{ApiError, Status};
 use crate::metrics::EventCounts;
 use crate::updates::{EventKind, Update};
@@ -64,14 +64,22 @@ impl Reflector {
                 reading.updates.push(Update::Event { kind, object });
             }
             Ok(object) => {
-                let ReflectorParts { name, shape, status, .. } = &self.parts;
+                let ReflectorParts {
+                    name, shape, status, ..
+                } = &self.parts;
                 status.count_skipped("wrong-kind");
                 let (kind, key) = (object.kind(), object.key());
-                tracing::warn!("{name}: a watch event holds {kind} {key}, which is no {}; skipped", shape.kind);
+                tracing::warn!(
+                    "{name}: a watch event holds {kind} {key}, which is no {}; skipped",
+                    shape.kind
+                );
             }
             Err(error) => {
                 self.parts.status.count_skipped(reason_of(&error));
-                tracing::warn!("{}: a watch event cannot be used and is skipped: {error}", self.parts.name);
+                tracing::warn!(
+                    "{}: a watch event cannot be used and is skipped: {error}",
+                    self.parts.name
+                );
             }
         }
     }
@@ -82,9 +90,16 @@ impl Reflector {
             reading.counts.error += 1;
             reading.error = Some(ApiError::refused(status));
         } else if let WatchLineError::Html(start) = error {
-            reading.error = Some(ApiError::NotJson { content_type: "HTML".to_owned(), start: start.clone() });
+            reading.error = Some(ApiError::NotJson {
+                content_type: "HTML".to_owned(),
+                start: start.clone(),
+            });
         } else {
-            let reason = if matches!(error, WatchLineError::UnknownType(_)) { "unknown-type" } else { "not-json" };
+            let reason = if matches!(error, WatchLineError::UnknownType(_)) {
+                "unknown-type"
+            } else {
+                "not-json"
+            };
             self.parts.status.count_skipped(reason);
             tracing::warn!("{}: {error}; skipped", self.parts.name);
         }
@@ -109,11 +124,17 @@ impl Reflector {
         match too_long.key {
             // The delete of an object does not need its body.
             Some(key) => {
-                tracing::warn!("{name}: a watch event of {key} has more than {} bytes; skipped", too_long.bytes_max);
+                tracing::warn!(
+                    "{name}: a watch event of {key} has more than {} bytes; skipped",
+                    too_long.bytes_max
+                );
                 self.parts.status.add_outdated(key);
                 self.has_outdated = true;
             }
-            None => tracing::warn!("{name}: a watch event above {} bytes is skipped; its name cannot be read", too_long.bytes_max),
+            None => tracing::warn!(
+                "{name}: a watch event above {} bytes is skipped; its name cannot be read",
+                too_long.bytes_max
+            ),
         }
     }
 

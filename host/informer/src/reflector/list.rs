@@ -32,7 +32,10 @@ impl Reflector {
             && plan.version.is_some()
         {
             // At once, and once: the API server knows a newer or an older history; whatever it has now will do.
-            tracing::info!("{}: list: {error}; asking for the newest state instead", self.parts.name);
+            tracing::info!(
+                "{}: list: {error}; asking for the newest state instead",
+                self.parts.name
+            );
             self.parts.metrics.count_list(error.cause().word());
             self.versions.refused();
             plan = self.versions.plan();
@@ -50,11 +53,24 @@ impl Reflector {
     /// Has the loop judge a list, and take it if it is believed.
     async fn hand_over(&mut self, plan: &ListPlan, listed: Listed) -> Result<(), ListEnd> {
         let Listed { staged, version, pages } = listed;
-        let source = if plan.version.is_none() { ListSource::Consistent } else { ListSource::Cache };
+        let source = if plan.version.is_none() {
+            ListSource::Consistent
+        } else {
+            ListSource::Cache
+        };
         let (verdict, judged) = oneshot::channel();
-        let list = StagedList { objects: staged.objects, version: version.clone(), source, verdict };
+        let list = StagedList {
+            objects: staged.objects,
+            version: version.clone(),
+            source,
+            verdict,
+        };
         let received = self.parts.environment.now();
-        let sent = self.parts.updates.send(vec![Update::Replace(list)], staged.new_bytes, received).await;
+        let sent = self
+            .parts
+            .updates
+            .send(vec![Update::Replace(list)], staged.new_bytes, received)
+            .await;
         sent.map_err(|_| ListEnd::LoopGone)?;
         match judged.await.map_err(|_| ListEnd::LoopGone)? {
             ListVerdict::Outdated { list, high_water } => {
@@ -86,9 +102,16 @@ impl Reflector {
         self.parts.status.count(Step::List);
         match self.list_pages(plan).await {
             Err((page, error)) if page > 0 && error.cause() == Cause::Expired => {
-                tracing::info!("{}: list: page {}: {error}; asking for all in one piece", self.parts.name, page + 1);
+                tracing::info!(
+                    "{}: list: page {}: {error}; asking for all in one piece",
+                    self.parts.name,
+                    page + 1
+                );
                 self.parts.metrics.count_list("expired-page");
-                let whole = ListPlan { version: plan.version.clone(), limit: 0 };
+                let whole = ListPlan {
+                    version: plan.version.clone(),
+                    limit: 0,
+                };
                 self.list_pages(&whole).await.map_err(|(_, error)| error)
             }
             other => other.map_err(|(_, error)| error),
@@ -106,11 +129,18 @@ impl Reflector {
                 limit: plan.limit,
                 continuation: Some(continuation.as_str()).filter(|token| !token.is_empty()),
             };
-            let head = self.list_page(&query, &mut staging).await.map_err(|error| (page, error))?;
+            let head = self
+                .list_page(&query, &mut staging)
+                .await
+                .map_err(|error| (page, error))?;
             page += 1;
             continuation = head.continue_token;
             if continuation.is_empty() {
-                return Ok(Listed { staged: staging.finish(), version: head.version, pages: page });
+                return Ok(Listed {
+                    staged: staging.finish(),
+                    version: head.version,
+                    pages: page,
+                });
             }
         }
     }
@@ -120,7 +150,10 @@ impl Reflector {
         let environment = &self.parts.environment;
         let request = self.parts.request.list(query)?;
         let response = open(&self.parts.client, environment, request).await?;
-        let patience = Patience { until: Moment::ZERO, silence: ANSWER_SILENCE_MAX };
+        let patience = Patience {
+            until: Moment::ZERO,
+            silence: ANSWER_SILENCE_MAX,
+        };
         let mut frames = Frames::new(response.into_body(), environment.clone(), patience);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         let mut turn = 0;

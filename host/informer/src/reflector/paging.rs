@@ -9,6 +9,8 @@ use super::LIST_PAGE_ITEMS;
 /// Source: client-go `relistResourceVersion` and the paging rules of `Reflector.list`.
 #[derive(Debug, Default)]
 pub(crate) struct ListVersions {
+    /// Always ask for pages of so many items.
+    page_items: Option<usize>,
     /// Up to where the source has been seen.
     last: Option<ResourceVersion>,
     /// The last version was refused as expired or too large: ask for the newest state.
@@ -27,6 +29,14 @@ pub(crate) struct ListPlan {
 }
 
 impl ListVersions {
+    /// Knows of no list; `page_items` as in [`ReflectorOptions`](super::ReflectorOptions).
+    pub(crate) fn new(page_items: Option<usize>) -> Self {
+        Self {
+            page_items,
+            ..Self::default()
+        }
+    }
+
     /// What the next list asks for: anything at first, then nothing older than what was seen, the newest after a refusal.
     pub(crate) fn plan(&self) -> ListPlan {
         let version = match &self.last {
@@ -35,7 +45,12 @@ impl ListVersions {
             Some(last) => Some(last.as_str().to_owned()),
         };
         let served_by_cache = version.as_deref().is_some_and(|version| version != "0");
-        let limit = if served_by_cache && !self.paginated { 0 } else { LIST_PAGE_ITEMS };
+        let usual = if served_by_cache && !self.paginated {
+            0
+        } else {
+            LIST_PAGE_ITEMS
+        };
+        let limit = self.page_items.unwrap_or(usual);
         ListPlan { version, limit }
     }
 
@@ -69,7 +84,10 @@ mod tests {
     use super::*;
 
     fn plan(version: Option<&str>, limit: usize) -> ListPlan {
-        ListPlan { version: version.map(str::to_owned), limit }
+        ListPlan {
+            version: version.map(str::to_owned),
+            limit,
+        }
     }
 
     fn listed(versions: &mut ListVersions, version: &str, pages: usize) {
@@ -102,5 +120,13 @@ mod tests {
         let mut versions = ListVersions::default();
         listed(&mut versions, "10", 2);
         assert_eq!(versions.plan(), plan(Some("10"), 500));
+    }
+
+    #[test]
+    fn a_page_size_that_was_asked_for_is_always_kept() {
+        let mut versions = ListVersions::new(Some(4));
+        assert_eq!(versions.plan(), plan(Some("0"), 4));
+        listed(&mut versions, "10", 1);
+        assert_eq!(versions.plan(), plan(Some("10"), 4));
     }
 }

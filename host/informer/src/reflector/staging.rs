@@ -4,7 +4,7 @@ use informant_cache::Snapshot;
 use informant_object::frames::TooLong;
 use informant_object::{Object, Shape, head};
 
-use super::skipped::{is_of_shape, reason_of};
+use super::skipped::{is_of_shape, reason_of, salvaged_key};
 use crate::status::StatusCell;
 
 /// What a list has brought so far.
@@ -33,7 +33,14 @@ pub(super) struct Staged {
 impl<'a> Staging<'a> {
     pub(super) fn new(shape: &'a Shape, status: &'a StatusCell, known: Snapshot) -> Self {
         let objects = Vec::with_capacity(known.len());
-        Self { shape, status, known, objects, new_bytes: 0, outdated: false }
+        Self {
+            shape,
+            status,
+            known,
+            objects,
+            new_bytes: 0,
+            outdated: false,
+        }
     }
 
     /// Takes one item. One that cannot be used is counted; what the store holds of it stays, because a broken item is no reason to report its
@@ -49,13 +56,18 @@ impl<'a> Staging<'a> {
             }
             Ok(object) => {
                 self.status.count_skipped("wrong-kind");
-                tracing::warn!("a list holds {} {}, which is no {}; skipped", object.kind(), object.key(), self.shape.kind);
+                tracing::warn!(
+                    "a list holds {} {}, which is no {}; skipped",
+                    object.kind(),
+                    object.key(),
+                    self.shape.kind
+                );
             }
             Err(error) => {
                 self.status.count_skipped(reason_of(&error));
                 tracing::warn!("an item of a list cannot be used and is skipped: {error}");
-                if let Ok(head) = head(json) {
-                    self.keep(head.key());
+                if let Some(key) = salvaged_key(json) {
+                    self.keep(key.as_ref());
                 }
             }
         }
@@ -65,17 +77,27 @@ impl<'a> Staging<'a> {
     pub(super) fn take_too_long(&mut self, too_long: TooLong) {
         self.status.count_skipped("too-long");
         let Some(key) = too_long.key else {
-            tracing::warn!("a list holds an item above {} bytes whose name cannot be read; skipped", too_long.bytes_max);
+            tracing::warn!(
+                "a list holds an item above {} bytes whose name cannot be read; skipped",
+                too_long.bytes_max
+            );
             return;
         };
-        tracing::warn!("a list holds {key} with more than {} bytes; skipped, its key is outdated", too_long.bytes_max);
+        tracing::warn!(
+            "a list holds {key} with more than {} bytes; skipped, its key is outdated",
+            too_long.bytes_max
+        );
         self.keep(key.as_ref());
         self.status.add_outdated(key);
         self.outdated = true;
     }
 
     pub(super) fn finish(self) -> Staged {
-        Staged { objects: self.objects, new_bytes: self.new_bytes, outdated: self.outdated }
+        Staged {
+            objects: self.objects,
+            new_bytes: self.new_bytes,
+            outdated: self.outdated,
+        }
     }
 
     /// The store's own object, if `json` is the same state of it.

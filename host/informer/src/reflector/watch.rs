@@ -45,7 +45,13 @@ pub(super) enum WatchEnd {
 impl Reflector {
     /// Opens a watch where the source has been seen up to, and reads it to its end.
     pub(super) async fn watch(&mut self) -> WatchEnd {
-        let ReflectorParts { environment, options, metrics, status, .. } = &self.parts;
+        let ReflectorParts {
+            environment,
+            options,
+            metrics,
+            status,
+            ..
+        } = &self.parts;
         let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
         let opened = self.open_watch(timeout).await;
         match opened {
@@ -64,13 +70,19 @@ impl Reflector {
 
     async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
-        let request = self.parts.request.watch(&WatchQuery { version, timeout_seconds: timeout.as_secs() })?;
+        let request = self.parts.request.watch(&WatchQuery {
+            version,
+            timeout_seconds: timeout.as_secs(),
+        })?;
         open(&self.parts.client, &self.parts.environment, request).await
     }
 
     async fn read_watch(&mut self, body: Body, timeout: Duration) -> WatchEnd {
         let began = self.parts.environment.now();
-        let patience = Patience { until: began + timeout + WATCH_SLACK, silence: WATCH_SLACK };
+        let patience = Patience {
+            until: began + timeout + WATCH_SLACK,
+            silence: WATCH_SLACK,
+        };
         let mut frames = Frames::new(body, self.parts.environment.clone(), patience);
         let mut splitter = LineSplitter::new(self.parts.options.watch_line_bytes_max);
         let mut events = 0;
@@ -84,7 +96,10 @@ impl Reflector {
             self.read_lines(&mut splitter, &frame.bytes, &mut reading);
             events += reading.counts.sum();
             if reading.counts.bookmark > 0 {
-                frames.set_patience(Patience { until: Moment::ZERO, silence: BOOKMARK_SILENCE_MAX });
+                frames.set_patience(Patience {
+                    until: Moment::ZERO,
+                    silence: BOOKMARK_SILENCE_MAX,
+                });
             }
             match self.deliver(reading, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
@@ -97,14 +112,23 @@ impl Reflector {
         events += reading.counts.sum();
         let now = self.parts.environment.now();
         match self.deliver(reading, now).await {
-            Ok(_) => WatchEnd::Ended { lasted: now - began, events, error },
+            Ok(_) => WatchEnd::Ended {
+                lasted: now - began,
+                events,
+                error,
+            },
             Err(end) => end,
         }
     }
 
     /// Hands what a frame brought to the loop; whether that had to wait. A watch that told of an error is over.
     async fn deliver(&mut self, reading: FrameReading, received: Moment) -> Result<bool, WatchEnd> {
-        let FrameReading { updates, bytes, counts, error } = reading;
+        let FrameReading {
+            updates,
+            bytes,
+            counts,
+            error,
+        } = reading;
         self.parts.metrics.count_events(&counts);
         if counts.sum() > 0 {
             self.parts.status.saw_frame(received, counts.bookmark > 0);
@@ -112,7 +136,12 @@ impl Reflector {
         let mut waited = false;
         if !updates.is_empty() {
             self.see(&updates);
-            waited = self.parts.updates.send(updates, bytes, received).await.map_err(|_| WatchEnd::LoopGone)?;
+            waited = self
+                .parts
+                .updates
+                .send(updates, bytes, received)
+                .await
+                .map_err(|_| WatchEnd::LoopGone)?;
         }
         error.map_or(Ok(waited), |error| Err(WatchEnd::Failed(error)))
     }

@@ -73,17 +73,29 @@ impl SharedInformer {
         options: InformerOptions,
     ) -> Result<Self, StartError> {
         let informer = spec.informer.clone();
-        let shape = spec.shape().map_err(|source| StartError::Drop { informer: informer.clone(), source })?;
+        let shape = spec.shape().map_err(|source| StartError::Drop {
+            informer: informer.clone(),
+            source,
+        })?;
         let id = catalog.add_source(info_of(&spec));
         let mut store = StoreWriter::publishing_to(&catalog, id).expect("the source was just added");
-        if let Err(source) = store.add_indexers(indexes_of(&spec, options.index_funcs)) {
+        let indexes = indexes_of(&spec, options.index_funcs);
+        let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
+        if let Err(source) = store.add_indexers(indexes) {
             catalog.remove_source(id);
             return Err(StartError::Index { informer, source });
         }
         let name = name_of(&spec);
         let source = catalog.source(id).expect("the source was just added");
         let metrics = Arc::new(metrics.source(&spec.informer, &spec.cluster));
-        let status = Arc::new(StatusCell::new(Arc::clone(&source), Arc::clone(&metrics), Arc::clone(&environment)));
+        for (index, _) in &native_indexes {
+            metrics.set_index_attached(index, true);
+        }
+        let status = Arc::new(StatusCell::new(
+            Arc::clone(&source),
+            Arc::clone(&metrics),
+            Arc::clone(&environment),
+        ));
         let garbage = GarbageBin::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, orders) = mpsc::unbounded_channel();
@@ -102,6 +114,7 @@ impl SharedInformer {
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
             garbage: garbage.clone(),
+            native_indexes,
         });
         let reflector = Reflector::new(ReflectorParts {
             name: name.clone(),
@@ -142,7 +155,10 @@ fn spawn_loop(
     status: &Arc<StatusCell>,
     ended: watch::Sender<bool>,
 ) {
-    let last_words = LastWords { status: Arc::clone(status), task: "informer loop" };
+    let last_words = LastWords {
+        status: Arc::clone(status),
+        task: "informer loop",
+    };
     let task = async move {
         informer_loop.run().await;
         drop(last_words);
@@ -157,7 +173,10 @@ fn spawn_reflector(
     status: &Arc<StatusCell>,
     cancel: CancellationToken,
 ) {
-    let last_words = LastWords { status: Arc::clone(status), task: "reflector" };
+    let last_words = LastWords {
+        status: Arc::clone(status),
+        task: "reflector",
+    };
     let task = async move {
         // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
         or_cancelled(&cancel, reflector.run()).await;
@@ -183,7 +202,10 @@ struct LastWords {
 impl Drop for LastWords {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let text = format!("the {} panicked, which is a defect of Informant; the source is served no more", self.task);
+            let text = format!(
+                "the {} panicked, which is a defect of Informant; the source is served no more",
+                self.task
+            );
             tracing::error!("{text}");
             self.status.set_error(text);
         }
@@ -202,9 +224,10 @@ fn info_of(spec: &SourceSpec) -> SourceInfo {
 }
 
 fn indexes_of(spec: &SourceSpec, more: Vec<Box<dyn IndexFunc>>) -> Vec<Box<dyn IndexFunc>> {
-    let pointers = spec.indexes.iter().map(|(name, pointer)| -> Box<dyn IndexFunc> {
-        Box::new(PointerIndex::new(name.clone(), pointer.clone()))
-    });
+    let pointers = spec
+        .indexes
+        .iter()
+        .map(|(name, pointer)| -> Box<dyn IndexFunc> { Box::new(PointerIndex::new(name.clone(), pointer.clone())) });
     pointers.chain(more).collect()
 }
 
@@ -218,7 +241,15 @@ fn request_of(spec: &SourceSpec) -> CollectionRequest {
 }
 
 fn name_of(spec: &SourceSpec) -> String {
-    let namespace = spec.namespace.as_ref().map(|namespace| format!(" in {namespace}")).unwrap_or_default();
-    let cluster = if spec.cluster.is_empty() { String::new() } else { format!(", cluster {}", spec.cluster) };
+    let namespace = spec
+        .namespace
+        .as_ref()
+        .map(|namespace| format!(" in {namespace}"))
+        .unwrap_or_default();
+    let cluster = if spec.cluster.is_empty() {
+        String::new()
+    } else {
+        format!(", cluster {}", spec.cluster)
+    };
     format!("informer {} ({}{namespace}{cluster})", spec.informer, spec.resource)
 }

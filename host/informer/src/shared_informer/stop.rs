@@ -51,8 +51,13 @@ impl SharedInformer {
     pub async fn stop(&self, deadline: Duration) -> StopReport {
         let until = self.environment.0.now() + deadline;
         self.cancel.cancel();
-        let Members { handlers, listeners, .. } = self.take_members();
-        let mut report = StopReport { loop_unfinished: !self.finish_loop(until).await, ..StopReport::default() };
+        let Members {
+            handlers, listeners, ..
+        } = self.take_members();
+        let mut report = StopReport {
+            loop_unfinished: !self.finish_loop(until).await,
+            ..StopReport::default()
+        };
         for handler in &handlers {
             handler.listener().close();
         }
@@ -66,7 +71,9 @@ impl SharedInformer {
         if !report.is_clean() {
             tracing::warn!(
                 "{}: stopped after its deadline of {:.1} s: {} events were not delivered",
-                self.name, deadline.as_secs_f64(), report.undelivered
+                self.name,
+                deadline.as_secs_f64(),
+                report.undelivered
             );
         }
         self.leave_catalog();
@@ -81,7 +88,10 @@ impl SharedInformer {
 
     fn take_members(&self) -> Members {
         let mut members = self.members();
-        let stopped = Members { stopped: true, ..Members::default() };
+        let stopped = Members {
+            stopped: true,
+            ..Members::default()
+        };
         std::mem::replace(&mut *members, stopped)
     }
 
@@ -137,7 +147,9 @@ impl SharedInformer {
 impl Drop for SharedInformer {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let Members { handlers, listeners, .. } = self.take_members();
+        let Members {
+            handlers, listeners, ..
+        } = self.take_members();
         for handler in handlers {
             handler.listener().abandon();
         }

@@ -1,0 +1,5 @@
+//! The reflector against the embedded API server, and against answers that no API server should give.
+
+mod lists;
+mod odd_answers;
+mod watches;

@@ -1,0 +1,298 @@
+//! Answers that no API server should give, from a script.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Request, Response, header};
+use informant_cache::SourceState;
+use kube::client::Body;
+
+use crate::testing::{
+    Rig, RigOptions, TestBody, Writer, answer, api_server, client, json_answer, pass, refusal, settle, streamed,
+};
+
+const ONE_POD: &str = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","namespace":"default","uid":"u-a","resourceVersion":"5"}}]}"#;
+
+fn is_watch(request: &Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.contains("watch=true"))
+}
+
+/// An informer whose requests are answered by `answer`, which is told the request and how many of its kind (list or watch) came before.
+fn rig(
+    mut answer: impl FnMut(&Request<Body>, usize) -> Response<TestBody> + Send + 'static,
+) -> (Rig, Arc<[AtomicUsize; 2]>) {
+    let counts: Arc<[AtomicUsize; 2]> = Arc::default();
+    let seen = Arc::clone(&counts);
+    let client = client(move |request| {
+        let before = seen[usize::from(is_watch(request))].fetch_add(1, Ordering::Relaxed);
+        answer(request, before)
+    });
+    let rig = Rig::start_with(
+        &api_server(),
+        RigOptions {
+            client: Some(client),
+            ..RigOptions::default()
+        },
+    );
+    (rig, counts)
+}
+
+fn lists_and_watches(counts: &[AtomicUsize; 2]) -> (usize, usize) {
+    (counts[0].load(Ordering::Relaxed), counts[1].load(Ordering::Relaxed))
+}
+
+/// Watches that stay open, for as long as they are kept.
+fn open_watch(kept: &mut Vec<Writer>) -> Response<TestBody> {
+    let (writer, response) = streamed();
+    kept.push(writer);
+    response
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_html_is_a_clear_error_and_is_retried() {
+    let mut kept = Vec::new();
+    let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
+        (false, 0) => answer(200, "text/html", "<html><body>Please log in</body></html>"),
+        (false, 1) => answer(502, "text/html", "<html><body>Bad gateway</body></html>"),
+        (false, 2) => json_answer("<html>claims to be JSON</html>"),
+        (false, _) => json_answer(ONE_POD),
+        (true, _) => open_watch(&mut kept),
+    });
+    settle().await;
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the answer is not JSON but text/html that begins with "<html><body>Please log in</body></html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+    pass(2).await;
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server answered 502: <html><body>Bad gateway</body></html>");
+    pass(4).await;
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the server answered a list with HTML, not JSON: "<html>claims to be JSON</html>"; is a proxy or a login page in between?"#);
+    pass(10).await;
+    assert_eq!(rig.stored(), ["a@5"]);
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+    assert_eq!(lists_and_watches(&counts), (4, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_answered_in_html_is_a_clear_error_and_nothing_is_lost() {
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
+        (false, _) => json_answer(ONE_POD),
+        (true, 0) => json_answer("<html>\n<body>Please log in</body>\n</html>\n"),
+        (true, 1) => answer(200, "text/html", "<html>"),
+        (true, _) => open_watch(&mut kept),
+    });
+    settle().await;
+    assert_eq!(rig.informer.status().state, SourceState::Stale);
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"watch: the answer is not JSON but HTML that begins with "<html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+    pass(20).await;
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+    assert_eq!(rig.stored(), ["a@5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_is_no_list() {
+    let (rig, _) = rig(|_, _| {
+        json_answer(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"rows":[]}"#)
+    });
+    settle().await;
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the server answered with a Table instead of a list; the request must accept application/json without `as=Table`");
+    assert!(!rig.informer.has_synced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_comes_as_an_answer_to_a_watch_is_read_before_any_line() {
+    let mut kept = Vec::new();
+    let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
+        (false, _) => json_answer(ONE_POD),
+        // Written over many lines, as some clients are answered.
+        (true, 0) => answer(
+            429,
+            "application/json",
+            "{\n\"kind\": \"Status\",\n\"code\": 429,\n\"message\": \"slow down\"\n}\n",
+        ),
+        (true, 1) => json_answer("{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}\n"),
+        (true, _) => open_watch(&mut kept),
+    });
+    settle().await;
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"watch: the API server answered 429: slow down");
+    pass(10).await;
+    assert_eq!(lists_and_watches(&counts), (2, 3), "429 makes no list, 410 does");
+    assert_eq!(rig.informer.status().skipped, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compressed_watch_is_refused_with_the_reason() {
+    let (rig, _) = rig(|request, _| {
+        if !is_watch(request) {
+            return json_answer(ONE_POD);
+        }
+        assert_eq!(request.headers()[header::ACCEPT_ENCODING], "identity");
+        let mut response = json_answer("");
+        response
+            .headers_mut()
+            .insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+        response
+    });
+    settle().await;
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"watch: the answer is compressed (gzip) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_end_at_once_are_opened_with_growing_waits_and_a_list_comes_only_after_several() {
+    let (rig, counts) = rig(|request, _| {
+        if is_watch(request) {
+            json_answer("")
+        } else {
+            json_answer(ONE_POD)
+        }
+    });
+    settle().await;
+    assert_eq!(lists_and_watches(&counts), (1, 1));
+    pass(50).await;
+    let (lists, watches) = lists_and_watches(&counts);
+    assert!(
+        lists <= 2 && (4..=7).contains(&watches),
+        "{lists} lists, {watches} watches in 50 s"
+    );
+    pass(600).await;
+    let (lists, watches) = lists_and_watches(&counts);
+    assert!(
+        watches <= 30 && lists <= watches / 5 + 2,
+        "{lists} lists, {watches} watches in 650 s"
+    );
+    assert_eq!(rig.informer.status().state, SourceState::Stale);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_showed_something_is_opened_again_at_once_however_short_it_was() {
+    let mut kept = Vec::new();
+    let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
+        (false, _) => json_answer(ONE_POD),
+        (true, 0) => json_answer(
+            "{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"default\",\"uid\":\"u-a\",\"resourceVersion\":\"11\"}}}\n",
+        ),
+        (true, _) => open_watch(&mut kept),
+    });
+    settle().await;
+    assert_eq!(lists_and_watches(&counts), (1, 2));
+    assert_eq!(rig.stored(), ["a@11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_cannot_be_used_is_skipped_and_what_was_known_of_it_stays() {
+    let broken = ONE_POD
+        .replace(
+            r#""uid":"u-a","resourceVersion":"5""#,
+            r#""uid":7,"resourceVersion":"12""#,
+        )
+        .replace("\"10\"", "\"12\"");
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
+        (false, 0) => json_answer(ONE_POD),
+        (false, _) => json_answer(broken.clone()),
+        (true, 0) => json_answer("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"),
+        (true, _) => open_watch(&mut kept),
+    });
+    let recorder = rig.record();
+    pass(5).await;
+    assert_eq!(rig.informer.status().skipped, 1);
+    assert_eq!(recorder.take(), ["add a (initial)", "synced (initial)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consistent_list_that_is_older_is_believed_as_after_a_restored_backup() {
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
+        (false, 0) => json_answer(ONE_POD),
+        // The restored database has not reached the version known.
+        (false, 1) => refusal(504, "Timeout", "Timeout: Too large resource version: 10, current: 4"),
+        (false, _) => json_answer(ONE_POD.replace("\"10\"", "\"4\"").replace("\"5\"", "\"3\"")),
+        (true, 0) => json_answer("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"),
+        (true, _) => open_watch(&mut kept),
+    });
+    let recorder = rig.record();
+    pass(5).await;
+    assert_eq!(rig.stored(), ["a@3"]);
+    assert_eq!(
+        recorder.take(),
+        ["add a (initial)", "synced (initial)", "update a ?->? (restored)"]
+    );
+    let status = rig.informer.status();
+    assert_eq!(
+        (status.epoch, status.version.as_str(), status.state),
+        (1, "4", SourceState::Live)
+    );
+    assert_eq!(rig.informer.snapshot().epoch(), 1);
+    assert_eq!(rig.metric(r#"source_epochs_total{informer="pods",cluster=""}"#), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_older_than_what_is_known_is_refused_until_a_consistent_one_comes() {
+    let mut kept = Vec::new();
+    let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
+        (false, 0) => json_answer(ONE_POD),
+        // A replica that lags and does not know it.
+        (false, 1) => json_answer(ONE_POD.replace("\"10\"", "\"4\"").replace("\"5\"", "\"3\"")),
+        (false, _) => {
+            assert!(
+                !request.uri().query().unwrap().contains("resourceVersion"),
+                "the next list is consistent"
+            );
+            json_answer(ONE_POD.replace("\"10\"", "\"12\""))
+        }
+        (true, 0) => json_answer("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"),
+        (true, _) => open_watch(&mut kept),
+    });
+    let recorder = rig.record();
+    pass(2).await;
+    assert_eq!(rig.stored(), ["a@5"]);
+    assert_eq!(rig.informer.status().state, SourceState::Stale);
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server answered with version 4, older than 10 which is known: a replica lags behind; what is known is kept");
+    pass(5).await;
+    assert_eq!(lists_and_watches(&counts), (3, 2));
+    assert_eq!(
+        rig.metric(r#"reflector_rejected_total{informer="pods",cluster="",type="list"}"#),
+        1.0
+    );
+    assert_eq!(recorder.take(), ["add a (initial)", "synced (initial)"]);
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_are_no_numbers_turn_the_guard_off_visibly() {
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, _| match is_watch(request) {
+        false => json_answer(ONE_POD.replace("\"10\"", "\"ten\"")),
+        true => open_watch(&mut kept),
+    });
+    settle().await;
+    assert_eq!(rig.stored(), ["a@5"]);
+    assert!(!rig.informer.status().guarded);
+    assert_eq!(rig.metric(r#"source_guard_off{informer="pods",cluster=""}"#), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_of_a_list_that_is_too_large_is_skipped_and_its_key_outdated() {
+    let item = |padding: usize| {
+        format!(
+            r#"{{"metadata":{{"name":"big","namespace":"default","uid":"u","resourceVersion":"6"}},"data":"{}"}}"#,
+            "x".repeat(padding)
+        )
+    };
+    let list = ONE_POD.replace("\"items\":[", &format!("\"items\":[{},", item(17 << 20)));
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, _| match is_watch(request) {
+        false => json_answer(list.clone()),
+        true => open_watch(&mut kept),
+    });
+    settle().await;
+    assert_eq!(rig.stored(), ["a@5"]);
+    assert!(rig.informer.has_synced());
+    assert_eq!(
+        rig.informer
+            .status()
+            .outdated
+            .iter()
+            .map(|key| key.as_str())
+            .collect::<Vec<_>>(),
+        ["default/big"]
+    );
+}

@@ -1,0 +1,508 @@
+use std::time::Duration;
+
+use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
+use informant_cache::SourceState;
+
+use crate::InformerOptions;
+use crate::reflector::ReflectorOptions;
+use crate::testing::{Rig, RigOptions, api_server, delete, pass, put, settle};
+
+fn watches() -> Filter {
+    Filter::any().verb("watch").resource("pods")
+}
+
+/// When requests with this verb came, in seconds.
+fn times(rig: &Rig, verb: &str) -> Vec<f64> {
+    let all = rig.server.requests().into_iter().filter(|request| request.verb == verb);
+    all.map(|request| request.at.as_secs_f64()).collect()
+}
+
+/// The versions at which watches were opened.
+fn watched_from(rig: &Rig) -> Vec<String> {
+    let version = |query: &String| {
+        let from = query
+            .split("resourceVersion=")
+            .nth(1)
+            .expect("a watch names its version");
+        from.split('&').next().unwrap_or_default().to_owned()
+    };
+    rig.requests("watch").iter().map(version).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_applied_and_told_in_order() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    put(&server, "a", 2);
+    settle().await;
+    put(&server, "b", 1);
+    settle().await;
+    delete(&server, "a");
+    settle().await;
+    assert_eq!(
+        recorder.take(),
+        [
+            "add a (initial)",
+            "synced (initial)",
+            "update a 1->2",
+            "add b",
+            "delete a"
+        ]
+    );
+    assert_eq!(rig.stored(), rig.truth());
+    assert_eq!(
+        rig.metric(r#"reflector_watch_events_total{informer="pods",cluster="",type="modified"}"#),
+        1.0
+    );
+    assert_eq!(rig.informer.status().version.as_str(), server.revision().to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_a_watch_asks_for_is_between_five_and_ten_minutes_and_varies() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    pass(6_000).await;
+    let timeouts: Vec<u64> = rig
+        .requests("watch")
+        .iter()
+        .map(|query| query.rsplit('=').next().expect("a value").parse().expect("seconds"))
+        .collect();
+    assert!(timeouts.len() >= 10, "{timeouts:?}");
+    assert!(
+        timeouts.iter().all(|seconds| (300..=600).contains(seconds)),
+        "{timeouts:?}"
+    );
+    assert!(timeouts.windows(2).any(|pair| pair[0] != pair[1]), "{timeouts:?}");
+    assert_eq!(
+        rig.requests("list").len(),
+        1,
+        "a watch that ends as agreed is followed by a watch"
+    );
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_watch_goes_on_where_it_was_and_nothing_is_lost_or_told_twice() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    for (revision, ending) in [Ending::Clean, Ending::Reset, Ending::MidLine, Ending::MidLineClean]
+        .into_iter()
+        .enumerate()
+    {
+        put(&server, "b", revision as u64);
+        settle().await;
+        server.faults().drop_watches(&watches(), ending);
+        put(&server, "a", 10 + revision as u64);
+        put(&server, "c", revision as u64);
+        pass(5).await;
+        assert_eq!(rig.stored(), rig.truth(), "{ending:?}");
+    }
+    let told = recorder.take();
+    assert_eq!(
+        told,
+        [
+            "add b",
+            "update a 1->10",
+            "add c",
+            "update b 0->1",
+            "update a 10->11",
+            "update c 0->1",
+            "update b 1->2",
+            "update a 11->12",
+            "update c 1->2",
+            "update b 2->3",
+            "update a 12->13",
+            "update c 2->3"
+        ]
+    );
+    assert_eq!(rig.requests("list").len(), 1);
+    assert_eq!(times(&rig, "watch").len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_watch_leads_to_a_list_after_a_pause() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    pass(200).await;
+    server.faults().drop_watches(&watches(), Ending::Expired);
+    settle().await;
+    assert_eq!(rig.informer.status().state, SourceState::Stale);
+    pass(3).await;
+    let lists = times(&rig, "list");
+    assert!((200.8..201.7).contains(&lists[1]), "{lists:?}");
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+    assert_eq!(
+        rig.metric(r#"reflector_watch_events_total{informer="pods",cluster="",type="error"}"#),
+        1.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compacted_history_is_found_out_when_the_watch_is_opened_again() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    server.faults().restart(Duration::from_secs(3), false);
+    put(&server, "a", 2);
+    delete(&server, "a");
+    put(&server, "b", 1);
+    server.faults().compact();
+    pass(30).await;
+    assert_eq!(rig.stored(), rig.truth());
+    assert_eq!(recorder.take(), ["delete a unknown (relist)", "add b (relist)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_many_requests_pause_the_watch_and_make_no_list() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server.faults().answer(watches(), 4, Answer::too_many_requests(1));
+    let rig = Rig::start(&server);
+    pass(60).await;
+    assert_eq!(rig.requests("list").len(), 1);
+    assert_eq!(rig.requests("watch").len(), 5);
+    let watches = times(&rig, "watch");
+    let waits: Vec<_> = watches.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(
+        waits
+            .iter()
+            .zip([1.0, 1.6, 3.2, 6.4])
+            .all(|(wait, least)| *wait >= least),
+        "{waits:?}"
+    );
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_that_the_server_asks_for_is_kept() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server.faults().answer(watches(), 1, Answer::too_many_requests(20));
+    let rig = Rig::start(&server);
+    pass(60).await;
+    let watches = times(&rig, "watch");
+    assert_eq!(watches.len(), 2);
+    assert!(watches[1] - watches[0] >= 20.0, "{watches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_no_list() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    pass(10).await;
+    server.faults().restart(Duration::from_secs(20), false);
+    pass(60).await;
+    assert_eq!(rig.requests("list").len(), 1);
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+    let attempts = rig.metric(r#"reflector_watches_total{informer="pods",cluster="",result="unreachable"}"#);
+    assert!((3.0..=6.0).contains(&attempts), "{attempts}");
+    assert!(
+        rig.informer
+            .status()
+            .last_error
+            .unwrap()
+            .0
+            .contains("cannot be reached")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_for_another_reason_is_followed_by_a_list() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server.faults().answer(watches(), 1, Answer::internal_error());
+    let rig = Rig::start(&server);
+    pass(10).await;
+    assert_eq!(rig.requests("list").len(), 2);
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+    assert_eq!(
+        rig.metric(r#"reflector_relists_total{informer="pods",cluster="",reason="error"}"#),
+        1.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_reopened_after_its_deadline() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server.faults().rule(Rule {
+        filter: watches(),
+        times: Some(1),
+        action: Action::Freeze,
+    });
+    let rig = Rig::start(&server);
+    pass(60).await;
+    put(&server, "b", 1);
+    pass(640 - 60).await;
+    assert_eq!(rig.stored(), rig.truth());
+    let watches = times(&rig, "watch");
+    // timeoutSeconds and half a minute more, whatever was drawn.
+    assert!((330.0..=631.0).contains(&watches[1]), "{watches:?}");
+    assert!(rig.informer.status().last_error.unwrap().0.contains("nothing came for"));
+    assert_eq!(rig.requests("list").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_has_shown_bookmarks_is_reopened_three_minutes_after_the_last_sign_of_life() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    pass(70).await;
+    assert!(rig.informer.status().bookmark_age.is_some());
+    server.faults().freeze_watches(&watches());
+    put(&server, "b", 1);
+    pass(250).await;
+    assert_eq!(rig.stored(), rig.truth());
+    let watches = times(&rig, "watch");
+    assert!((200.0..=250.0).contains(&watches[1]), "{watches:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_version_at_which_the_watch_goes_on() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    settle().await;
+    let listed = server.revision();
+    // Something else moves on; pods do not.
+    let config_map =
+        serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}});
+    server.create("v1/configmaps", "default", config_map).unwrap();
+    pass(70).await;
+    server.faults().drop_watches(&watches(), Ending::Clean);
+    pass(5).await;
+    assert_eq!(watched_from(&rig), [listed.to_string(), server.revision().to_string()]);
+    assert_eq!(rig.informer.status().version.as_str(), server.revision().to_string());
+    let status = rig.informer.status();
+    assert!(status.bookmark_age.unwrap() < Duration::from_secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_are_no_events_are_skipped_and_counted_and_the_version_stays() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    let version = rig.informer.status().version;
+    for injection in [
+        Injection::NotJson,
+        Injection::Garbage,
+        Injection::UnknownType,
+        Injection::Raw(r#"{"type":"ADDED","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","resourceVersion":"999999"}}}"#.to_owned()),
+    ] {
+        server.faults().inject(&watches(), &injection);
+    }
+    settle().await;
+    assert_eq!(rig.informer.status().version, version);
+    assert_eq!(rig.informer.status().skipped, 4);
+    for reason in ["not-json", "no-name", "unknown-type", "wrong-kind"] {
+        let series = format!(r#"reflector_skipped_total{{informer="pods",cluster="",reason="{reason}"}}"#);
+        assert_eq!(rig.metric(&series), 1.0, "{reason}");
+    }
+    put(&server, "a", 2);
+    settle().await;
+    assert_eq!(recorder.take(), ["update a 1->2"]);
+    assert_eq!(rig.requests("list").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_of_100_megabytes_is_skipped_its_key_marked_outdated_until_a_newer_state_comes() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    server.faults().inject(&watches(), &Injection::HugeLineBytes(100 << 20));
+    settle().await;
+    let status = rig.informer.status();
+    assert_eq!(status.outdated.len(), 1);
+    assert_eq!(status.outdated[0].as_str(), "default/a");
+    assert_eq!(rig.metric(r#"source_outdated_keys{informer="pods",cluster=""}"#), 1.0);
+    assert_eq!(
+        rig.metric(r#"reflector_skipped_total{informer="pods",cluster="",reason="too-long"}"#),
+        1.0
+    );
+    assert_eq!(recorder.take(), Vec::<String>::new());
+    pass(100).await;
+    assert_eq!(
+        (rig.requests("list").len(), rig.requests("watch").len()),
+        (1, 1),
+        "no storm of lists"
+    );
+    put(&server, "a", 2);
+    settle().await;
+    assert_eq!(rig.informer.status().outdated.len(), 0);
+    assert_eq!(recorder.take(), ["update a 1->2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_older_than_what_is_known_are_refused_and_counted() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "a", 2);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    put(&server, "b", 1);
+    settle().await;
+    delete(&server, "b");
+    settle().await;
+    recorder.take();
+    let stored = rig.stored();
+    let old = |kind: &str, name: &str, version: u64| {
+        let object = serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": "u", "resourceVersion": version.to_string()}});
+        Injection::Raw(serde_json::json!({"type": kind, "object": object}).to_string())
+    };
+    for replayed in [old("MODIFIED", "a", 1), old("DELETED", "a", 1), old("ADDED", "b", 2)] {
+        server.faults().inject(&watches(), &replayed);
+    }
+    settle().await;
+    assert_eq!(rig.stored(), stored);
+    assert_eq!(recorder.take(), Vec::<String>::new());
+    assert_eq!(
+        rig.metric(r#"reflector_rejected_total{informer="pods",cluster="",type="event"}"#),
+        3.0
+    );
+    assert_eq!(rig.informer.status().rejected, 3);
+    // What is refused does not take the watch back either.
+    server.faults().drop_watches(&watches(), Ending::Clean);
+    pass(5).await;
+    assert_eq!(watched_from(&rig)[1], server.revision().to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_and_a_create_of_the_same_name_are_a_delete_and_an_add() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    delete(&server, "a");
+    put(&server, "a", 7);
+    settle().await;
+    assert_eq!(recorder.take(), ["delete a", "add a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_the_watch() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    settle().await;
+    assert_eq!(server.stats().watches_open, 1);
+    let report = rig.informer.stop(Duration::from_secs(5)).await;
+    assert!(report.is_clean(), "{report:?}");
+    settle().await;
+    assert_eq!(server.stats().watches_open, 0);
+    pass(600).await;
+    assert_eq!(rig.requests("watch").len(), 1);
+    assert_eq!(rig.informer.status().state, SourceState::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_a_list_that_waits_for_its_answer_and_opens_no_watch() {
+    let server = api_server();
+    server
+        .faults()
+        .delay(Filter::any().verb("list"), 1, Duration::from_secs(50));
+    let rig = Rig::start(&server);
+    settle().await;
+    let report = rig.informer.stop(Duration::from_secs(5)).await;
+    assert!(report.is_clean(), "{report:?}");
+    pass(600).await;
+    assert_eq!((rig.requests("list").len(), rig.requests("watch").len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_may_be_cut_anywhere() {
+    let server = api_server();
+    for name in ["a", "b", "c"] {
+        put(&server, name, 1);
+    }
+    for verb in ["list", "watch"] {
+        let filter = Filter::any().verb(verb).resource("pods");
+        server.faults().rule(Rule {
+            filter,
+            times: None,
+            action: Action::SplitFramesBytes(7),
+        });
+    }
+    let rig = Rig::start(&server);
+    settle().await;
+    put(&server, "b", 2);
+    delete(&server, "c");
+    settle().await;
+    assert_eq!(rig.stored(), rig.truth());
+    assert_eq!(rig.informer.status().skipped, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_breaks_off_is_asked_for_again() {
+    let server = api_server();
+    for number in 0..50 {
+        put(&server, &format!("pod-{number}"), 1);
+    }
+    for verb in ["list", "watch"] {
+        let filter = Filter::any().verb(verb).resource("pods");
+        server.faults().rule(Rule {
+            filter,
+            times: Some(1),
+            action: Action::CutBodyBytes(1_000),
+        });
+    }
+    let rig = Rig::start(&server);
+    pass(10).await;
+    for number in 0..20 {
+        put(&server, &format!("pod-{number}"), 2);
+    }
+    pass(20).await;
+    assert_eq!(rig.stored(), rig.truth());
+    assert_eq!(rig.requests("list").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_falls_silent_is_given_up_and_tried_again() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server
+        .faults()
+        .delay(Filter::any().verb("list"), 1, Duration::from_secs(3_600));
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            informer: InformerOptions {
+                reflector: ReflectorOptions::default(),
+                ..InformerOptions::default()
+            },
+            ..RigOptions::default()
+        },
+    );
+    pass(100).await;
+    assert_eq!(rig.stored(), rig.truth());
+    assert!(
+        rig.informer
+            .status()
+            .last_error
+            .unwrap()
+            .0
+            .contains("nothing came for 90 s")
+    );
+}
