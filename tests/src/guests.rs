@@ -42,12 +42,15 @@ pub fn workspace_folder() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// The `informant` binary of this build.
+/// The `informant` binary: `INFORMANT_BINARY`, else the one of this build.
 ///
 /// # Errors
 /// If it was not built; the message says what to run.
 pub fn informant() -> Result<PathBuf> {
-    let path = target_folder().join("debug").join("informant");
+    let path = match std::env::var_os("INFORMANT_BINARY") {
+        Some(path) => PathBuf::from(path),
+        None => target_folder().join("debug").join("informant"),
+    };
     ensure!(
         path.is_file(),
         "{} does not exist; run `cargo build -p informant` first",

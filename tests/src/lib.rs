@@ -4,9 +4,11 @@
 //! writes plain JSON objects, a running `informant`, and the recordings that test guests leave in its log. Whatever is waited
 //! for is a condition with a deadline; nothing here sleeps for a fixed time except load generators, which pace real time.
 
+pub mod bench;
 pub mod client;
 pub mod cluster;
 pub mod daemon;
+pub mod demo;
 pub mod guests;
 pub mod objects;
 pub mod process;

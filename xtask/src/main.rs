@@ -1,5 +1,6 @@
 //! `cargo xtask …`: the only entry point for people who build Informant.
 
+mod bench;
 mod cargo;
 mod cluster_tools;
 mod demo;
@@ -28,6 +29,8 @@ enum Command {
     Demo(demo::Args),
     /// Runs every check this machine has the tools for, and names what it left out (nothing may be, with CI=true).
     Test(test::Args),
+    /// Measures CPU per object and per event, and memory per object, on a release build.
+    Bench(bench::Args),
     /// Runs the simulation: an informer on the embedded API server under seeded faults.
     Sim(sim::Args),
     /// Builds the plugins and the test guests to WebAssembly components.
@@ -50,6 +53,7 @@ fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
         Command::Guests => guests::build().map(|()| ExitCode::SUCCESS),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),

@@ -14,6 +14,9 @@ use super::ports;
 /// How long the embedded server may take to answer.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long a restart keeps it away.
+const AWAY_MS: u64 = 300;
+
 pub(super) struct Embedded {
     port: u16,
     process: Process,
@@ -33,7 +36,8 @@ impl Embedded {
     /// Makes the server end all connections and come back with its data. Its process stays: it keeps nothing on disk.
     pub(super) async fn restart(&mut self, folder: &Path) -> Result<()> {
         let client = crate::client::Client::new(&folder.join("kubeconfig")).await?;
-        client.post("/informant/faults/restart", &serde_json::json!({})).await?;
+        let fault = serde_json::json!({"restart": {"down_ms": AWAY_MS, "empty_history": false}});
+        client.post("/informant/faults", &fault).await?;
         self.wait_until_ready(folder).await
     }
 
@@ -56,6 +60,7 @@ fn start(folder: &Path, port: u16) -> Result<Process> {
         &guests::informant()?,
         [
             "apiserver".to_owned(),
+            "--faults".to_owned(),
             format!("--listen=127.0.0.1:{port}"),
             format!("--kubeconfig-out={}", folder.join("kubeconfig").display()),
         ],

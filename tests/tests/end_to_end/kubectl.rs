@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use informant_tests::cluster::{Cluster, tools_folder};
 use informant_tests::process::Process;
+use serde_json::Value;
 use tokio::process::Command;
 
 crate::on_both_clusters!(kubectl_applies_creates_gets_watches_and_deletes);
@@ -78,93 +79,93 @@ fn write(path: &Path, text: &str) -> Result<String> {
 async fn kubectl_applies_creates_gets_watches_and_deletes(cluster: Cluster) -> Result<()> {
     let kubectl = Kubectl { cluster: &cluster };
     let manifest = write(&cluster.folder().join("web.yaml"), MANIFEST)?;
+    kubectl.apply_twice(&manifest).await?;
+    kubectl.create_under_watch().await?;
+    kubectl.get_in_every_form().await?;
+    kubectl.delete(&manifest).await
+}
 
-    kubectl
-        .expect(
-            &["apply", "-f", &manifest],
+impl Kubectl<'_> {
+    async fn apply_twice(&self, manifest: &str) -> Result<()> {
+        self.expect(
+            &["apply", "-f", manifest],
             "deployment.apps/web created\nservice/web created",
         )
         .await?;
-    kubectl
-        .expect(
-            &["apply", "-f", &manifest],
+        self.expect(
+            &["apply", "-f", manifest],
             "deployment.apps/web unchanged\nservice/web unchanged",
         )
         .await?;
-    let changed = write(
-        &cluster.folder().join("changed.yaml"),
-        &MANIFEST.replace("replicas: 2", "replicas: 3"),
-    )?;
-    kubectl
-        .expect(
+        let changed = MANIFEST.replace("replicas: 2", "replicas: 3");
+        let changed = write(&self.cluster.folder().join("changed.yaml"), &changed)?;
+        self.expect(
             &["apply", "-f", &changed],
             "deployment.apps/web configured\nservice/web unchanged",
         )
-        .await?;
-    kubectl
-        .expect(
+        .await
+    }
+
+    async fn create_under_watch(&self) -> Result<()> {
+        self.expect(
             &["create", "configmap", "settings", "--from-literal=a=1"],
             "configmap/settings created",
         )
         .await?;
-
-    let watch = kubectl.command(&["get", "configmaps", "-w", "--no-headers", "-o", "name"]);
-    let mut watch = Process::start_command(watch)?;
-    watch
-        .wait_for_line("the object that is there", ANSWERS_WITHIN, |line| {
-            (line == "configmap/settings").then_some(())
-        })
-        .await?;
-    kubectl
-        .expect(
+        let watch = self.command(&["get", "configmaps", "-w", "--no-headers", "-o", "name"]);
+        let mut watch = Process::start_command(watch)?;
+        let is = |name: &'static str| move |line: &str| (line == name).then_some(());
+        watch
+            .wait_for_line("the object that is there", ANSWERS_WITHIN, is("configmap/settings"))
+            .await?;
+        self.expect(
             &["create", "configmap", "more", "--from-literal=b=2"],
             "configmap/more created",
         )
         .await?;
-    watch
-        .wait_for_line("the new object", ANSWERS_WITHIN, |line| {
-            (line == "configmap/more").then_some(())
-        })
-        .await?;
+        watch
+            .wait_for_line("the new object", ANSWERS_WITHIN, is("configmap/more"))
+            .await
+    }
 
-    let replicas = ["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"];
-    kubectl.expect(&replicas, "3").await?;
-    let yaml = kubectl.run(&["get", "configmap", "settings", "-o", "yaml"]).await?;
-    ensure!(
-        yaml.starts_with("apiVersion: v1\ndata:\n  a: \"1\"\nkind: ConfigMap\n"),
-        "{yaml}"
-    );
-    let json: serde_json::Value =
-        serde_json::from_str(&kubectl.run(&["get", "svc", "-l", "app=test", "-o", "json"]).await?)?;
-    ensure!(
-        json["kind"] == "List" && json["items"].as_array().is_some_and(|items| items.len() == 1),
-        "{json}"
-    );
-    kubectl
-        .expect(
+    async fn get_in_every_form(&self) -> Result<()> {
+        self.expect(&["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"], "3")
+            .await?;
+        let yaml = self.run(&["get", "configmap", "settings", "-o", "yaml"]).await?;
+        ensure!(
+            yaml.starts_with("apiVersion: v1\ndata:\n  a: \"1\"\nkind: ConfigMap\n"),
+            "{yaml}"
+        );
+        let json: Value = serde_json::from_str(&self.run(&["get", "svc", "-l", "app=test", "-o", "json"]).await?)?;
+        ensure!(
+            json["kind"] == "List" && json["items"].as_array().is_some_and(|items| items.len() == 1),
+            "{json}"
+        );
+        self.expect(
             &["get", "deploy,svc", "-l", "app=test", "-o", "name"],
             "deployment.apps/web\nservice/web",
         )
         .await?;
-    kubectl
-        .expect(&["get", "deploy", "-l", "app!=test", "-o", "name"], "")
-        .await?;
-    let table = kubectl.run(&["get", "configmap", "settings"]).await?;
-    let header: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
-    ensure!(
-        header.first() == Some(&"NAME") && header.last() == Some(&"AGE"),
-        "{table}"
-    );
+        self.expect(&["get", "deploy", "-l", "app!=test", "-o", "name"], "")
+            .await?;
+        let table = self.run(&["get", "configmap", "settings"]).await?;
+        let header: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
+        ensure!(
+            header.first() == Some(&"NAME") && header.last() == Some(&"AGE"),
+            "{table}"
+        );
+        Ok(())
+    }
 
-    kubectl
-        .expect(
-            &["delete", "configmap", "settings", "more"],
-            "configmap \"settings\" deleted from default namespace\nconfigmap \"more\" deleted from default namespace",
-        )
-        .await?;
-    kubectl.run(&["delete", "-f", &manifest]).await?;
-    let gone = kubectl.run(&["get", "deployment", "web"]).await;
-    let message = gone.err().map(|error| error.to_string()).unwrap_or_default();
-    ensure!(message.contains("deployments.apps \"web\" not found"), "{message:?}");
-    Ok(())
+    async fn delete(&self, manifest: &str) -> Result<()> {
+        let deleted =
+            "configmap \"settings\" deleted from default namespace\nconfigmap \"more\" deleted from default namespace";
+        self.expect(&["delete", "configmap", "settings", "more"], deleted)
+            .await?;
+        self.run(&["delete", "-f", manifest]).await?;
+        let gone = self.run(&["get", "deployment", "web"]).await;
+        let message = gone.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(message.contains("deployments.apps \"web\" not found"), "{message:?}");
+        Ok(())
+    }
 }

@@ -1,0 +1,50 @@
+//! Test guest: the crash-loop plugin as its next version. It does the same and says at its start which one it is, so that a
+//! swap from the one to the other can be watched.
+
+#[path = "../../../../plugins/crash-loop/src/handler.rs"]
+mod handler;
+#[path = "../../../../plugins/crash-loop/src/pod.rs"]
+mod pod;
+#[path = "../../../../plugins/crash-loop/src/report.rs"]
+mod report;
+
+use handler::CrashLoop;
+use informant_plugin_sdk::prelude::*;
+use pod::Pod;
+
+struct Next {
+    plugin: CrashLoop,
+}
+
+impl Plugin for Next {
+    fn describe() -> Manifest {
+        CrashLoop::describe()
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        info!("the next version of crash-loop takes over");
+        Ok(Self {
+            plugin: CrashLoop::init(init)?,
+        })
+    }
+}
+
+impl EventHandler for Next {
+    type Object = Pod;
+
+    fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
+        self.plugin.on_upsert(event, pod)
+    }
+
+    fn on_delete(&mut self, event: &Event, pod: Deleted<Pod>) -> Result {
+        self.plugin.on_delete(event, pod)
+    }
+}
+
+impl SyncHandler for Next {
+    fn on_synced(&mut self, source: SourceId) -> Result {
+        self.plugin.on_synced(source)
+    }
+}
+
+export!(Next: events, sync);

@@ -1,0 +1,289 @@
+//! The demo's steps, each with what it checks.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::time::{Instant, interval};
+
+use crate::client::Client;
+use crate::cluster::{Cluster, Kind};
+use crate::daemon::Daemon;
+use crate::objects::{pod, pods};
+use crate::{guests, wait};
+
+use super::reports::{self, Reports};
+
+/// How many pods the demo has.
+const PODS: u32 = 20;
+
+/// How many times each pod is killed while the handler is swapped, and how many kills a second there are.
+const KILLS: u32 = 30;
+const KILLS_PER_SECOND: u64 = 200;
+
+/// How long a step may wait for what must come.
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
+
+pub(super) struct Show {
+    folder: PathBuf,
+    cluster: Cluster,
+    client: Client,
+    daemon: Daemon,
+    /// Which component replaces the handler in the middle.
+    next: PathBuf,
+}
+
+/// Writes beside and renames, so that nobody sees half a file.
+fn put(from: &Path, to: &Path) -> Result<()> {
+    let beside = to.with_extension("new");
+    std::fs::copy(from, &beside).with_context(|| format!("copying {}", from.display()))?;
+    std::fs::rename(&beside, to).with_context(|| format!("renaming {}", beside.display()))
+}
+
+/// A status in which the only container runs again after it was killed for its memory.
+fn killed(restarts: u32) -> Value {
+    json!({"status": {"phase": "Running", "containerStatuses": [{
+        "name": "app", "image": "shop:1", "imageID": "shop:1", "ready": true, "restartCount": restarts,
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137}},
+    }]}})
+}
+
+const CONFIG: &str = r#"[informer.pods]
+resource = "v1/pods"
+
+[plugin.crash-loop]
+component = "crash-loop.wasm"
+informers = ["pods"]
+on-reload = "continue"
+required = true
+
+[plugin.image-index]
+component = "image-index.wasm"
+informers = ["pods"]
+required = true
+"#;
+
+impl Show {
+    /// Starts the API server and Informant with both plugins.
+    pub(super) async fn start(handler: Option<&Path>) -> Result<Self> {
+        println!("1. An API server and Informant");
+        let cluster = Cluster::start(Kind::Embedded).await?;
+        let folder = guests::target_folder().join("demo");
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        std::fs::copy(cluster.kubeconfig(), folder.join("kubeconfig"))?;
+        let shown = match handler {
+            Some(file) => file.to_path_buf(),
+            None => guests::component("crash-loop")?,
+        };
+        put(&shown, &folder.join("crash-loop.wasm"))?;
+        put(&guests::component("image-index")?, &folder.join("image-index.wasm"))?;
+        let client = cluster.client().await?;
+        for number in 0..PODS {
+            let image = if number % 4 == 0 { "nginx:1.25" } else { "shop:1" };
+            client.post(&pods(""), &pod(&name(number), image)).await?;
+        }
+        println!("   {PODS} pods, and target/demo/config.toml:\n");
+        CONFIG.lines().for_each(|line| println!("     {line}"));
+        let begin = Instant::now();
+        let daemon = Daemon::start(&folder, &folder.join("kubeconfig"), CONFIG).await?;
+        daemon.wait_until_ready().await?;
+        println!(
+            "\n   ready after {:.1} s, plugins compiled included",
+            begin.elapsed().as_secs_f64()
+        );
+        // The next version stands in for the handler of the demo; a handler of the reader's own is swapped for itself.
+        let next = match handler {
+            Some(file) => file.to_path_buf(),
+            None => guests::component("guest-crash-loop-next")?,
+        };
+        Ok(Self {
+            folder,
+            cluster,
+            client,
+            daemon,
+            next,
+        })
+    }
+
+    pub(super) async fn crashes_are_reported(&mut self) -> Result<()> {
+        println!("\n2. Three pods run out of memory; the handler is told and reports");
+        let from = self.daemon.process().line_count();
+        let mut expected = Reports::new();
+        for number in 0..3 {
+            self.client
+                .merge(&format!("{}/status", pods(&name(number))), &killed(1))
+                .await?;
+            expected.insert((name(number), 1), 1);
+        }
+        self.wait_for(&expected, from).await?;
+        for message in self
+            .daemon
+            .process()
+            .lines(from, |line| reports::message(line, "crash-loop"))
+        {
+            println!("   {message}");
+        }
+        Ok(())
+    }
+
+    pub(super) async fn the_index_answers(&mut self) -> Result<()> {
+        println!("\n3. Who runs nginx:1.25? The index plugin knows");
+        println!("   $ informant get pods --index image=nginx:1.25");
+        let expected: Vec<String> = (0..PODS)
+            .step_by(4)
+            .map(|number| format!("pod/{}", name(number)))
+            .collect();
+        wait::until("the index to answer", SEEN_WITHIN, async || {
+            let args = ["get", "pods", "--index", "image=nginx:1.25", "-o", "name"];
+            let (code, out, err) = self.daemon.command(&args).await.map_err(|error| format!("{error:#}"))?;
+            let mut found: Vec<&str> = out.lines().collect();
+            found.sort_unstable();
+            let mut wanted: Vec<&str> = expected.iter().map(String::as_str).collect();
+            wanted.sort_unstable();
+            if code == 0 && found == wanted {
+                Ok(())
+            } else {
+                Err(format!("exit {code}: {out}{err}"))
+            }
+        })
+        .await?;
+        let (_, table, _) = self
+            .daemon
+            .command(&["get", "pods", "--index", "image=nginx:1.25"])
+            .await?;
+        table.lines().for_each(|line| println!("   {line}"));
+        Ok(())
+    }
+
+    pub(super) async fn a_swap_loses_nothing(&mut self) -> Result<()> {
+        let all = PODS * KILLS;
+        println!("\n4. {all} changes at {KILLS_PER_SECOND} a second; in their middle the handler's file is replaced");
+        let from = self.daemon.process().line_count();
+        let load = tokio::spawn(kill_all(self.client.clone()));
+        tokio::time::sleep(Duration::from_millis(u64::from(all) * 500 / KILLS_PER_SECOND)).await;
+        put(&self.next, &self.folder.join("crash-loop.wasm"))?;
+        let expected = load.await??;
+        self.wait_for(&expected, from).await?;
+        let swaps = self
+            .daemon
+            .metric(
+                "informant_plugin_reloads_total",
+                &["plugin=\"crash-loop\"", "result=\"ok\""],
+            )
+            .await?;
+        let takes_over =
+            |line: &str| reports::message(line, "crash-loop").filter(|message| message.contains("takes over"));
+        let said = self.daemon.process().lines(from, takes_over);
+        ensure!(
+            swaps == Some(1.0) && !said.is_empty(),
+            "the handler was not swapped (reloads: {swaps:?})\n{}",
+            self.daemon.process().tail()
+        );
+        println!("   the handler said: {}", said.join(", "));
+        println!("   {all} of {all} changes were reported once each; none was lost, none came twice");
+        Ok(())
+    }
+
+    /// Waits until everything expected was reported, and checks that nothing else was.
+    async fn wait_for(&self, expected: &Reports, from: usize) -> Result<()> {
+        wait::until("the handler's reports", SEEN_WITHIN, async || {
+            let reports = reports::out_of_memory(self.daemon.process(), from);
+            let missing = expected.keys().find(|report| !reports.contains_key(*report));
+            match missing {
+                None => Ok(()),
+                Some((pod, restarts)) => {
+                    let count = expected.keys().filter(|report| !reports.contains_key(*report)).count();
+                    Err(format!(
+                        "{count} of {} are missing, {pod} at restart {restarts} among them",
+                        expected.len()
+                    ))
+                }
+            }
+        })
+        .await?;
+        let reports = reports::out_of_memory(self.daemon.process(), from);
+        let twice = reports
+            .iter()
+            .find(|(report, times)| expected.get(*report) != Some(*times));
+        ensure!(twice.is_none(), "reported {twice:?}, which is not what was written");
+        Ok(())
+    }
+
+    /// Stays up for the reader's own kubectl, until Ctrl-C.
+    pub(super) async fn stay(&mut self) -> Result<()> {
+        let kubeconfig = self.folder.join("kubeconfig");
+        println!("\nNow yours, until Ctrl-C:");
+        println!("   kubectl --kubeconfig {} get pods", kubeconfig.display());
+        println!(
+            "   kubectl --kubeconfig {} run mine --image=nginx:1.25",
+            kubeconfig.display()
+        );
+        println!(
+            "   {} get pods --index image=nginx:1.25 --admin {}",
+            guests::informant()?.display(),
+            self.daemon.address()
+        );
+        println!("   curl http://{}/metrics", self.daemon.address());
+        println!(
+            "   replace {} by a handler of your own\n",
+            self.folder.join("crash-loop.wasm").display()
+        );
+        let mut shown = self.daemon.process().line_count();
+        let mut look = interval(Duration::from_millis(200));
+        let end = tokio::signal::ctrl_c();
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut end => {
+                    ended?;
+                    break;
+                }
+                _ = look.tick() => {}
+            }
+            let count = self.daemon.process().line_count();
+            for message in self
+                .daemon
+                .process()
+                .lines(shown, |line| reports::message(line, "crash-loop"))
+            {
+                println!("   crash-loop: {message}");
+            }
+            shown = count;
+            ensure!(
+                self.daemon.process_mut().is_running(),
+                "informant ended\n{}",
+                self.daemon.process().tail()
+            );
+        }
+        println!(
+            "\nThe cluster in {} ends with the demo.",
+            self.cluster.folder().display()
+        );
+        Ok(())
+    }
+}
+
+fn name(number: u32) -> String {
+    format!("shop-{number}")
+}
+
+/// Kills each pod in turn, again and again; returns what must be reported.
+async fn kill_all(client: Client) -> Result<Reports> {
+    let mut pace = interval(Duration::from_micros(1_000_000 / KILLS_PER_SECOND));
+    let mut expected = Reports::new();
+    for kill in 0..KILLS {
+        for number in 0..PODS {
+            pace.tick().await;
+            // The first three have one restart already.
+            let restarts = kill + 2;
+            client
+                .merge(&format!("{}/status", pods(&name(number))), &killed(restarts))
+                .await?;
+            expected.insert((name(number), restarts), 1);
+        }
+    }
+    Ok(expected)
+}

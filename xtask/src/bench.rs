@@ -1,0 +1,35 @@
+//! What Informant costs, measured on a release build.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::{cargo, guests, report, workspace};
+
+/// What is measured; passed on to the benchmark.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Passed on (`--objects N --events N --rounds N`).
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+/// Builds Informant with optimisation and measures it.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    report::step("building the plugins and a release of informant");
+    guests::add_target()?;
+    guests::build_packages(&workspace::packages_below("plugins", "")?)?;
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--release", "--package", "informant"]))?;
+    cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;
+    let target = workspace::target()?;
+    let mut command = std::process::Command::new(target.join("debug").join("bench"));
+    command
+        .args(&args.rest)
+        .env("INFORMANT_BINARY", target.join("release").join("informant"));
+    let status = cargo::status(&mut command)?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
