@@ -13,17 +13,17 @@ const BLOCK_BYTES: usize = 64;
 /// Finds the end of an object or array, and goes on where it stopped when the text comes in pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct EndFinder {
-    /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`.
+    /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`. Above the outermost stands a 1.
     open: u128,
-    depth: usize,
-    depth_max: usize,
+    /// What `open` must stay below, for another bracket to be opened.
+    open_max: u128,
     /// All ones if the last byte lay in a string, else zero.
     in_string: u64,
     /// 1 if the last byte was a backslash that escapes the next one.
     escapes_next: u64,
 }
 
-/// A wrong bracket, at an offset into what was fed.
+/// A wrong byte, at an offset into what was fed.
 #[derive(Debug)]
 pub(crate) enum Unbalanced {
     /// A closing bracket of the wrong kind.
@@ -38,18 +38,18 @@ pub(crate) enum Unbalanced {
 struct Masks {
     quotes: u64,
     backslashes: u64,
-    opens: u64,
-    closes: u64,
+    brackets: u64,
 }
 
+/// No bracket is open.
+const NOTHING_OPEN: u128 = 1;
+
 impl EndFinder {
-    /// A finder that allows `depth_max` brackets within each other; at most 128.
+    /// A finder that allows `depth_max` brackets within each other; at most 127.
     pub(crate) fn new(depth_max: usize) -> EndFinder {
-        debug_assert!(depth_max <= 128, "one bit a level");
         EndFinder {
-            open: 0,
-            depth: 0,
-            depth_max,
+            open: NOTHING_OPEN,
+            open_max: NOTHING_OPEN << depth_max,
             in_string: 0,
             escapes_next: 0,
         }
@@ -59,106 +59,128 @@ impl EndFinder {
     /// just past the closing bracket, or `None` if it lies in a later piece.
     pub(crate) fn feed(&mut self, text: &[u8]) -> Result<Option<usize>, Unbalanced> {
         let (blocks, rest) = text.as_chunks::<BLOCK_BYTES>();
-        for (number, block) in blocks.iter().enumerate() {
-            if let Some(end) = self.block(block, BLOCK_BYTES, number * BLOCK_BYTES)? {
-                return Ok(Some(end));
-            }
+        if let Some(end) = self.blocks(blocks, BLOCK_BYTES, 0)? {
+            return Ok(Some(end));
         }
         if rest.is_empty() {
             return Ok(None);
         }
         let mut last = [b' '; BLOCK_BYTES];
         last[..rest.len()].copy_from_slice(rest);
-        self.block(&last, rest.len(), blocks.len() * BLOCK_BYTES)
+        self.blocks(&[last], rest.len(), blocks.len() * BLOCK_BYTES)
     }
 
-    /// Goes through one block that lies at offset `base` and of which `length` bytes are text.
-    #[inline]
-    fn block(&mut self, block: &[u8; BLOCK_BYTES], length: usize, base: usize) -> Result<Option<usize>, Unbalanced> {
-        let masks = Masks::of(block);
-        let mut quotes = masks.quotes;
-        if masks.backslashes | self.escapes_next != 0 {
-            quotes &= !self.escaped(masks.backslashes, length);
-        }
-        let in_string = prefix_xor(quotes) ^ self.in_string;
-        if masks.backslashes & !in_string != 0 {
-            let at = base + (masks.backslashes & !in_string).trailing_zeros() as usize;
-            return Err(Unbalanced::Backslash { at });
-        }
-        self.in_string = sign_of(in_string, length);
-        self.brackets(block, masks.opens & !in_string, masks.closes & !in_string, base)
-    }
-
-    /// Follows the brackets of one block, given as masks.
-    #[inline]
-    fn brackets(
+    /// Goes through blocks that lie at offset `base`. Of each `length` bytes are text; the others are spaces.
+    fn blocks(
         &mut self,
-        block: &[u8; BLOCK_BYTES],
-        opens: u64,
-        closes: u64,
-        base: usize,
+        blocks: &[[u8; BLOCK_BYTES]],
+        length: usize,
+        mut base: usize,
     ) -> Result<Option<usize>, Unbalanced> {
-        let mut left = opens | closes;
-        while left != 0 {
-            let bit = left.trailing_zeros() as usize;
-            let byte = block[bit];
-            left &= left - 1;
-            // `{` and `}` have the bit 0x20, `[` and `]` lack it.
-            let kind = u128::from(byte >> 5 & 1);
-            if opens >> bit & 1 == 1 {
-                if self.depth == self.depth_max {
-                    return Err(Unbalanced::TooDeep { at: base + bit });
+        // In registers, not in memory: each block waits for the one before it.
+        let EndFinder {
+            mut open,
+            open_max,
+            mut in_string,
+            mut escapes_next,
+        } = *self;
+        for block in blocks {
+            let masks = Masks::of(block);
+            let mut quotes = masks.quotes;
+            if masks.backslashes | escapes_next != 0 {
+                let escaped = escaped(masks.backslashes, escapes_next, length);
+                quotes &= !escaped.bytes;
+                escapes_next = escaped.next;
+            }
+            let strings = prefix_xor(quotes) ^ in_string;
+            in_string = last_bit_everywhere(strings);
+            if masks.backslashes & !strings != 0 {
+                let at = base + (masks.backslashes & !strings).trailing_zeros() as usize;
+                return Err(Unbalanced::Backslash { at });
+            }
+            let mut brackets = masks.brackets & !strings;
+            while brackets != 0 {
+                let bit = brackets.trailing_zeros() as usize % BLOCK_BYTES;
+                brackets &= brackets - 1;
+                // Of `{` 0x7b, `[` 0x5b, `}` 0x7d and `]` 0x5d, bit 1 says whether it opens and bit 5 whether it is curly.
+                let byte = block[bit];
+                let curly = u128::from(byte >> 5 & 1);
+                if byte & 2 != 0 {
+                    if open >= open_max {
+                        return Err(Unbalanced::TooDeep { at: base + bit });
+                    }
+                    open = open << 1 | curly;
+                    continue;
                 }
-                self.open = self.open << 1 | kind;
-                self.depth += 1;
-                continue;
+                if open & 1 != curly {
+                    return Err(Unbalanced::Mismatch {
+                        at: base + bit,
+                        found: byte,
+                    });
+                }
+                open >>= 1;
+                if open == NOTHING_OPEN {
+                    return Ok(Some(base + bit + 1));
+                }
             }
-            if self.depth == 0 || self.open & 1 != kind {
-                return Err(Unbalanced::Mismatch {
-                    at: base + bit,
-                    found: byte,
-                });
-            }
-            self.open >>= 1;
-            self.depth -= 1;
-            if self.depth == 0 {
-                return Ok(Some(base + bit + 1));
-            }
+            base += BLOCK_BYTES;
         }
+        *self = EndFinder {
+            open,
+            open_max,
+            in_string,
+            escapes_next,
+        };
         Ok(None)
     }
+}
 
-    /// The bytes that a backslash before them escapes. `length` says how many bytes of the block are text.
-    fn escaped(&mut self, backslashes: u64, length: usize) -> u64 {
-        const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-        let starts = backslashes & !self.escapes_next;
-        // Subtracting lets each run of backslashes carry to its end: what is left says whether its length is even or odd.
-        let runs = (starts << 1 | ODD).wrapping_sub(starts) ^ ODD;
-        let escaped = runs ^ (backslashes | self.escapes_next);
-        self.escapes_next = (runs & backslashes) >> (length - 1) & 1;
-        escaped
+/// Which bytes of a block a backslash escapes.
+struct Escaped {
+    bytes: u64,
+    /// 1 if the next block's first byte is escaped.
+    next: u64,
+}
+
+/// The bytes that a backslash before them escapes. `length` says how many bytes of the block are text.
+#[inline]
+fn escaped(backslashes: u64, escapes_next: u64, length: usize) -> Escaped {
+    const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+    let starts = backslashes & !escapes_next;
+    // Subtracting lets each run of backslashes carry to its end: what is left says whether its length is even or odd.
+    let runs = (starts << 1 | ODD).wrapping_sub(starts) ^ ODD;
+    let bytes = runs ^ (backslashes | escapes_next);
+    Escaped {
+        bytes,
+        next: (runs & backslashes) >> (length - 1) & 1,
     }
 }
 
 impl Masks {
-    #[inline]
+    #[inline(always)]
     fn of(block: &[u8; BLOCK_BYTES]) -> Masks {
         let mut masks = Masks {
             quotes: 0,
             backslashes: 0,
-            opens: 0,
-            closes: 0,
+            brackets: 0,
         };
         let (quarters, _) = block.as_chunks::<16>();
+        let mut any_backslash = u8x16::ZERO;
         for (number, quarter) in quarters.iter().enumerate() {
             let bytes = u8x16::new(*quarter);
             // With the bit 0x20 set, `[` is `{` and `]` is `}`; no other byte becomes one of them.
             let folded = bytes | u8x16::splat(0x20);
             let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (number * 16);
             masks.quotes |= mask(bytes.simd_eq(u8x16::splat(b'"')));
-            masks.backslashes |= mask(bytes.simd_eq(u8x16::splat(b'\\')));
-            masks.opens |= mask(folded.simd_eq(u8x16::splat(b'{')));
-            masks.closes |= mask(folded.simd_eq(u8x16::splat(b'}')));
+            masks.brackets |= mask(folded.simd_eq(u8x16::splat(b'{')) | folded.simd_eq(u8x16::splat(b'}')));
+            any_backslash |= bytes.simd_eq(u8x16::splat(b'\\'));
+        }
+        // Backslashes are rare: where they are is only asked for when there are any.
+        if any_backslash.to_bitmask() != 0 {
+            for (number, quarter) in quarters.iter().enumerate() {
+                let hits = u8x16::new(*quarter).simd_eq(u8x16::splat(b'\\'));
+                masks.backslashes |= u64::from(hits.to_bitmask()) << (number * 16);
+            }
         }
         masks
     }
@@ -193,8 +215,8 @@ fn prefix_xor(mut bits: u64) -> u64 {
     bits
 }
 
-/// All ones if bit `length - 1` is set, else zero.
+/// All ones if the highest bit is set, else zero.
 #[inline]
-fn sign_of(bits: u64, length: usize) -> u64 {
-    0u64.wrapping_sub(bits >> (length - 1) & 1)
+fn last_bit_everywhere(bits: u64) -> u64 {
+    0u64.wrapping_sub(bits >> 63)
 }
