@@ -9,11 +9,14 @@ use crate::body::Body;
 use crate::kinds::{Kind, Registry, group_version};
 use crate::representation::accepts;
 use crate::response;
+use crate::scale;
 
 /// The Kubernetes that this server follows.
 const GIT_VERSION: &str = "v1.36.3+informant";
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+const SUBRESOURCE_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// `/version`
 pub(crate) fn version() -> Value {
@@ -96,7 +99,18 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
                 "singularName": "",
                 "namespaced": kind.namespaced,
                 "kind": kind.kind,
-                "verbs": ["get", "patch", "update"],
+                "verbs": SUBRESOURCE_VERBS,
+            }));
+        }
+        if kind.has_scale {
+            resources.push(json!({
+                "name": format!("{}/scale", kind.plural),
+                "singularName": "",
+                "namespaced": kind.namespaced,
+                "group": scale::GROUP,
+                "version": scale::VERSION,
+                "kind": scale::KIND,
+                "verbs": SUBRESOURCE_VERBS,
             }));
         }
     }
@@ -150,9 +164,17 @@ fn aggregated_resource(kind: &Kind) -> Value {
     if !kind.categories.is_empty() {
         resource["categories"] = json!(kind.categories);
     }
+    let subresource = |name: &str, response_kind: &Value| json!({ "subresource": name, "responseKind": response_kind, "verbs": SUBRESOURCE_VERBS });
+    let mut subresources = Vec::new();
     if kind.has_status {
-        resource["subresources"] =
-            json!([{ "subresource": "status", "responseKind": response_kind, "verbs": ["get", "patch", "update"] }]);
+        subresources.push(subresource("status", &response_kind));
+    }
+    if kind.has_scale {
+        let scale = json!({ "group": scale::GROUP, "version": scale::VERSION, "kind": scale::KIND });
+        subresources.push(subresource("scale", &scale));
+    }
+    if !subresources.is_empty() {
+        resource["subresources"] = json!(subresources);
     }
     resource
 }

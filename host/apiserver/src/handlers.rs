@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::body::Body;
 use crate::discovery;
+use crate::document;
 use crate::faults::Attributes;
 use crate::kinds::Kind;
 use crate::list::{self, Page};
@@ -19,6 +20,7 @@ use crate::representation::Representation;
 use crate::response;
 use crate::review;
 use crate::routes::{Resource, Route};
+use crate::scale;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::status::Status;
@@ -112,6 +114,7 @@ impl<'a> Target<'a> {
         let known_subresource = match resource.subresource.as_str() {
             "" => true,
             "status" => kind.has_status,
+            "scale" => kind.has_scale && !resource.name.is_empty(),
             _ => false,
         };
         if !known_subresource || (!kind.namespaced && !resource.namespace.is_empty()) {
@@ -156,6 +159,9 @@ impl<'a> Target<'a> {
         if !self.is_in_place() {
             return Ok(nothing());
         }
+        if self.resource.subresource == "scale" {
+            return self.scale();
+        }
         match *self.call.method {
             Method::GET => self.get(),
             Method::PUT => self.update(),
@@ -166,6 +172,11 @@ impl<'a> Target<'a> {
     }
 
     fn get(&self) -> Result<Response<Body>, Status> {
+        self.show(200, &*self.stored()?)
+    }
+
+    /// The object as the request's version lets it be seen.
+    fn stored(&self) -> Result<Arc<Stored>, Status> {
         let store = self.call.inner.store();
         let key = stored::key(&self.resource.namespace, &self.resource.name);
         let found = match query::version(self.call.query)? {
@@ -181,8 +192,7 @@ impl<'a> Target<'a> {
             }
         };
         drop(store);
-        let found = found.ok_or_else(|| Status::not_found(&self.kind, &self.resource.name))?;
-        self.show(200, &found)
+        found.ok_or_else(|| Status::not_found(&self.kind, &self.resource.name))
     }
 
     fn list(&self) -> Result<Response<Body>, Status> {
@@ -231,6 +241,26 @@ impl<'a> Target<'a> {
         self.show(if created { 201 } else { 200 }, &written.stored)
     }
 
+    /// Reads or writes the object through its scale.
+    fn scale(&self) -> Result<Response<Body>, Status> {
+        let mut scale = scale::of(&*self.stored()?);
+        match *self.call.method {
+            Method::GET => return Ok(response::json(200, &scale)),
+            Method::PUT => scale = self.document()?,
+            Method::PATCH => {
+                let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
+                // A patch without a version is bound to none.
+                scale["metadata"]["resourceVersion"] = Value::Null;
+                patch.apply(&self.kind, &self.resource.name, &mut scale)?;
+            }
+            _ => return Err(Status::method_not_allowed()),
+        }
+        let patch = scale::patch(&self.kind, &self.resource.name, &scale)?;
+        let dry_run = self.call.query.dry_run()?;
+        let (written, _) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
+        Ok(response::json(200, &scale::of(&written.stored)))
+    }
+
     fn delete(&self) -> Result<Response<Body>, Status> {
         let (preconditions, dry_run) = self.delete_options()?;
         match self.write(dry_run, |write| write.delete(&self.resource.name, &preconditions))? {
@@ -266,8 +296,8 @@ impl<'a> Target<'a> {
         let options: DeleteOptions = if self.call.body.is_empty() {
             DeleteOptions::default()
         } else {
-            let read = serde_json::from_slice(self.call.body);
-            read.map_err(|error| Status::bad_request(format!("DeleteOptions: {error}")))?
+            serde_json::from_value(self.document()?)
+                .map_err(|error| Status::bad_request(format!("DeleteOptions: {error}")))?
         };
         let dry_run = self.call.query.dry_run()? || options.dry_run.iter().any(|it| it == "All");
         Ok((options.preconditions.unwrap_or_default(), dry_run))
@@ -292,7 +322,7 @@ impl<'a> Target<'a> {
     }
 
     fn document(&self) -> Result<Value, Status> {
-        read_document(self.call)
+        document::read(self.call.content_type, self.call.body)
     }
 }
 
@@ -303,18 +333,4 @@ impl Found<'_> {
             Found::Nothing => Ok(nothing()),
         }
     }
-}
-
-/// Reads a request's body as JSON, the only form that this server takes.
-pub(crate) fn read_document(call: &Call<'_>) -> Result<Value, Status> {
-    let media_type = call.content_type.split(';').next().unwrap_or_default().trim();
-    if !matches!(media_type, "" | "application/json") {
-        return Err(Status::new(
-            415,
-            "UnsupportedMediaType",
-            "the body of the request was in an unknown format - accepted media types include: application/json",
-        ));
-    }
-    serde_json::from_slice(call.body)
-        .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
 }

@@ -28,6 +28,8 @@ pub struct Kind {
     pub categories: Vec<String>,
     /// Whether `/status` is a subresource, so that the main resource does not write `status`.
     pub has_status: bool,
+    /// Whether `/scale` is a subresource that reads and writes `spec.replicas`.
+    pub has_scale: bool,
     /// Whether `metadata.generation` counts changes outside of metadata and status.
     pub has_generation: bool,
     /// Whether this is a custom resource. List items of custom resources carry apiVersion and kind, those of built-in kinds do not.
@@ -49,6 +51,7 @@ impl Kind {
             short_names: Vec::new(),
             categories: Vec::new(),
             has_status: true,
+            has_scale: false,
             has_generation: true,
             custom: true,
             fields: Vec::new(),

@@ -13,8 +13,8 @@
 //! listener second ([`ApiServer::serve`]). Promises: versions, lists, watches, conflicts and errors as kube-apiserver has them, so that a
 //! client that is right here is right there; the same seed, times and requests give the same answers to the byte.
 //!
-//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of specs, managed fields, protocol
-//! buffers or controllers: pods do not run, owners do not collect what they own, deletes take effect at once (finalizers are respected).
+//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of specs, managed fields or
+//! controllers; it reads protocol buffers but answers JSON: pods do not run, owners do not collect what they own, deletes take effect at once (finalizers are respected).
 //! Server-side apply is a merge that creates.
 
 mod admit;
@@ -22,6 +22,7 @@ mod body;
 mod clock;
 mod discovery;
 mod disturb;
+mod document;
 mod faults;
 mod handlers;
 mod history;
@@ -31,6 +32,7 @@ mod listen;
 mod openapi;
 mod options;
 mod patch;
+mod protobuf;
 mod query;
 mod random;
 mod replica;
@@ -38,6 +40,7 @@ mod representation;
 mod response;
 mod review;
 mod routes;
+mod scale;
 mod selection;
 mod server;
 mod service;

@@ -4,8 +4,10 @@ use http::{Method, Response};
 use serde_json::{Value, json};
 
 use crate::body::Body;
+use crate::document;
 use crate::faults::Attributes;
-use crate::handlers::{Call, USER, read_document};
+
+use crate::handlers::{Call, USER};
 use crate::response;
 use crate::routes::Resource;
 use crate::status::Status;
@@ -23,7 +25,7 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
     if *call.method != Method::POST {
         return Err(Status::method_not_allowed());
     }
-    let mut review = read_document(call)?;
+    let mut review = document::read(call.content_type, call.body)?;
     if !review.is_object() {
         return Err(Status::bad_request("a review has to be a JSON object"));
     }

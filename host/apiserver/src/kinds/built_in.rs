@@ -8,6 +8,8 @@ const STATUS: u8 = 1;
 const GENERATION: u8 = 2;
 /// A kind lives in namespaces.
 const NAMESPACED: u8 = 4;
+/// A kind has a scale subresource.
+const SCALE: u8 = 8;
 
 struct Row {
     api: (&'static str, &'static str),
@@ -82,7 +84,7 @@ const ROWS: &[Row] = &[
     .short("pvc"),
     row(CORE, "Pod", "pods", FULL).short("po").all().fields(POD_FIELDS),
     row(CORE, "PodTemplate", "podtemplates", NAMESPACED | GENERATION),
-    row(CORE, "ReplicationController", "replicationcontrollers", FULL)
+    row(CORE, "ReplicationController", "replicationcontrollers", FULL | SCALE)
         .short("rc")
         .all()
         .fields("status.replicas"),
@@ -95,12 +97,16 @@ const ROWS: &[Row] = &[
     row(CORE, "ServiceAccount", "serviceaccounts", NAMESPACED).short("sa"),
     row(APPS, "ControllerRevision", "controllerrevisions", NAMESPACED),
     row(APPS, "DaemonSet", "daemonsets", FULL).short("ds").all(),
-    row(APPS, "Deployment", "deployments", FULL).short("deploy").all(),
-    row(APPS, "ReplicaSet", "replicasets", FULL)
+    row(APPS, "Deployment", "deployments", FULL | SCALE)
+        .short("deploy")
+        .all(),
+    row(APPS, "ReplicaSet", "replicasets", FULL | SCALE)
         .short("rs")
         .all()
         .fields("status.replicas"),
-    row(APPS, "StatefulSet", "statefulsets", FULL).short("sts").all(),
+    row(APPS, "StatefulSet", "statefulsets", FULL | SCALE)
+        .short("sts")
+        .all(),
     row(
         ("autoscaling", "v2"),
         "HorizontalPodAutoscaler",
@@ -148,6 +154,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         short_names: row.short.split_whitespace().map(str::to_owned).collect(),
         categories: row.all.then(|| "all".to_owned()).into_iter().collect(),
         has_status: row.flags & STATUS != 0,
+        has_scale: row.flags & SCALE != 0,
         has_generation: row.flags & GENERATION != 0,
         custom: false,
         fields: row.fields.split_whitespace().map(str::to_owned).collect(),

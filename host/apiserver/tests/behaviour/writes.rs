@@ -406,3 +406,45 @@ async fn string_data_of_secrets_is_encoded() {
         (&json!({ "password": "aHVudGVyMg==" }), None)
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn workloads_are_scaled_through_their_subresource() {
+    let server = server();
+    let client = Client::of(&server);
+    let deployment = json!({ "metadata": { "name": "d" }, "spec": { "replicas": 1, "selector": { "matchLabels": { "app": "d" } } } });
+    server.create("apps/v1/deployments", "default", deployment).unwrap();
+    let uri = "/apis/apps/v1/namespaces/default/deployments/d/scale";
+    let scaled = client
+        .patch(
+            uri,
+            "application/merge-patch+json",
+            json!({ "spec": { "replicas": 3 } }),
+        )
+        .await
+        .json();
+    assert_eq!(
+        (
+            &scaled["kind"],
+            &scaled["spec"]["replicas"],
+            &scaled["status"]["selector"]
+        ),
+        (&json!("Scale"), &json!(3), &json!("app=d"))
+    );
+    let stored = server.get("apps/v1/deployments", "default", "d").unwrap().unwrap();
+    assert_eq!(
+        (&stored["spec"]["replicas"], &stored["metadata"]["generation"]),
+        (&json!(3), &json!(2))
+    );
+    let mut old = client.get(uri).await.json();
+    old["metadata"]["resourceVersion"] = json!("5");
+    assert_eq!(client.put(uri, old).await.code, 409);
+    let negative = client
+        .patch(
+            uri,
+            "application/merge-patch+json",
+            json!({ "spec": { "replicas": -1 } }),
+        )
+        .await;
+    assert_eq!(negative.code, 422);
+    assert_eq!(client.get("/api/v1/namespaces/default/pods/p/scale").await.code, 404);
+}

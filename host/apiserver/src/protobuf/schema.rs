@@ -1,0 +1,143 @@
+//! How Kubernetes' messages are laid out, as `schema.txt` says. The file is written by `generate.go`, which says how.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// `kind API-VERSION KIND MESSAGE`, `message MESSAGE`, and for each field `NUMBER JSON-NAME WHEN TYPE`.
+const TEXT: &str = include_str!("schema.txt");
+
+/// When a field is shown in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// Whenever it is on the wire: pointers, whose zero means something.
+    Always,
+    /// If it is not zero: Go puts it on the wire in any case and leaves it out of JSON.
+    Set,
+    /// Its own fields are its parent's.
+    Inline,
+}
+
+/// A type of value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Type {
+    String,
+    Int,
+    Bool,
+    Double,
+    Bytes,
+    Message(&'static str),
+    List(Box<Type>),
+    /// From strings.
+    Map(Box<Type>),
+}
+
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) json: &'static str,
+    pub(super) when: When,
+    pub(super) type_: Type,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Schema {
+    kinds: BTreeMap<(&'static str, &'static str), &'static str>,
+    messages: BTreeMap<&'static str, BTreeMap<u64, Field>>,
+}
+
+impl Schema {
+    /// The schema, read at first use.
+    pub(super) fn get() -> &'static Self {
+        static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(TEXT));
+        &SCHEMA
+    }
+
+    fn parse(text: &'static str) -> Self {
+        let mut schema = Self::default();
+        let mut message = "";
+        for line in text.lines() {
+            match line.split(' ').collect::<Vec<_>>().as_slice() {
+                ["kind", api_version, kind, message] => {
+                    schema.kinds.insert((api_version, kind), message);
+                }
+                ["message", name] => {
+                    message = name;
+                    schema.messages.insert(name, BTreeMap::new());
+                }
+                [number, json, when, type_] => {
+                    let when = match *when {
+                        "set" => When::Set,
+                        "inline" => When::Inline,
+                        _ => When::Always,
+                    };
+                    let field = Field {
+                        json,
+                        when,
+                        type_: Type::parse(type_),
+                    };
+                    schema
+                        .messages
+                        .entry(message)
+                        .or_default()
+                        .insert(number.parse().unwrap_or(0), field);
+                }
+                _ => {}
+            }
+        }
+        schema
+    }
+
+    /// The message of a kind. Options are of no version in particular.
+    pub(super) fn message_of(&self, api_version: &str, kind: &str) -> Option<&'static str> {
+        let find = |api_version: &str| self.kinds.get(&(api_version, kind) as &(&str, &str)).copied();
+        find(api_version).or_else(|| find("*"))
+    }
+
+    pub(super) fn fields(&self, message: &str) -> Option<&BTreeMap<u64, Field>> {
+        self.messages.get(message)
+    }
+}
+
+impl Type {
+    fn parse(text: &'static str) -> Self {
+        if let Some(element) = text.strip_prefix("[]") {
+            return Self::List(Box::new(Self::parse(element)));
+        }
+        if let Some(element) = text.strip_prefix("map:") {
+            return Self::Map(Box::new(Self::parse(element)));
+        }
+        match text {
+            "string" => Self::String,
+            "int" => Self::Int,
+            "bool" => Self::Bool,
+            "double" => Self::Double,
+            "bytes" => Self::Bytes,
+            message => Self::Message(message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages<'a>(type_: &'a Type, found: &mut Vec<&'a str>) {
+        match type_ {
+            Type::Message(message) => found.push(message),
+            Type::List(element) | Type::Map(element) => messages(element, found),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_message_that_is_named_is_described() {
+        let schema = Schema::get();
+        let mut named: Vec<&str> = schema.kinds.values().copied().collect();
+        for field in schema.messages.values().flat_map(BTreeMap::values) {
+            messages(&field.type_, &mut named);
+        }
+        assert!(named.len() > 500);
+        for message in named {
+            assert!(schema.fields(message).is_some(), "{message}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The scale subresource: `spec.replicas` of workloads, as `kubectl scale` reads and writes it.
+
+use serde_json::{Value, json};
+
+use crate::kinds::Kind;
+use crate::patch::Patch;
+use crate::status::{FieldError, Status};
+use crate::stored::Stored;
+
+/// The kind of the subresource, for discovery.
+pub(crate) const GROUP: &str = "autoscaling";
+/// Its version.
+pub(crate) const VERSION: &str = "v1";
+/// Its name.
+pub(crate) const KIND: &str = "Scale";
+
+/// An object as its scale.
+pub(crate) fn of(object: &Stored) -> Value {
+    let value = object.value();
+    let selector = &value["spec"]["selector"];
+    // Replication controllers have the labels at once.
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    let labels = labels.as_object().into_iter().flatten();
+    let terms: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    json!({
+        "kind": KIND,
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "metadata": {
+            "name": object.name,
+            "namespace": object.namespace,
+            "uid": object.uid,
+            "resourceVersion": object.revision.to_string(),
+            "creationTimestamp": object.created,
+        },
+        "spec": { "replicas": value["spec"]["replicas"].as_i64().unwrap_or(0) },
+        "status": { "replicas": value["status"]["replicas"].as_i64().unwrap_or(0), "selector": terms.join(",") },
+    })
+}
+
+/// The patch of the object that a changed scale asks for. A resourceVersion in it binds the write.
+pub(crate) fn patch(kind: &Kind, name: &str, scale: &Value) -> Result<Patch, Status> {
+    let invalid = |detail: &str| {
+        Err(Status::invalid(
+            &kind.group,
+            KIND,
+            name,
+            "spec.replicas",
+            FieldError::Invalid,
+            detail,
+        ))
+    };
+    let replicas = match &scale["spec"]["replicas"] {
+        Value::Null => 0,
+        value => match value.as_i64() {
+            Some(replicas) if replicas >= 0 => replicas,
+            _ => return invalid(&format!("{value}: must be greater than or equal to 0")),
+        },
+    };
+    let mut patch = json!({ "spec": { "replicas": replicas } });
+    if let Some(version) = scale["metadata"]["resourceVersion"].as_str() {
+        patch["metadata"] = json!({ "resourceVersion": version });
+    }
+    Ok(Patch::Merge(patch))
+}
