@@ -1,0 +1,31 @@
+//! What `docs/plugins.md` shows compiles, and its first plugin passes its test.
+
+#[path = "guide/greeter.rs"]
+#[expect(clippy::unwrap_used, reason = "as authors write their tests")]
+mod greeter;
+#[path = "guide/snippets.rs"]
+mod snippets;
+
+/// Without what differs between the guide and here: white space, and the commas that come with line ends.
+fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<String>().replace(",)", ")")
+}
+
+#[test]
+fn every_piece_of_rust_in_the_guide_is_compiled_here() {
+    let guide = include_str!("../../../docs/plugins.md");
+    let here = [include_str!("guide/greeter.rs"), include_str!("guide/snippets.rs")].map(squeezed);
+    let pieces: Vec<&str> = guide
+        .split("```rust\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```").map(|(piece, _)| piece))
+        .collect();
+    assert_eq!(pieces.len(), 6, "the guide has more or less pieces than before");
+    for piece in pieces {
+        let wanted = squeezed(piece);
+        assert!(
+            here.iter().any(|text| text.contains(&wanted)),
+            "not compiled anywhere:\n{piece}"
+        );
+    }
+}

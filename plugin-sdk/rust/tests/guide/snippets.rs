@@ -1,0 +1,99 @@
+//! The guide's shorter pieces, each in a place where it compiles.
+
+use informant_plugin_sdk::prelude::*;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    image: String,
+}
+
+struct Modest;
+
+impl Plugin for Modest {
+    fn describe() -> Manifest {
+        Manifest::new()
+            .events(
+                Events::of("v1", "Pod")
+                    .fields(["/status/phase", "/metadata/labels"])
+                    .changed_only(),
+            )
+            .events(Events::of("apps/v1", "*").metadata())
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Modest {
+    type Object = Raw;
+
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+        let node: Option<Node> = store::get(event.source, "", "node-1")?;
+        for pod in store::list("pods")
+            .namespace("web")
+            .labels("app in (a, b)")
+            .objects::<Pod>()
+        {
+            info!("beside {}", pod?.object.metadata.name);
+        }
+        let others = store::index_keys("pods", "image", "nginx:1.29")?;
+        info!(
+            "on {}, beside {}",
+            node.map(|node| node.metadata.name).unwrap_or_default(),
+            others.len()
+        );
+        Ok(())
+    }
+}
+
+informant_plugin_sdk::export!(Modest: events);
+
+struct ByImage;
+
+impl Plugin for ByImage {
+    fn describe() -> Manifest {
+        Manifest::new()
+            .index("image")
+            .indexed(Objects::of("v1", "Pod").fields(["/spec/containers/*/image"]))
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl IndexFuncs for ByImage {
+    type Object = Pod;
+
+    fn index(&mut self, _: &ObjectRef, pod: Pod) -> Result<IndexValues> {
+        Ok(IndexValues::new().with(
+            "image",
+            pod.spec.containers.into_iter().map(|container| container.image),
+        ))
+    }
+}
+
+informant_plugin_sdk::export!(ByImage: index);
