@@ -139,3 +139,124 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("with a value that is no text")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::{Change, ChangeKind, ListenerHandle, ListenerOptions, Next};
+    use crate::{Snapshot, testing};
+
+    /// Notes what it is called with, and does what the object's name says.
+    #[derive(Default)]
+    struct Recorder {
+        calls: Vec<String>,
+    }
+
+    impl Recorder {
+        fn note(&mut self, call: String, name: &str, context: &EventContext) -> Result<(), HandlerError> {
+            self.calls.push(format!(
+                "{call} {} {} try {}",
+                context.source, context.reason, context.attempt
+            ));
+            let after = Duration::from_secs(7);
+            match name {
+                "retryable" => Err(HandlerError::Retryable("busy".to_owned())),
+                "later" => Err(HandlerError::RetryAfter {
+                    message: "later".to_owned(),
+                    after,
+                }),
+                "permanent" => Err(HandlerError::Permanent("no".to_owned())),
+                "panics" => panic!("it is called {name}"),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    impl EventHandler for Recorder {
+        fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
+            self.note(format!("add {}", object.name()), object.name(), context)
+        }
+
+        fn on_update(
+            &mut self,
+            old: Option<&Object>,
+            new: &Object,
+            context: &EventContext,
+        ) -> Result<(), HandlerError> {
+            let old = old.map(|old| old.version().to_string());
+            self.note(format!("update {old:?}->{}", new.version()), new.name(), context)
+        }
+
+        fn on_delete(
+            &mut self,
+            key: KeyRef<'_>,
+            last: Option<&Object>,
+            final_state_unknown: bool,
+            context: &EventContext,
+        ) -> Result<(), HandlerError> {
+            self.note(
+                format!("delete {key} {} {final_state_unknown}", last.is_some()),
+                key.name,
+                context,
+            )
+        }
+    }
+
+    /// What comes of telling `kinds` to a recorder, and its calls, without those for `Synced`.
+    fn tell(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<Outcome>, String) {
+        let (listener, source, now) = (
+            ListenerHandle::new(ListenerOptions::default()),
+            SourceId(1),
+            Moment::ZERO,
+        );
+        let change = |kind| Change {
+            kind,
+            reason: Reason::Relist,
+            received: now,
+        };
+        let changes: Vec<Change> = kinds.into_iter().map(change).collect();
+        listener.attach(source, &Snapshot::default(), now);
+        let (mut recorder, mut outcomes) = (Recorder::default(), Vec::new());
+        let handler: &mut dyn EventHandler = &mut recorder;
+        while let Next::Deliver(delivery) = listener.next(now) {
+            let outcome = handler.deliver(&delivery);
+            listener.done(delivery.token, outcome.clone(), now);
+            if delivery.key().is_some() {
+                outcomes.push(outcome);
+            } else {
+                listener.push(source, &Snapshot::default(), &changes, now);
+            }
+        }
+        (outcomes, recorder.calls.join("\n"))
+    }
+
+    #[test]
+    fn each_event_becomes_its_call() {
+        let (old, new) = (testing::pod("a", 1), testing::pod("a", 2));
+        let delete = ChangeKind::Delete {
+            last: None,
+            key: new.key().to_key(),
+            final_state_unknown: true,
+        };
+        let (outcomes, calls) = tell([ChangeKind::Add(old.clone()), ChangeKind::Update { old, new }, delete]);
+        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::Ok]);
+        insta::assert_snapshot!(calls, @r#"
+        add a 1 relist try 0
+        update Some("1")->2 1 relist try 0
+        delete default/a false true 1 relist try 0
+        "#);
+    }
+
+    #[test]
+    fn each_way_to_fail_becomes_its_outcome() {
+        let names = ["retryable", "later", "permanent", "panics"];
+        let (outcomes, _) = tell(names.map(|name| ChangeKind::Add(testing::pod(name, 1))));
+        let expected = [
+            Outcome::Retryable("busy".to_owned()),
+            Outcome::RetryAfter("later".to_owned(), Duration::from_secs(7)),
+            Outcome::Permanent("no".to_owned()),
+            Outcome::Trapped("the handler panicked: it is called panics".to_owned()),
+        ];
+        assert_eq!(outcomes, expected);
+    }
+}

@@ -144,6 +144,12 @@ impl IndexFeedHandle {
         lock(&self.0.feed).failures()
     }
 
+    /// Whether both are the same feed.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &IndexFeedHandle) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counters(&self) -> IndexFeedCounters {
