@@ -19,6 +19,18 @@
 /// export!(CrashLoop: events, sync);
 /// ```
 ///
+/// A role whose trait the plugin does not implement does not compile, nor does one that there is not:
+///
+/// ```compile_fail
+/// # use informant_plugin_sdk::prelude::*;
+/// # struct CrashLoop;
+/// # impl Plugin for CrashLoop {
+/// #     fn init(_: Init) -> Result<Self> { Ok(CrashLoop) }
+/// # }
+/// # impl EventHandler for CrashLoop { type Object = Value; }
+/// export!(CrashLoop: evnets);
+/// ```
+///
 /// Called once in a plugin. Natively it exports nothing, so that the plugin's tests link anywhere, but checks the same.
 #[macro_export]
 macro_rules! export {

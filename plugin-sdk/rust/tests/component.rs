@@ -2,44 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
 use wasmparser::{Parser, Payload};
 
-/// The folder of built guests: `INFORMANT_GUESTS_DIR`, or else built here, once.
-fn guests() -> &'static Path {
-    static GUESTS: OnceLock<PathBuf> = OnceLock::new();
-    GUESTS.get_or_init(|| match std::env::var_os("INFORMANT_GUESTS_DIR") {
-        Some(folder) => folder.into(),
-        None => build(),
-    })
-}
-
-fn build() -> PathBuf {
-    // Beside the folder of this build, whose lock another cargo may hold.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--target", "wasm32-wasip2", "--target-dir"])
-        .arg(&target)
-        .args(["-p", "guest-recorder", "-p", "guest-index", "-p", "guest-both"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .expect("cargo runs");
-    assert!(
-        status.success(),
-        "the guests do not build; is the target there (rustup target add wasm32-wasip2)?"
+/// The component of a guest: in `INFORMANT_GUESTS_DIR`, or where `cargo xtask guests` puts it.
+fn component(guest: &str) -> Vec<u8> {
+    let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
+        || {
+            let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+                || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+                PathBuf::from,
+            );
+            target.join("wasm32-wasip2/plugin")
+        },
+        PathBuf::from,
     );
-    target.join("wasm32-wasip2/debug")
+    let path = folder.join(guest).with_extension("wasm");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}: run `cargo xtask guests`", path.display()))
 }
 
 /// The names that a component imports and exports, of Informant's packages only.
 fn names(guest: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    let path = guests().join(guest).with_extension("wasm");
-    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (mut imports, mut exports) = (BTreeSet::new(), BTreeSet::new());
     let mut depth = 0;
-    for payload in Parser::new(0).parse_all(&bytes) {
+    for payload in Parser::new(0).parse_all(&component(guest)) {
         match payload.expect("a valid component") {
             Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
             Payload::End(_) => depth -= 1,

@@ -1,7 +1,6 @@
 //! What `docs/plugins.md` shows compiles, and its first plugin passes its test.
 
 #[path = "guide/greeter.rs"]
-#[expect(clippy::unwrap_used, reason = "as authors write their tests")]
 mod greeter;
 #[path = "guide/snippets.rs"]
 mod snippets;
