@@ -123,6 +123,11 @@ impl KeyedQueue {
         self.line.iter().map(|queued| &queued.deltas)
     }
 
+    /// Forgets for all keys in line what the source had shown before them.
+    pub(super) fn forget_shown(&mut self) {
+        self.line.iter_mut().for_each(|queued| queued.shown_before = 0);
+    }
+
     /// Room for `more` keys at once.
     pub(super) fn reserve(&mut self, more: usize) {
         self.line.reserve(more);

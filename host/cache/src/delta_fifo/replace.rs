@@ -46,11 +46,16 @@ impl DeltaFifo {
         &mut self,
         objects: Vec<Object>,
         version: &ResourceVersion,
-        known: &impl KnownObjects,
+        known: &(impl KnownObjects + ?Sized),
         reason: Reason,
         received: Moment,
     ) -> ReplaceSummary {
         let occasion = Occasion { reason, received };
+        if reason == Reason::Restored {
+            // Versions of the epoch that ends say nothing about how fresh anything is in the next.
+            self.newest = Newest::default();
+            self.queue.forget_shown();
+        }
         let listed = Listed::new(&self.queue, &objects);
         let mut is_unchanged = vec![false; objects.len()];
         // In this order: what gets a tombstone in the second step was not in line in the first.
@@ -100,7 +105,7 @@ impl DeltaFifo {
     fn bury_known(
         &mut self,
         listed: &Listed<'_>,
-        known: &impl KnownObjects,
+        known: &(impl KnownObjects + ?Sized),
         had_queued: bool,
         is_unchanged: &mut [bool],
         occasion: Occasion,

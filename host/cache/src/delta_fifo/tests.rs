@@ -2,13 +2,14 @@
 
 mod model;
 mod population;
+mod replace;
+mod transform;
 
 use informant_object::{KeyRef, Object};
 use insta::assert_snapshot;
 
 use super::{DeltaFifo, DeltaFifoOptions, Pop, ReplaceSummary};
 use crate::testing::{object, pod, version};
-use crate::transform::{Transform, TransformError};
 use crate::{Batch, DeltaObject, Deltas, KnownObjects, LookupFailed, Moment, NothingKnown, Reason, Tombstone};
 
 const NOW: Moment = Moment::ZERO;
@@ -52,11 +53,11 @@ fn update(fifo: &mut DeltaFifo, object: Object) {
     fifo.update(object, NOW).unwrap();
 }
 
-fn delete(fifo: &mut DeltaFifo, object: impl Into<DeltaObject>, known: &impl KnownObjects) {
+fn delete(fifo: &mut DeltaFifo, object: impl Into<DeltaObject>, known: &(impl KnownObjects + ?Sized)) {
     fifo.delete(object, known, NOW).unwrap();
 }
 
-fn replace(fifo: &mut DeltaFifo, objects: Vec<Object>, known: &impl KnownObjects) -> ReplaceSummary {
+fn replace(fifo: &mut DeltaFifo, objects: Vec<Object>, known: &(impl KnownObjects + ?Sized)) -> ReplaceSummary {
     fifo.replace(objects, &version(100), known, Reason::Relist, NOW)
 }
 
@@ -190,120 +191,6 @@ fn an_object_made_again_under_the_same_name_stays_a_delete_and_an_add() {
     assert_snapshot!(waiting(&fifo), @"a: Deleted(2), Added(3), Deleted(4)");
 }
 
-/// (`TestDeltaFIFO_ReplaceMakesDeletionsReplaced`; client-go queues the deletions last)
-#[test]
-fn relist_reports_vanished_objects_as_tombstones_before_anything_else() {
-    let mut fifo = fifo();
-    let known = Known(vec![pod("a", 1), pod("b", 2)]);
-    let summary = replace(&mut fifo, vec![pod("a", 3), pod("c", 4)], &known);
-    assert_snapshot!(waiting(&fifo), @"
-    b: Deleted(unknown final state, last seen at 2)
-    a: Replaced(3)
-    c: Replaced(4)
-    ");
-    assert_eq!(
-        summary,
-        ReplaceSummary {
-            vanished: 1,
-            queued: 2,
-            unchanged: 0,
-            withheld: 0
-        }
-    );
-}
-
-/// (`TestDeltaFIFO_ReplaceMakesDeletions`)
-#[test]
-fn a_tombstone_carries_the_newest_state_that_waited_or_else_the_known_one() {
-    let mut fifo = fifo();
-    let known = Known(vec![pod("queued", 5), pod("known", 6), pod("stays", 7)]);
-    update(&mut fifo, pod("queued", 10));
-    update(&mut fifo, pod("queued", 11));
-    replace(&mut fifo, vec![pod("stays", 20)], &known);
-    assert_snapshot!(waiting(&fifo), @"
-    queued: Updated(10), Updated(11), Deleted(unknown final state, last seen at 11)
-    known: Deleted(unknown final state, last seen at 6)
-    stays: Replaced(20)
-    ");
-}
-
-/// (`TestDeltaFIFO_ReplaceMakesDeletionsForObjectsOnlyInQueue`)
-#[test]
-fn a_relist_buries_what_only_waits() {
-    let mut fifo = fifo();
-    add(&mut fifo, pod("a", 1));
-    replace(&mut fifo, vec![pod("b", 2)], &Known::default());
-    assert_snapshot!(waiting(&fifo), @"
-    a: Added(1), Deleted(unknown final state, last seen at 1)
-    b: Replaced(2)
-    ");
-}
-
-/// (`TestDeltaFIFO_replaceWithDeleteDeltaIn`)
-#[test]
-fn a_relist_adds_no_second_delete_and_no_tombstone_in_a_tombstone() {
-    let mut fifo = fifo();
-    let known = Known(vec![pod("a", 1), pod("b", 1)]);
-    delete(&mut fifo, pod("a", 2), &known);
-    delete(&mut fifo, tombstone(pod("b", 1)), &known);
-    replace(&mut fifo, vec![pod("c", 5)], &known);
-    assert_snapshot!(waiting(&fifo), @"
-    a: Deleted(2)
-    b: Deleted(unknown final state, last seen at 1)
-    c: Replaced(5)
-    ");
-    let deltas = fifo.get_by_key(pod("b", 1).key()).unwrap();
-    assert!(matches!(&deltas.newest().object, DeltaObject::Tombstone(tombstone) if tombstone.object.is_some()));
-}
-
-#[test]
-fn a_known_object_that_can_not_be_read_is_buried_without_a_state() {
-    let mut fifo = fifo();
-    replace(&mut fifo, vec![], &Unreadable(vec![pod("a", 1)]));
-    assert_snapshot!(waiting(&fifo), @"a: Deleted(unknown final state, never seen)");
-}
-
-#[test]
-fn a_listed_object_that_is_the_known_one_with_nothing_waiting_is_only_seen() {
-    let (a, b, c) = (pod("a", 1), pod("b", 2), pod("c", 3));
-    let known = Known(vec![a.clone(), b.clone(), c.clone()]);
-    let mut fifo = fifo();
-    update(&mut fifo, pod("b", 9));
-    let summary = replace(&mut fifo, vec![a.clone(), b.clone(), pod("c", 3)], &known);
-    assert_snapshot!(waiting(&fifo), @"
-    b: Updated(9), Replaced(2)
-    c: Replaced(3)
-    ");
-    assert_eq!((summary.unchanged, fifo.stats().unchanged), (1, 1));
-
-    let mut telling = DeltaFifo::new(DeltaFifoOptions {
-        skip_unchanged: false,
-        ..DeltaFifoOptions::default()
-    });
-    replace(&mut telling, vec![a, b, c], &known);
-    assert_eq!(telling.len(), 3);
-}
-
-#[test]
-fn a_replace_says_sync_where_asked_to() {
-    let mut fifo = DeltaFifo::new(DeltaFifoOptions {
-        emit_replaced: false,
-        ..DeltaFifoOptions::default()
-    });
-    replace(&mut fifo, vec![pod("a", 1)], &NothingKnown);
-    assert_snapshot!(waiting(&fifo), @"a: Sync(1)");
-}
-
-#[test]
-fn a_name_listed_twice_waits_once_with_both_states() {
-    let mut fifo = fifo();
-    replace(&mut fifo, vec![pod("a", 1), pod("b", 1), pod("a", 2)], &NothingKnown);
-    assert_snapshot!(waiting(&fifo), @"
-    a: Replaced(1), Replaced(2)
-    b: Replaced(1)
-    ");
-}
-
 /// (`TestDeltaFIFO_ResyncNonExisting`, `TestDeltaFIFO_Resync`)
 #[test]
 fn a_resync_repeats_what_is_known_and_nothing_else() {
@@ -387,82 +274,6 @@ fn lists_show_the_newest_of_each_key_in_line_order() {
     let keys: Vec<String> = fifo.list_keys().map(|key| key.to_string()).collect();
     assert_eq!(keys, ["default/b", "default/a"]);
     assert_eq!(fifo.get(&pod("b", 0)).unwrap().oldest().to_string(), "Updated(1)");
-}
-
-/// Appends a label to what it sees, and fails where the name says so.
-struct Labelling;
-
-impl Transform for Labelling {
-    fn transform(&mut self, object: Object) -> Result<Object, String> {
-        let json = String::from_utf8(object.json().to_vec()).unwrap();
-        match object.name() {
-            "broken" => Err("no such field".to_owned()),
-            "renamed" => Ok(self::object(&json.replace("renamed", "other"))),
-            _ => Ok(self::object(&json.replace(r#""spec":{}"#, r#""spec":{"seen":true}"#))),
-        }
-    }
-}
-
-fn transforming() -> DeltaFifo {
-    DeltaFifo::new(DeltaFifoOptions {
-        transform: Some(Box::new(Labelling)),
-        ..DeltaFifoOptions::default()
-    })
-}
-
-fn was_transformed(object: &Object) -> usize {
-    String::from_utf8_lossy(object.json()).matches("seen").count()
-}
-
-/// (`TestDeltaFIFO_transformer`)
-#[test]
-fn a_transform_runs_once_on_what_the_server_sent_and_not_on_tombstones_or_resyncs() {
-    let mut fifo = transforming();
-    let known = Known(vec![pod("gone", 1), pod("resynced", 1)]);
-    add(&mut fifo, pod("a", 1));
-    update(&mut fifo, pod("a", 2));
-    replace(&mut fifo, vec![pod("a", 3), pod("resynced", 2)], &known);
-    pop(&mut fifo)
-        .unwrap()
-        .iter()
-        .for_each(|delta| assert_eq!(was_transformed(delta.object.object().unwrap()), 1));
-    let gone = pop(&mut fifo).unwrap();
-    assert_eq!(
-        (gone.key().name, was_transformed(gone.newest().object.object().unwrap())),
-        ("gone", 0)
-    );
-    pop(&mut fifo).unwrap();
-    fifo.resync(&known, NOW);
-    assert_eq!(
-        was_transformed(pop(&mut fifo).unwrap().newest().object.object().unwrap()),
-        0
-    );
-}
-
-#[test]
-fn a_failed_transform_withholds_that_version_and_nothing_else() {
-    let mut fifo = transforming();
-    let error = fifo.add(pod("broken", 7), NOW).unwrap_err();
-    assert_snapshot!(error, @"transform of default/broken at version 7 failed: no such field");
-    assert!(fifo.is_empty());
-    let known = Known(vec![pod("broken", 6)]);
-    let summary = replace(&mut fifo, vec![pod("broken", 8), pod("a", 9)], &known);
-    assert_snapshot!(waiting(&fifo), @"a: Replaced(9)");
-    assert_eq!(
-        (summary.withheld, summary.vanished, fifo.stats().transforms_failed),
-        (1, 0, 2)
-    );
-}
-
-#[test]
-fn a_transform_may_not_make_another_object_of_it() {
-    let mut fifo = transforming();
-    let error = fifo.add(pod("renamed", 7), NOW).unwrap_err();
-    assert!(
-        matches!(error, TransformError::Identity { field: "name", .. }),
-        "{error}"
-    );
-    assert!(fifo.is_empty());
 }
 
 #[test]

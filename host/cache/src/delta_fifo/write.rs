@@ -37,7 +37,7 @@ impl DeltaFifo {
     pub fn delete(
         &mut self,
         object: impl Into<DeltaObject>,
-        known: &impl KnownObjects,
+        known: &(impl KnownObjects + ?Sized),
         received: Moment,
     ) -> Result<(), TransformError> {
         let object = object.into();
@@ -51,7 +51,7 @@ impl DeltaFifo {
     }
 
     /// Queues a [`DeltaType::Sync`] for each known key that has nothing queued. A key whose look-up fails is left out.
-    pub fn resync(&mut self, known: &impl KnownObjects, received: Moment) {
+    pub fn resync(&mut self, known: &(impl KnownObjects + ?Sized), received: Moment) {
         known.visit(&mut |key, object| {
             let place = self.queue.find(key);
             if place.index.is_some() {
@@ -127,7 +127,7 @@ impl DeltaFifo {
         result
     }
 
-    fn may_be_known(&mut self, key: KeyRef<'_>, known: &impl KnownObjects) -> bool {
+    fn may_be_known(&mut self, key: KeyRef<'_>, known: &(impl KnownObjects + ?Sized)) -> bool {
         match known.get_by_key(key) {
             Ok(object) => object.is_some(),
             Err(_) => {

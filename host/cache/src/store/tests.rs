@@ -121,6 +121,8 @@ fn the_version_is_told_and_goes_back_only_with_a_new_epoch() {
     store.set_version(version(10), 0);
     store.set_version(version(9), 0);
     assert_eq!(store.version().unwrap().as_str(), "10");
+    store.begin_epoch(1);
+    assert!(store.version().is_none());
     store.set_version(version(3), 1);
     let snapshot = store.publish();
     assert_eq!((snapshot.version().unwrap().as_str(), snapshot.epoch()), ("3", 1));
@@ -300,6 +302,14 @@ fn a_removed_source_gives_its_objects_back_even_to_those_who_still_hold_it() {
     drop((garbage, store.into_garbage()));
     assert_eq!(a.handles(), 1);
     assert!(StoreWriter::publishing_to(&catalog, source).is_err());
+}
+
+#[test]
+fn writers_move_between_threads_and_snapshots_are_shared_by_them() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+    moves::<(StoreWriter, crate::DeltaFifo, crate::Garbage)>();
+    is_shared::<(Snapshot, Catalog, crate::Lister, crate::IndexContents)>();
 }
 
 #[test]

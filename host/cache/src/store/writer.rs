@@ -133,6 +133,14 @@ impl StoreWriter {
         self.dirty = true;
     }
 
+    /// Says that the source went back in time: from the next publish on this is `epoch`, and no version is known until one is told.
+    /// Whoever waits for a version of an older epoch then knows that it will not come.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        self.root.epoch = epoch;
+        self.root.version = None;
+        self.dirty = true;
+    }
+
     /// See [`Snapshot::version`].
     #[must_use]
     pub fn version(&self) -> Option<&ResourceVersion> {

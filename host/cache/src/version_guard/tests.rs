@@ -49,7 +49,12 @@ fn an_event_below_the_high_water_is_judged_by_its_object() {
         EventVerdict::Accept,
         "two objects of one version"
     );
-    assert_eq!(guard.stats().events_outdated, 3);
+    assert_eq!(
+        event(&mut guard, "20", Some("20")),
+        EventVerdict::Outdated,
+        "the last event once more"
+    );
+    assert_eq!(guard.stats().events_outdated, 4);
     assert_eq!(guard.high_water(), Some(20));
 }
 

@@ -220,6 +220,19 @@ fn a_list_makes_fresh_once_all_of_it_left() {
 }
 
 #[test]
+fn versions_from_before_a_restore_do_not_count_after_it() {
+    let mut fifo = fifo();
+    replace(&mut fifo, vec![], &NothingKnown);
+    update(&mut fifo, pod("a", 101));
+    fifo.replace(vec![pod("b", 30)], &version(40), &NothingKnown, Reason::Restored, NOW);
+    for _ in ["a", "b"] {
+        assert_eq!(fresh(&fifo), None);
+        assert_eq!(pop(&mut fifo).unwrap().newest().reason, Reason::Restored);
+    }
+    assert_eq!(fresh(&fifo).as_deref(), Some("40"));
+}
+
+#[test]
 fn an_ignored_delete_makes_fresh_and_a_version_that_is_no_number_is_told_when_nothing_waits() {
     let mut fifo = fifo();
     delete(&mut fifo, pod("a", 7), &NothingKnown);
