@@ -38,7 +38,7 @@ struct SourceKey {
 #[derive(Debug, thiserror::Error)]
 pub enum FactoryError {
     /// No client for the cluster.
-    #[error("informer {informer}: there is no cluster {cluster:?}; known are {}", .known.join(", "))]
+    #[error("informer {informer}: there is no cluster {cluster:?}; {}", known_clusters(.known))]
     UnknownCluster {
         /// The informer.
         informer: String,
@@ -96,7 +96,7 @@ impl SharedInformerFactory {
             return Ok(Arc::clone(known));
         }
         let Some(client) = self.clients.get(&spec.cluster) else {
-            let known = self.clients.keys().map(|name| format!("{name:?}")).collect();
+            let known = self.clients.keys().cloned().collect();
             return Err(FactoryError::UnknownCluster {
                 informer: spec.informer,
                 cluster: spec.cluster,
@@ -161,6 +161,19 @@ impl SharedInformerFactory {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SourceKey, Arc<SharedInformer>>> {
         self.informers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What may be written instead; the cluster without a name cannot be.
+fn known_clusters(known: &[String]) -> String {
+    let names: Vec<_> = known
+        .iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| format!("{name:?}"))
+        .collect();
+    match names.is_empty() {
+        true => "there is only one, which has no name".to_owned(),
+        false => format!("known are {}", names.join(", ")),
     }
 }
 

@@ -4,6 +4,8 @@
 
 mod start;
 mod stop;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

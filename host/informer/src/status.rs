@@ -216,8 +216,13 @@ impl StatusCell {
 
     /// Something could not be used.
     pub(crate) fn count_skipped(&self, reason: &'static str) {
-        self.skipped.fetch_add(1, Ordering::Relaxed);
-        self.metrics.count_skipped(reason);
+        self.count_skipped_many(reason, 1);
+    }
+
+    /// So many things could not be used.
+    pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
+        self.skipped.fetch_add(amount, Ordering::Relaxed);
+        self.metrics.count_skipped(reason, amount);
     }
 
     /// The store holds an older state of `key` than the cluster. Returns how many such keys there are.

@@ -137,12 +137,6 @@ impl UpdateSender {
             .map(|()| waited)
             .map_err(|_| LoopGone)
     }
-
-    /// Whether the next message of `bytes` would have to wait.
-    #[cfg(test)]
-    pub(crate) fn is_full_for(&self, bytes: usize) -> bool {
-        self.room.available_permits() < bytes.min(self.bytes_max)
-    }
 }
 
 impl Updates {
@@ -155,4 +149,42 @@ impl Updates {
 
 fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::metrics::InformerMetrics;
+
+    fn bookmark() -> Vec<Update> {
+        vec![Update::Bookmark(ResourceVersion::new("1"))]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_channel_makes_the_reflector_wait_until_the_loop_has_taken_something() {
+        let (sender, mut receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
+        assert_eq!(sender.send(bookmark(), 60, Moment::ZERO).await, Ok(false));
+        let waiting = tokio::spawn(async move { sender.send(bookmark(), 60, Moment::ZERO).await });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!waiting.is_finished());
+        receiver.recv().await.unwrap().into_parts();
+        assert_eq!(waiting.await.unwrap(), Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_larger_than_the_channel_passes_alone() {
+        let (sender, mut receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
+        assert_eq!(sender.send(bookmark(), 1_000_000, Moment::ZERO).await, Ok(false));
+        receiver.recv().await.unwrap().into_parts();
+        assert_eq!(sender.send(bookmark(), 1_000_000, Moment::ZERO).await, Ok(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reflector_whose_loop_is_gone_is_told() {
+        let (sender, receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
+        drop(receiver);
+        assert_eq!(sender.send(bookmark(), 1, Moment::ZERO).await, Err(LoopGone));
+    }
 }

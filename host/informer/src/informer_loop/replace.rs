@@ -5,8 +5,11 @@
 
 use informant_cache::{ListVerdict, Moment, Reason};
 
-use super::{InformerLoop, LoopParts};
+use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
 use crate::updates::StagedList;
+
+/// The room for changes that is kept after a list told many of them.
+const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 
 impl InformerLoop {
     pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
@@ -39,6 +42,11 @@ impl InformerLoop {
             summary.vanished,
             summary.withheld
         );
+        if summary.withheld > 0 {
+            self.parts
+                .status
+                .count_skipped_many("transform", summary.withheld as u64);
+        }
         while self.process_batch() {
             self.feed_indexes().await;
             tokio::task::yield_now().await;
@@ -47,6 +55,10 @@ impl InformerLoop {
         self.publish();
         self.tell_listeners();
         self.parts.garbage.throw(self.parts.store.take_garbage());
+        if self.changes.capacity() > CHANGES_KEPT_MAX {
+            let changes = Vec::with_capacity(BATCH_DELTAS_MAX);
+            self.parts.garbage.throw(std::mem::replace(&mut self.changes, changes));
+        }
         if !self.synced && self.parts.fifo.has_synced() {
             self.begin_to_tell();
         }
@@ -55,6 +67,7 @@ impl InformerLoop {
     /// The first list is complete and published: from now on there is something to tell.
     fn begin_to_tell(&mut self) {
         self.synced = true;
+        self.begin_backfills();
         self.parts.status.set_synced();
         self.attach_all();
         tracing::info!("{}: synced, {} objects", self.parts.name, self.parts.store.len());

@@ -1,7 +1,7 @@
 //! The handles of one source: every label resolved once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::SourceState;
 use informant_object::ResourceVersion;
@@ -87,7 +87,8 @@ pub(crate) struct SourceMetrics {
     pub(crate) handler_panics: Counter,
     pub(crate) stop_undelivered: Counter,
     synced: AtomicBool,
-    state: std::sync::Mutex<Option<Gauge>>,
+    state: Mutex<Option<Gauge>>,
+    retired: AtomicBool,
 }
 
 impl SourceMetrics {
@@ -111,7 +112,8 @@ impl SourceMetrics {
             handler_panics: series.handler_panics.get_or_create_owned(&labels),
             stop_undelivered: series.stop_undelivered.get_or_create_owned(&labels),
             synced: AtomicBool::new(false),
-            state: std::sync::Mutex::new(None),
+            state: Mutex::new(None),
+            retired: AtomicBool::new(false),
             series,
             labels,
         }
@@ -155,12 +157,12 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// Something could not be used and was left out.
-    pub(crate) fn count_skipped(&self, reason: &'static str) {
+    /// So many things could not be used and were left out.
+    pub(crate) fn count_skipped(&self, reason: &'static str, amount: u64) {
         self.series
             .skipped
             .get_or_create(&ReasonLabels::new(&self.labels, reason))
-            .inc();
+            .inc_by(amount);
     }
 
     /// The guard refused a `list` or an `event`.
@@ -188,8 +190,7 @@ impl SourceMetrics {
         let labels = StateLabels::new(&self.labels, state.as_str());
         let new = self.series.source_state.get_or_create_owned(&labels);
         new.inc();
-        let mut current = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(old) = current.replace(new) {
+        if let Some(old) = self.lock_state().replace(new) {
             old.dec();
         }
     }
@@ -213,10 +214,9 @@ impl SourceMetrics {
         let labels = IndexLabels::new(&self.labels, name.to_owned());
         self.series.index_errors.get_or_create(&labels).inc_by(amount);
     }
-}
 
-impl Drop for SourceMetrics {
-    fn drop(&mut self) {
+    /// The source is over: takes back what it added to gauges, and the series themselves if no other source shares them.
+    pub(crate) fn retire(&self) {
         let parts = [
             &self.outdated_keys,
             &self.guard_off,
@@ -228,17 +228,24 @@ impl Drop for SourceMetrics {
         for part in parts {
             part.set(0);
         }
-        if let Some(state) = self
-            .state
-            .get_mut()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take()
-        {
+        if let Some(state) = self.lock_state().take() {
             state.dec();
         }
-        if self.synced.load(Ordering::Relaxed) {
+        if self.synced.swap(false, Ordering::Relaxed) {
             self.series.set_synced(&self.labels, false);
         }
-        self.series.leave(&self.labels);
+        if !self.retired.swap(true, Ordering::Relaxed) {
+            self.series.leave(&self.labels);
+        }
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, Option<Gauge>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SourceMetrics {
+    fn drop(&mut self) {
+        self.retire();
     }
 }

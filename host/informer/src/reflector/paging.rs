@@ -42,6 +42,8 @@ impl ListVersions {
         let version = match &self.last {
             _ if self.unavailable => None,
             None => Some("0".to_owned()),
+            // A server without versions: whatever it has now.
+            Some(last) if last.is_empty() => None,
             Some(last) => Some(last.as_str().to_owned()),
         };
         let served_by_cache = version.as_deref().is_some_and(|version| version != "0");

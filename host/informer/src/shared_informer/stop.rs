@@ -33,7 +33,6 @@ impl StopReport {
     }
 
     /// Both together.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             undelivered: self.undelivered + other.undelivered,
@@ -140,6 +139,7 @@ impl SharedInformer {
         if let Some(garbage) = self.catalog.remove_source(self.source()) {
             self.garbage.throw(garbage);
         }
+        self.metrics.retire();
     }
 }
 

@@ -296,3 +296,89 @@ async fn an_item_of_a_list_that_is_too_large_is_skipped_and_its_key_outdated() {
         ["default/big"]
     );
 }
+
+fn event(kind: &str, name: &str, version: u64) -> String {
+    let object = serde_json::json!({"kind": "Pod", "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": "default", "uid": format!("u-{name}"), "resourceVersion": version.to_string()}});
+    format!("{}\n", serde_json::json!({"type": kind, "object": object}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_connection_goes_on_from_the_last_event_and_a_dropped_informer_closes_it() {
+    let writers: Arc<std::sync::Mutex<Vec<Writer>>> = Arc::default();
+    let kept = Arc::clone(&writers);
+    let (rig, counts) = rig(move |request, before| {
+        if !is_watch(request) {
+            return json_answer(ONE_POD);
+        }
+        let from = if before == 0 {
+            "resourceVersion=10&"
+        } else {
+            "resourceVersion=12&"
+        };
+        assert!(request.uri().query().unwrap().contains(from), "{}", request.uri());
+        open_watch(&mut kept.lock().unwrap())
+    });
+    settle().await;
+    let writer = writers.lock().unwrap().pop().unwrap();
+    // Two events and a half in one frame.
+    writer.write(event("ADDED", "b", 11) + &event("MODIFIED", "a", 12) + &event("ADDED", "c", 13)[..40]);
+    writer.reset();
+    settle().await;
+    assert_eq!(rig.stored(), ["a@12", "b@11"]);
+    assert_eq!(lists_and_watches(&counts), (1, 2));
+    let writer = writers.lock().unwrap().pop().unwrap();
+    assert!(writer.write(event("ADDED", "c", 13)));
+    settle().await;
+    assert_eq!(rig.stored(), ["a@12", "b@11", "c@13"]);
+    drop(rig);
+    settle().await;
+    assert!(writer.is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_line_without_its_newline_counts_if_it_is_whole() {
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
+        (false, _) => json_answer(ONE_POD),
+        (true, 0) => json_answer(event("ADDED", "b", 11).trim_end()),
+        (true, _) => open_watch(&mut kept),
+    });
+    settle().await;
+    assert_eq!(rig.stored(), ["a@5", "b@11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_incarnation_seen_without_its_delete_is_a_delete_and_an_add() {
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, _| match is_watch(request) {
+        false => json_answer(ONE_POD),
+        true => {
+            let response = open_watch(&mut kept);
+            kept[0].write(event("MODIFIED", "a", 12).replace("u-a", "another"));
+            response
+        }
+    });
+    let recorder = rig.record();
+    settle().await;
+    assert_eq!(
+        recorder.take(),
+        ["add a (initial)", "synced (initial)", "delete a unknown", "add a"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_without_a_version_of_its_own_is_believed() {
+    let mut kept = Vec::new();
+    let (rig, _) = rig(move |request, _| match is_watch(request) {
+        false => json_answer(ONE_POD),
+        true => {
+            let response = open_watch(&mut kept);
+            kept[0].write(event("DELETED", "a", 5));
+            response
+        }
+    });
+    settle().await;
+    assert_eq!(rig.stored(), Vec::<String>::new());
+    assert_eq!(rig.informer.status().rejected, 0);
+}

@@ -1,0 +1,6 @@
+//! The shared informer as its users see it, on the embedded API server.
+
+mod handlers;
+mod indexes;
+mod life;
+mod random;

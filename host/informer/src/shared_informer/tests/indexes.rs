@@ -1,0 +1,309 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_apiserver::{Ending, Filter};
+use informant_cache::index_feed::{IndexFeedHandle, IndexState};
+use informant_cache::{Environment, IndexError, IndexFunc, IndexValues};
+use informant_object::{Object, Pointer};
+use tokio::sync::Notify;
+
+use crate::testing::{Rig, RigOptions, api_server, delete, pass, pods, put, settle};
+use crate::{StartError, TokioEnvironment};
+
+fn node_index() -> RigOptions {
+    let mut spec = pods();
+    spec.indexes = vec![("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap())];
+    RigOptions {
+        spec,
+        ..RigOptions::default()
+    }
+}
+
+fn by_index(rig: &Rig, index: &str, value: &str) -> Result<Vec<String>, IndexError> {
+    let snapshot = rig.informer.snapshot();
+    Ok(snapshot
+        .by_index(index, value)?
+        .map(|object| object.name().to_owned())
+        .collect())
+}
+
+/// Pods by their label `revision`, except those at 13.
+struct ByRevision;
+
+impl IndexFunc for ByRevision {
+    fn name(&self) -> &str {
+        "revision"
+    }
+
+    fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
+        match object.label("revision").as_deref() {
+            Some("13") => Err("unlucky".to_owned()),
+            Some(revision) => {
+                values.push(revision);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn native_indexes_follow_the_store() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 2);
+    let rig = Rig::start_with(&server, node_index());
+    settle().await;
+    put(&server, "a", 2);
+    put(&server, "c", 1);
+    settle().await;
+    assert_eq!(by_index(&rig, "node", "node-2").unwrap(), ["a", "b"]);
+    assert_eq!(by_index(&rig, "node", "node-1").unwrap(), ["c"]);
+    delete(&server, "c");
+    settle().await;
+    assert_eq!(by_index(&rig, "node", "node-1").unwrap(), Vec::<String>::new());
+    assert_eq!(by_index(&rig, "namespace", "default").unwrap(), ["a", "b"]);
+    assert_eq!(
+        rig.metric(r#"index_attached{informer="pods",cluster="",index="node"}"#),
+        1.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_added_late_is_filled_and_its_failures_are_counted() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 13);
+    let rig = Rig::start(&server);
+    settle().await;
+    rig.informer.add_indexers(vec![Box::new(ByRevision)]).await.unwrap();
+    assert_eq!(by_index(&rig, "revision", "1").unwrap(), ["a"]);
+    let conflict = rig.informer.add_indexers(vec![Box::new(ByRevision)]).await.unwrap_err();
+    assert!(conflict.to_string().contains("revision"), "{conflict}");
+    put(&server, "a", 13);
+    settle().await;
+    assert_eq!(by_index(&rig, "revision", "1").unwrap(), Vec::<String>::new());
+    assert_eq!(rig.informer.snapshot().len(), 2);
+    assert_eq!(
+        rig.metric(r#"index_errors_total{informer="pods",cluster="",index="revision"}"#),
+        2.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_indexes_of_one_name_are_refused_before_anything_starts() {
+    let mut spec = pods();
+    spec.indexes = vec![
+        ("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap()),
+        ("node".to_owned(), Pointer::parse("/spec/other").unwrap()),
+    ];
+    let catalog = informant_cache::Catalog::new();
+    let client = crate::testing::client(|_| unreachable!("nothing is asked"));
+    let environment = Arc::new(TokioEnvironment::current(1));
+    let metrics = crate::InformerMetrics::default();
+    let error = crate::SharedInformer::start(spec, client, environment, catalog.clone(), &metrics).unwrap_err();
+    assert!(matches!(error, StartError::Index { .. }), "{error}");
+    assert_eq!(catalog.all().len(), 0);
+}
+
+/// Computes what a feed hands out, each batch after `delay`: an index plugin.
+fn plugin(feed: &IndexFeedHandle, delay: Arc<dyn Fn() -> Duration + Send + Sync>) {
+    let (feed, woken) = (feed.clone(), Arc::new(Notify::new()));
+    let waker = Arc::clone(&woken);
+    feed.set_worker_waker(Arc::new(move || waker.notify_one()));
+    feed.loaded();
+    tokio::spawn(async move {
+        let environment = TokioEnvironment::current(1);
+        loop {
+            let mut jobs = Vec::new();
+            feed.next_batch(16, &mut jobs);
+            if jobs.is_empty() {
+                woken.notified().await;
+                continue;
+            }
+            environment.sleep(delay()).await;
+            feed.complete(jobs.into_iter().map(|job| {
+                let revision = job.object.label("revision").map(|value| value.into_owned());
+                let values = vec![("revision".to_owned(), revision.into_iter().collect())];
+                job.answer(Ok(values))
+            }));
+        }
+    });
+}
+
+fn feed() -> IndexFeedHandle {
+    IndexFeedHandle::new(["revision".to_owned()])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_plugin_answers_not_ready_until_it_is_attached_whole_and_is_exact_from_then_on() {
+    let server = api_server();
+    for number in 0..40 {
+        put(&server, &format!("pod-{number:02}"), 1);
+    }
+    let rig = Rig::start(&server);
+    let feed = feed();
+    settle().await;
+    rig.informer.add_index_feed(feed.clone()).await.unwrap();
+    assert!(matches!(
+        by_index(&rig, "revision", "1"),
+        Err(IndexError::NotReady { .. })
+    ));
+    assert_eq!(
+        rig.metric(r#"index_attached{informer="pods",cluster="",index="revision"}"#),
+        0.0
+    );
+    plugin(&feed, Arc::new(|| Duration::from_millis(10)));
+    tokio::time::sleep(Duration::from_millis(15)).await;
+    assert!(
+        matches!(by_index(&rig, "revision", "1"), Err(IndexError::NotReady { .. })),
+        "never a part"
+    );
+    pass(1).await;
+    assert_eq!(by_index(&rig, "revision", "1").unwrap().len(), 40);
+    assert_eq!(
+        rig.metric(r#"index_attached{informer="pods",cluster="",index="revision"}"#),
+        1.0
+    );
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    put(&server, "pod-07", 2);
+    delete(&server, "pod-08");
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(
+        recorder.take(),
+        Vec::<String>::new(),
+        "the batch waits for its index values"
+    );
+    pass(1).await;
+    assert_eq!(by_index(&rig, "revision", "2").unwrap(), ["pod-07"]);
+    assert_eq!(by_index(&rig, "revision", "1").unwrap().len(), 38);
+    assert_eq!(recorder.take().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_plugin_that_is_too_slow_is_left_out_and_attached_again_once_it_has_caught_up() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let feed = feed();
+    rig.informer.add_index_feed(feed.clone()).await.unwrap();
+    let slow = Arc::new(std::sync::atomic::AtomicU64::new(1));
+    let delay = Arc::clone(&slow);
+    plugin(
+        &feed,
+        Arc::new(move || Duration::from_millis(delay.load(std::sync::atomic::Ordering::Relaxed))),
+    );
+    pass(1).await;
+    assert_eq!(by_index(&rig, "revision", "1").unwrap(), ["a"]);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    slow.store(200, std::sync::atomic::Ordering::Relaxed);
+    put(&server, "a", 2);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(
+        recorder.take(),
+        ["update a 1->2"],
+        "the cache waits for at most the budget"
+    );
+    assert!(matches!(
+        by_index(&rig, "revision", "2"),
+        Err(IndexError::NotReady { .. })
+    ));
+    assert_eq!(
+        rig.metric(r#"index_attached{informer="pods",cluster="",index="revision"}"#),
+        0.0
+    );
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(by_index(&rig, "revision", "2").unwrap(), ["a"]);
+    // A second time within ten seconds: held back.
+    put(&server, "a", 3);
+    pass(2).await;
+    assert!(matches!(
+        by_index(&rig, "revision", "3"),
+        Err(IndexError::NotReady { .. })
+    ));
+    assert!(matches!(
+        feed.state(rig.informer.source()),
+        Some(IndexState::Behind {
+            held_until: Some(_),
+            ..
+        })
+    ));
+    pass(10).await;
+    assert_eq!(by_index(&rig, "revision", "3").unwrap(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_plugin_follows_a_relist() {
+    let server = api_server();
+    for number in 0..600 {
+        put(&server, &format!("pod-{number:03}"), 1);
+    }
+    let rig = Rig::start(&server);
+    let feed = feed();
+    rig.informer.add_index_feed(feed.clone()).await.unwrap();
+    plugin(&feed, Arc::new(|| Duration::ZERO));
+    pass(1).await;
+    server.faults().drop_watches(&Filter::any(), Ending::Expired);
+    settle().await;
+    for number in 0..500 {
+        put(&server, &format!("pod-{number:03}"), 2);
+    }
+    delete(&server, "pod-599");
+    pass(5).await;
+    assert_eq!(rig.stored(), rig.truth());
+    assert_eq!(by_index(&rig, "revision", "2").unwrap().len(), 500);
+    assert_eq!(by_index(&rig, "revision", "1").unwrap().len(), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_plugin_that_fails_or_goes_takes_its_index_along() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let feed = feed();
+    rig.informer.add_index_feed(feed.clone()).await.unwrap();
+    plugin(&feed, Arc::new(|| Duration::ZERO));
+    pass(1).await;
+    assert_eq!(by_index(&rig, "revision", "1").unwrap(), ["a"]);
+    feed.failed("trapped too often");
+    settle().await;
+    assert!(matches!(
+        by_index(&rig, "revision", "1"),
+        Err(IndexError::NotReady { .. })
+    ));
+    rig.informer.remove_index_feed(&feed);
+    settle().await;
+    assert!(matches!(
+        by_index(&rig, "revision", "1"),
+        Err(IndexError::UnknownIndex { .. })
+    ));
+    // The name is free again.
+    rig.informer.add_indexers(vec![Box::new(ByRevision)]).await.unwrap();
+    let conflict = rig.informer.add_index_feed(feed).await.unwrap_err();
+    assert!(conflict.to_string().contains("revision"), "{conflict}");
+    assert_eq!(by_index(&rig, "revision", "1").unwrap(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_plugin_that_is_there_before_the_first_list_is_attached_after_it() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server
+        .faults()
+        .delay(Filter::any().verb("list"), 1, Duration::from_secs(5));
+    let rig = Rig::start(&server);
+    let feed = feed();
+    plugin(&feed, Arc::new(|| Duration::ZERO));
+    rig.informer.add_index_feed(feed.clone()).await.unwrap();
+    pass(4).await;
+    assert!(matches!(
+        by_index(&rig, "revision", "1"),
+        Err(IndexError::NotReady { .. })
+    ));
+    pass(2).await;
+    assert_eq!(by_index(&rig, "revision", "1").unwrap(), ["a"]);
+}

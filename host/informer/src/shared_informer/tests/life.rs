@@ -1,0 +1,374 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_apiserver::{ApiServer, Filter};
+use informant_cache::listener::ListenerOptions;
+use informant_cache::{Catalog, HandlerError, ListenerHandle, SourceState, Transform};
+use informant_object::{LabelSelector, Object, Pointer, Shape};
+use kube::Client;
+
+use crate::testing::{RecordingHandler, Rig, RigOptions, api_server, pass, pods, put, settle};
+use crate::{
+    FactoryError, InformerMetrics, InformerOptions, InformerStopped, SharedInformerFactory, TokioEnvironment,
+    wait_for_cache_sync,
+};
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_stop_delivers_what_was_accepted() {
+    let server = api_server();
+    for number in 0..200 {
+        put(&server, &format!("pod-{number}"), 1);
+    }
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    rig.informer.synced().await.unwrap();
+    let report = rig.informer.stop(Duration::from_secs(5)).await;
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(recorder.take().len(), 201);
+    assert!(recorder.registration.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_stop_counts_what_its_deadline_left_undelivered() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 1);
+    let rig = Rig::start(&server);
+    let fail = Box::new(|line: &str| match line.starts_with("add a") {
+        true => Err(HandlerError::Retryable("never".to_owned())),
+        false => Ok(()),
+    });
+    let handler = RecordingHandler {
+        lines: Arc::default(),
+        fail: Some(fail),
+    };
+    let registration = rig
+        .informer
+        .add_handler(Box::new(handler), ListenerOptions::default())
+        .unwrap();
+    let unread = ListenerHandle::new(ListenerOptions::default());
+    rig.informer.add_listener(unread.clone()).unwrap();
+    settle().await;
+    let before = tokio::time::Instant::now();
+    let report = rig.informer.stop(Duration::from_secs(5)).await;
+    assert_eq!(before.elapsed().as_secs(), 5);
+    assert!(
+        report.undelivered >= 3,
+        "one in back-off, two that nobody pulled: {report:?}"
+    );
+    assert_eq!(
+        rig.metric(r#"stop_undelivered_total{informer="pods",cluster=""}"#),
+        report.undelivered as f64
+    );
+    assert_eq!(unread.stats().sources, 0);
+    settle().await;
+    assert!(registration.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_takes_no_orders_and_leaves_nothing_behind() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    let snapshot = rig.informer.snapshot();
+    assert!(rig.informer.stop(Duration::from_secs(1)).await.is_clean());
+    assert!(rig.informer.is_stopped());
+    assert_eq!(rig.catalog.all().len(), 0);
+    assert_eq!(rig.informer.snapshot().len(), 0);
+    // Who holds a snapshot may go on reading it.
+    assert_eq!(snapshot.len(), 1);
+    let lines = Arc::default();
+    let handler = Box::new(RecordingHandler { lines, fail: None });
+    assert_eq!(
+        rig.informer
+            .add_handler(handler, ListenerOptions::default())
+            .unwrap_err(),
+        InformerStopped
+    );
+    let listener = ListenerHandle::new(ListenerOptions::default());
+    assert_eq!(rig.informer.add_listener(listener), Err(InformerStopped));
+    assert!(rig.informer.add_indexers(Vec::new()).await.is_err());
+    rig.informer.remove_handler(&recorder.registration);
+    assert!(
+        rig.informer.stop(Duration::from_secs(1)).await.is_clean(),
+        "a second stop finds nothing to do"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_gives_its_objects_back() {
+    let server = api_server();
+    for number in 0..50 {
+        put(&server, &format!("pod-{number}"), 1);
+    }
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    let listener = recorder.registration.listener().clone();
+    let one = rig.informer.snapshot().iter().next().unwrap().clone();
+    let weak = rig.catalog.source(rig.informer.source()).unwrap();
+    assert!(rig.informer.stop(Duration::from_secs(1)).await.is_clean());
+    settle().await;
+    assert_eq!(weak.snapshot().len(), 0);
+    assert_eq!(listener.stats().sources, 0);
+    let bytes = rig.metric(r#"store_bytes{informer="pods",cluster=""}"#);
+    assert_eq!(
+        (bytes, one.name().is_empty()),
+        (0.0, false),
+        "who holds an object may go on reading it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_an_informer_ends_it_at_once() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    let Rig { informer, catalog, .. } = rig;
+    drop(informer);
+    settle().await;
+    assert_eq!(catalog.all().len(), 0);
+    assert_eq!(server.stats().watches_open, 0);
+    assert!(recorder.registration.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_of_a_stopped_informer_go_and_those_of_its_sibling_stay() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    settle().await;
+    let series = r#"store_objects{informer="pods",cluster=""}"#;
+    assert_eq!(rig.metric(series), 1.0);
+    assert_eq!(
+        rig.metric(r#"source_state{informer="pods",cluster="",state="Live"}"#),
+        1.0
+    );
+    let Rig { informer, .. } = &rig;
+    assert!(informer.stop(Duration::from_secs(1)).await.is_clean());
+    settle().await;
+    assert_eq!(
+        rig.metric(r#"source_state{informer="pods",cluster="",state="Live"}"#),
+        0.0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_namespace_and_selectors_bound_what_is_kept() {
+    let server = api_server();
+    for (namespace, name, app) in [("default", "a", "web"), ("default", "b", "db"), ("other", "c", "web")] {
+        let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": namespace, "name": name, "labels": {"app": app}}});
+        if namespace == "other" {
+            let space = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+            server.put("v1/namespaces", "", space).unwrap();
+        }
+        server.put("v1/pods", namespace, pod).unwrap();
+    }
+    let mut spec = pods();
+    spec.namespace = Some("default".to_owned());
+    spec.label_selector = Some(LabelSelector::parse("app=web").unwrap());
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec,
+            ..RigOptions::default()
+        },
+    );
+    settle().await;
+    let names: Vec<_> = rig
+        .informer
+        .snapshot()
+        .iter()
+        .map(|object| object.name().to_owned())
+        .collect();
+    assert_eq!(names, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_carry_kind_and_version_and_lose_what_is_dropped() {
+    let server = api_server();
+    let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": "a", "annotations": {"big": "x", "small": "y"}, "managedFields": [{"manager": "m"}]}});
+    server.put("v1/pods", "default", pod.clone()).unwrap();
+    let mut spec = pods();
+    spec.drop = vec![Pointer::parse("/metadata/annotations/big").unwrap()];
+    let rig = Rig::start_with(
+        &server,
+        RigOptions {
+            spec,
+            ..RigOptions::default()
+        },
+    );
+    settle().await;
+    let of = |name: &str| -> serde_json::Value {
+        let snapshot = rig.informer.snapshot();
+        let object = snapshot
+            .get(informant_object::KeyRef::new("default", name))
+            .unwrap()
+            .clone();
+        serde_json::from_slice(object.json()).unwrap()
+    };
+    let listed = of("a");
+    let mut second = pod;
+    second["metadata"]["name"] = "b".into();
+    server.put("v1/pods", "default", second).unwrap();
+    settle().await;
+    for object in [listed, of("b")] {
+        assert_eq!(
+            (object["apiVersion"].as_str(), object["kind"].as_str()),
+            (Some("v1"), Some("Pod"))
+        );
+        assert_eq!(object["metadata"]["annotations"], serde_json::json!({"small": "y"}));
+        assert!(object["metadata"].get("managedFields").is_none());
+    }
+}
+
+/// Takes the annotations away, but fails on pods called "bad".
+struct Redact(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Transform for Redact {
+    fn transform(&mut self, object: Object) -> Result<Object, String> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        if object.name() == "bad" {
+            return Err("told to fail".to_owned());
+        }
+        let shape = Shape::new("v1", "Pod", vec![Pointer::parse("/metadata/labels").unwrap()], false).unwrap();
+        Object::parse(object.json(), &shape).map_err(|error| error.to_string())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_transformed_once_and_one_that_fails_holds_up_no_other() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "bad", 1);
+    let calls = Arc::default();
+    let transform: Option<Box<dyn Transform>> = Some(Box::new(Redact(Arc::clone(&calls))));
+    let options = RigOptions {
+        informer: InformerOptions {
+            transform,
+            ..InformerOptions::default()
+        },
+        ..RigOptions::default()
+    };
+    let rig = Rig::start_with(&server, options);
+    settle().await;
+    assert!(rig.informer.has_synced());
+    put(&server, "a", 2);
+    settle().await;
+    assert_eq!(rig.stored().len(), 1);
+    assert!(
+        rig.informer
+            .snapshot()
+            .iter()
+            .all(|object| object.labels().next().is_none())
+    );
+    assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 3);
+    assert_eq!(
+        rig.metric(r#"reflector_skipped_total{informer="pods",cluster="",reason="transform"}"#),
+        1.0
+    );
+}
+
+fn client(server: &ApiServer) -> Client {
+    Client::new(server.service(), "default")
+}
+
+fn factory(server: &ApiServer) -> (SharedInformerFactory, Catalog) {
+    let catalog = Catalog::new();
+    let environment = Arc::new(TokioEnvironment::current(3));
+    (
+        SharedInformerFactory::new(client(server), environment, catalog.clone(), InformerMetrics::default()),
+        catalog,
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_factory_makes_each_source_once_and_stops_them_all() {
+    let (east, west) = (api_server(), api_server());
+    put(&east, "a", 1);
+    let (factory, catalog) = factory(&east);
+    let factory = factory.with_cluster("west", client(&west));
+    let first = factory.informer_for(pods()).unwrap();
+    assert!(Arc::ptr_eq(&first, &factory.informer_for(pods()).unwrap()));
+    let mut other = pods();
+    other.cluster = "west".to_owned();
+    factory.informer_for(other).unwrap();
+    factory.wait_for_cache_sync(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(factory.informers("pods").len(), 2);
+    assert_eq!(catalog.sources("pods").len(), 2);
+    let mut unknown = pods();
+    unknown.cluster = "north".to_owned();
+    let error = factory.informer_for(unknown).unwrap_err();
+    assert!(matches!(error, FactoryError::UnknownCluster { .. }));
+    insta::assert_snapshot!(error, @r#"informer pods: there is no cluster "north"; known are "west""#);
+    assert!(factory.shutdown(Duration::from_secs(5)).await.is_clean());
+    assert_eq!(catalog.all().len(), 0);
+    // Once stopped, an informer is made anew, as another source.
+    drop(first);
+    let again = factory.informer_for(pods()).unwrap();
+    factory.wait_for_cache_sync(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(again.snapshot().len(), 1);
+    assert!(factory.remove("pods", Duration::from_secs(5)).await.is_clean());
+    assert_eq!(factory.all().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_sync_names_what_is_not_synced_and_why() {
+    let server = api_server();
+    server.faults().forbid(Filter::any().resource("secrets"));
+    let (factory, _) = factory(&server);
+    factory.informer_for(pods()).unwrap();
+    let mut secrets = pods();
+    secrets.informer = "secrets".to_owned();
+    secrets.resource.plural = "secrets".to_owned();
+    secrets.kind = "Secret".to_owned();
+    secrets.namespace = Some("default".to_owned());
+    factory.informer_for(secrets).unwrap();
+    let late = factory.wait_for_cache_sync(Duration::from_secs(40)).await.unwrap_err();
+    assert_eq!(late.sources.len(), 1);
+    assert_eq!(late.sources[0].state, SourceState::Forbidden);
+    insta::assert_snapshot!(late, @r#"not synced in time: informer secrets (v1/secrets in default) is Forbidden (list: the API server answered 403 Forbidden: secrets is forbidden: User "informant" cannot list resource "secrets" in API group "" in the namespace "default")"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_stopped_informer_ends() {
+    let rig = Rig::start(&api_server());
+    let stopped = Rig::start(&api_server());
+    assert!(stopped.informer.stop(Duration::ZERO).await.still_running == 0);
+    let environment = TokioEnvironment::current(1);
+    let late = wait_for_cache_sync(
+        &environment,
+        [&rig.informer, &stopped.informer],
+        Duration::from_secs(60),
+    )
+    .await;
+    assert_eq!(late.unwrap_err().sources[0].state, SourceState::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_down_delays_no_other() {
+    let (down, up) = (api_server(), api_server());
+    put(&up, "a", 1);
+    down.faults().restart(Duration::from_secs(3_600), false);
+    let (rig_down, rig_up) = (Rig::start(&down), Rig::start(&up));
+    settle().await;
+    assert!(rig_up.informer.has_synced());
+    assert!(!rig_down.informer.has_synced());
+    pass(60).await;
+    assert_eq!(rig_down.informer.status().state, SourceState::Syncing);
+    assert!(
+        rig_down
+            .informer
+            .status()
+            .last_error
+            .unwrap()
+            .0
+            .contains("cannot be reached")
+    );
+}
