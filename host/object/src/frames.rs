@@ -14,12 +14,15 @@ mod bookmark;
 mod line;
 mod list;
 mod list_head;
+mod list_member;
+mod list_object;
 mod watch;
 
 pub use bookmark::Bookmark;
 pub use line::{Line, LineSplitter, Lines};
 pub use list::{ListPart, ListSplitter};
 pub use list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead};
+pub use list_object::ListObject;
 pub use watch::{WatchEventType, WatchLine, WatchLineError};
 
 use crate::key::Key;

@@ -64,6 +64,10 @@ pub(crate) struct RawHead {
     pub(crate) api_version: Option<Text>,
     pub(crate) kind: Option<Text>,
     pub(crate) metadata: RawMetadata,
+    /// The value of `spec`; empty if absent or cut.
+    pub(crate) spec: Range<usize>,
+    /// The value of `status`; empty if absent or cut.
+    pub(crate) status: Range<usize>,
 }
 
 /// Where the fields of `metadata` stand in the text.
@@ -96,7 +100,8 @@ impl RawHead {
 }
 
 impl RawMetadata {
-    fn borrow(self, json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
+    /// The head fields of an object in `json`.
+    pub(crate) fn borrow<'a>(&self, json: &'a [u8]) -> Result<ObjectHead<'a>, ObjectError> {
         let decode = |text: Option<Text>, field| match text {
             None => Ok(Cow::Borrowed("")),
             Some(text) => text
@@ -171,7 +176,15 @@ impl<'s> HeadScan<'s> {
             let spliced = self.shape.is_some_and(|shape| shape.splice_kind().is_some());
             return Ok(replace_unless_spliced(&mut self.found.kind, value, spliced));
         }
-        cut::walk(cursor, &mut self.matcher, level, self.cuts)
+        let begin = cursor.at();
+        let goes = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
+        let span = if goes { 0..0 } else { begin..cursor.at() };
+        if name.is(text, "spec") {
+            self.found.spec = span;
+        } else if name.is(text, "status") {
+            self.found.status = span;
+        }
+        Ok(goes)
     }
 
     fn metadata(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<(), ObjectError> {

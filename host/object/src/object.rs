@@ -14,6 +14,7 @@ use crate::key::{AsKey, KeyRef};
 use crate::labels::Labels;
 use crate::pointer::Pointer;
 use crate::projection::Projection;
+use crate::scanner::Leaps;
 use crate::shape::Shape;
 use crate::values;
 use crate::version::VersionRef;
@@ -21,6 +22,7 @@ use crate::version::VersionRef;
 mod assembly;
 
 pub use assembly::SCRATCH_BYTES_MAX;
+pub(crate) use assembly::{First, first};
 
 /// A Kubernetes object as JSON text, with its head read.
 ///
@@ -43,6 +45,8 @@ struct Head {
     kind: Span,
     metadata: Span,
     labels: Span,
+    spec: Span,
+    status: Span,
 }
 
 /// A piece of the text.
@@ -64,7 +68,7 @@ impl Object {
     /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner looks: brackets and
     /// strings everywhere, everything on the way to the head and to what is cut.
     pub fn parse(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
-        assembly::assemble(json, shape).map(Object)
+        assembly::assemble(json, shape)
     }
 
     /// The text: one JSON object.
@@ -152,16 +156,16 @@ impl Object {
 
     /// The values at `pointer`, in the order of the text: strings unescaped, numbers and booleans as written.
     ///
-    /// Nulls, objects and arrays are no values. A name that occurs twice in an object counts once, the last time; under `*` each
-    /// occurrence counts. Text that is malformed where the pointer leads ends the search.
+    /// Nulls, objects and arrays are no values. Of a name that occurs twice in an object the first counts; under `*`, each. Text that
+    /// is malformed where the pointer leads ends the search.
     #[must_use]
     pub fn pointer(&self, pointer: &Pointer) -> Vec<Cow<'_, str>> {
-        values::find(self.text(), pointer)
+        values::find(self.text(), self.leaps(), pointer)
     }
 
     /// Appends a JSON document of the object's own shape that holds what `projection` names, and apiVersion and kind.
     pub fn project(&self, projection: &Projection, out: &mut Vec<u8>) {
-        projection.write(self.text(), out);
+        projection.write(self.text(), self.leaps(), out);
     }
 
     /// The labels, read as they are asked for, in the order of the text. Labels whose value is no string are passed over.
@@ -177,6 +181,12 @@ impl Object {
             .filter(|(own, _)| own == name)
             .last()
             .map(|(_, value)| value)
+    }
+
+    /// The members that most of an object's bytes lie in: a walk to somewhere else leaps over them.
+    fn leaps(&self) -> Leaps {
+        let head = &self.0.header;
+        [head.metadata, head.spec, head.status].map(Span::range)
     }
 
     fn span(&self, span: Span) -> &str {

@@ -20,9 +20,10 @@ struct Node {
     end: bool,
 }
 
+/// What a node leads to by name.
 #[derive(Clone, Debug)]
-struct Child {
-    name: Box<str>,
+pub(crate) struct Child {
+    pub(crate) name: Box<str>,
     index: Option<u32>,
     node: u32,
 }
@@ -114,6 +115,22 @@ impl<'p> Matcher<'p> {
         }
         self.stack.push(0);
         Level { start: 0, end: 1 }
+    }
+
+    /// The names that lead on from `level`, if nothing but one node's names does.
+    pub(crate) fn names(&self, level: Level) -> Option<&'p [Child]> {
+        let [node] = self.stack[level.start..level.end] else {
+            return None;
+        };
+        let node = &self.set.nodes[node as usize];
+        node.any.is_none().then_some(&node.children)
+    }
+
+    /// The level of one of these names. [`leave`](Self::leave) it when done.
+    pub(crate) fn child(&mut self, child: &Child) -> Level {
+        let start = self.stack.len();
+        self.stack.push(child.node);
+        Level { start, end: start + 1 }
     }
 
     /// The level of the member called `name` of what `level` stands for. [`leave`](Self::leave) it when done.

@@ -2,9 +2,9 @@
 
 use crate::error::ObjectError;
 use crate::object::Object;
-use crate::paths::{Level, Matcher, PathSet};
+use crate::paths::{Child, Level, Matcher, PathSet};
 use crate::pointer::Pointer;
-use crate::scanner::Cursor;
+use crate::scanner::{Cursor, Leaps, Text, Walk};
 
 /// Which fields of an object a document shows. Made once, used for each object.
 ///
@@ -14,7 +14,8 @@ use crate::scanner::Cursor;
 /// - an object or array on the way to a field is there if the original has it, even if nothing in it is shown;
 /// - an array on the way keeps the number and order of its elements: one of which nothing is shown is `{}`, `[]` or, if it is
 ///   neither object nor array, `null`;
-/// - members keep their order; what is shown is copied byte for byte.
+/// - members keep their order; what is shown is copied byte for byte;
+/// - of a name that occurs twice in one object, which no API server sends, it is not promised which occurrence is shown.
 #[derive(Clone, Debug)]
 pub struct Projection {
     pointers: Box<[Pointer]>,
@@ -41,12 +42,12 @@ impl Projection {
 
     /// Appends the document for `text`, an object. One that turns out to be malformed where the pointers lead is appended whole:
     /// its reader finds the same fault, and nothing is silently missing.
-    pub(crate) fn write(&self, text: &str, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, text: &str, leaps: Leaps, out: &mut Vec<u8>) {
         let before = out.len();
         let mut matcher = Matcher::new(&self.paths);
         let level = matcher.root();
         let mut writer = Writer {
-            cursor: Cursor::new(text.as_bytes()),
+            cursor: Cursor::with_leaps(text.as_bytes(), leaps),
             matcher,
             out,
         };
@@ -94,6 +95,9 @@ fn write_metadata(object: &Object, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// How many names of one object are told apart by a bit each; for more, each member is looked up.
+const NAMES_MAX: usize = 64;
+
 /// Copies what a projection shows of one object.
 struct Writer<'a> {
     cursor: Cursor<'a>,
@@ -122,28 +126,67 @@ impl Writer<'_> {
     }
 
     fn object(&mut self, level: Level) -> Result<(), ObjectError> {
-        let mut members = self.cursor.enter_object()?;
+        let members = self.cursor.enter_object()?;
         self.out.push(b'{');
+        match self.matcher.names(level) {
+            Some(names) if names.len() <= NAMES_MAX => self.named_members(members, names)?,
+            _ => self.members(members, level)?,
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Writes the members with these names, each once. When all are found the remainder is leapt over: most of an object is
+    /// never looked at by name.
+    fn named_members(&mut self, mut members: Walk, names: &[Child]) -> Result<(), ObjectError> {
+        let opened = self.out.len();
+        let mut missing = (0..names.len()).fold(0u64, |missing, number| missing | 1 << number);
+        while let Some(name) = self.cursor.next_member(&mut members)? {
+            let text = self.cursor.text();
+            let number = names.iter().position(|child| name.is(text, &child.name));
+            let Some(number) = number.filter(|number| missing >> number & 1 == 1) else {
+                self.cursor.skip_value()?;
+                continue;
+            };
+            missing &= !(1 << number);
+            let below = self.matcher.child(&names[number]);
+            self.member(name, below, opened)?;
+            if missing == 0 {
+                // Nothing is read behind the outermost object.
+                let around = self.cursor.depth() - 1;
+                return if around > 0 { self.cursor.ascend(around) } else { Ok(()) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the members that `level` shows, where a `*` may show any.
+    fn members(&mut self, mut members: Walk, level: Level) -> Result<(), ObjectError> {
         let opened = self.out.len();
         while let Some(name) = self.cursor.next_member(&mut members)? {
             let below = self.matcher.member(level, name, self.cursor.text());
             if below.is_empty() {
                 self.cursor.skip_value()?;
-                continue;
+            } else {
+                self.member(name, below, opened)?;
             }
-            let before = self.out.len();
-            if before > opened {
-                self.out.push(b',');
-            }
-            self.out
-                .extend_from_slice(&self.cursor.text()[name.start - 1..=name.end]);
-            self.out.push(b':');
-            if !self.value(below)? {
-                self.out.truncate(before);
-            }
-            self.matcher.leave(below);
         }
-        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Writes one member of the object whose members are written from `opened` on, if anything of it is shown.
+    fn member(&mut self, name: Text, below: Level, opened: usize) -> Result<(), ObjectError> {
+        let before = self.out.len();
+        if before > opened {
+            self.out.push(b',');
+        }
+        self.out
+            .extend_from_slice(&self.cursor.text()[name.start - 1..=name.end]);
+        self.out.push(b':');
+        if !self.value(below)? {
+            self.out.truncate(before);
+        }
+        self.matcher.leave(below);
         Ok(())
     }
 

@@ -10,7 +10,10 @@
 mod blocks;
 mod text;
 
+use std::ops::Range;
+
 pub(crate) use blocks::EndFinder;
+use blocks::NOTHING_OPEN;
 pub(crate) use text::Text;
 
 use crate::error::{Found, ObjectError};
@@ -23,9 +26,13 @@ pub const DEPTH_MAX: usize = 127;
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
-    /// How many objects and arrays are open around the position.
-    depth: usize,
+    /// Kinds of the objects and arrays that are open around the position, as [`EndFinder`] keeps them.
+    open: u128,
+    leaps: Leaps,
 }
+
+/// Where values of the outermost object's members begin and end that are known already, to be leapt over.
+pub(crate) type Leaps = [Range<usize>; 3];
 
 /// How far a walk through one object or array has come.
 #[derive(Clone, Debug)]
@@ -35,7 +42,21 @@ pub(crate) struct Walk {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Cursor<'a> {
-        Cursor { text, at: 0, depth: 0 }
+        Cursor::with_leaps(text, Leaps::default())
+    }
+
+    pub(crate) fn with_leaps(text: &'a [u8], leaps: Leaps) -> Cursor<'a> {
+        Cursor {
+            text,
+            at: 0,
+            open: NOTHING_OPEN,
+            leaps,
+        }
+    }
+
+    /// How many objects and arrays are open around the position.
+    pub(crate) fn depth(&self) -> usize {
+        self.open.ilog2() as usize
     }
 
     pub(crate) fn at(&self) -> usize {
@@ -71,10 +92,10 @@ impl<'a> Cursor<'a> {
 
     fn enter(&mut self, bracket: u8, name: &'static str) -> Result<Walk, ObjectError> {
         self.expect(bracket, name, name)?;
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
+        if self.depth() == DEPTH_MAX {
             return Err(ObjectError::TooDeep { at: self.at - 1 });
         }
+        self.open = self.open << 1 | u128::from(bracket == b'{');
         Ok(Walk { first: true })
     }
 
@@ -111,7 +132,7 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(byte) if byte == close => {
                 self.at += 1;
-                self.depth -= 1;
+                self.open >>= 1;
                 Ok(false)
             }
             Some(_) if first => Ok(true),
@@ -154,7 +175,35 @@ impl<'a> Cursor<'a> {
     }
 
     fn skip_container(&mut self) -> Result<(), ObjectError> {
-        let mut finder = EndFinder::new(DEPTH_MAX - self.depth);
+        if self.depth() == 1 {
+            if let Some(leap) = self.leaps.iter().find(|leap| leap.start == self.at && !leap.is_empty()) {
+                self.at = leap.end;
+                return Ok(());
+            }
+        }
+        let finder = EndFinder::new(DEPTH_MAX - self.depth());
+        self.leap(finder)
+    }
+
+    /// Moves out of objects and arrays, past their ends, until `depth` of them are open; at least the outermost stays open. The
+    /// position must be between values.
+    pub(crate) fn ascend(&mut self, depth: usize) -> Result<(), ObjectError> {
+        debug_assert!(depth > 0, "behind the outermost object nothing is read");
+        let levels = self.depth() - depth;
+        if levels == 0 {
+            return Ok(());
+        }
+        let known = self.leaps.iter().find(|leap| depth == 1 && leap.contains(&self.at));
+        if let Some(leap) = known {
+            self.at = leap.end;
+        } else {
+            self.leap(EndFinder::within(self.open, levels, DEPTH_MAX - depth))?;
+        }
+        self.open >>= levels;
+        Ok(())
+    }
+
+    fn leap(&mut self, mut finder: EndFinder) -> Result<(), ObjectError> {
         match finder.feed(&self.text[self.at..]) {
             Ok(Some(length)) => {
                 self.at += length;

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use crate::error::ObjectError;
 use crate::pointer::{Pointer, Token};
-use crate::scanner::{Cursor, Walk};
+use crate::scanner::{Cursor, Leaps, Walk};
 
 /// The values at `pointer` in `text`, in its order. See [`Object::pointer`](crate::Object::pointer).
-pub(crate) fn find<'o>(text: &'o str, pointer: &Pointer) -> Vec<Cow<'o, str>> {
+pub(crate) fn find<'o>(text: &'o str, leaps: Leaps, pointer: &Pointer) -> Vec<Cow<'o, str>> {
     let mut finder = Finder {
         text,
-        cursor: Cursor::new(text.as_bytes()),
+        cursor: Cursor::with_leaps(text.as_bytes(), leaps),
         found: Vec::new(),
     };
     // What is malformed there holds no values that anybody could agree on; what was found before it stays.
@@ -25,7 +25,8 @@ struct Finder<'o> {
 }
 
 impl Finder<'_> {
-    /// Moves over the value the cursor stands on, looking in it for what `tokens` name.
+    /// Looks for what `tokens` name in the value the cursor stands on. Leaves the cursor behind the value, or within it, deeper
+    /// than before: once a name was found, nobody may want to know where the rest ends.
     fn value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
         let Some((token, below)) = tokens.split_first() else {
             return self.scalar();
@@ -44,15 +45,10 @@ impl Finder<'_> {
     }
 
     fn object(&mut self, mut members: Walk, token: &Token, below: &[Token]) -> Result<(), ObjectError> {
-        let found_before = self.found.len();
         while let Some(name) = self.cursor.next_member(&mut members)? {
             match token {
-                Token::Any => self.value(below)?,
-                Token::Name(own) if name.is(self.text.as_bytes(), own) => {
-                    // The last member of a name counts: forget what an earlier one held.
-                    self.found.truncate(found_before);
-                    self.value(below)?;
-                }
+                Token::Any => self.whole_value(below)?,
+                Token::Name(own) if name.is(self.text.as_bytes(), own) => return self.value(below),
                 Token::Name(_) => self.cursor.skip_value()?,
             }
         }
@@ -63,14 +59,21 @@ impl Finder<'_> {
         let wanted = token.index();
         let mut index = 0;
         while self.cursor.next_element(&mut elements)? {
-            if *token == Token::Any || wanted == Some(index) {
-                self.value(below)?;
-            } else {
-                self.cursor.skip_value()?;
+            match wanted {
+                _ if *token == Token::Any => self.whole_value(below)?,
+                Some(wanted) if wanted == index => return self.value(below),
+                _ => self.cursor.skip_value()?,
             }
             index += 1;
         }
         Ok(())
+    }
+
+    /// As [`value`](Self::value), and moves behind it.
+    fn whole_value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
+        let depth = self.cursor.depth();
+        self.value(tokens)?;
+        self.cursor.ascend(depth)
     }
 
     fn scalar(&mut self) -> Result<(), ObjectError> {

@@ -4,10 +4,14 @@ use std::ops::Range;
 
 use super::beginning::{beginning, is_html};
 use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead};
+use super::list_member::{Member, MemberError, read_member};
+use super::list_object::ListObject;
 use super::watch::salvage_key;
-use super::{TooLong, empty};
+use super::{TooLong, empty, list_object};
 use crate::error::{Found, ObjectError};
+use crate::head::ObjectHead;
 use crate::scanner::{Cursor, DEPTH_MAX, EndFinder};
+use crate::shape::Shape;
 
 /// Cuts the frames of a list's body into items. Never holds more than one item, one frame, and the list's own few members.
 ///
@@ -122,15 +126,48 @@ impl ListSplitter {
     /// [`ListError`] when the body turns out not to be a list; from then on always the same.
     pub fn next_part(&mut self) -> Result<Option<ListPart<'_>>, ListError> {
         loop {
-            match self.step() {
-                Ok(Step::Go) => {}
-                Ok(Step::Wait) => return Ok(None),
-                Ok(Step::Item(range)) => return Ok(Some(ListPart::Item(&self.buffer[range]))),
-                Ok(Step::TooLong(item)) => return Ok(Some(ListPart::TooLong(item))),
-                Err(error) => {
-                    self.state = State::Failed(error.clone());
-                    return Err(error);
-                }
+            match self.step_or_fail()? {
+                Step::Go => {}
+                Step::Wait => return Ok(None),
+                Step::Item(range) => return Ok(Some(ListPart::Item(&self.buffer[range]))),
+                Step::TooLong(item) => return Ok(Some(ListPart::TooLong(item))),
+            }
+        }
+    }
+
+    /// The next item as an object, if one is complete: found, judged, cut and copied in one scan.
+    ///
+    /// `wanted` sees the head of each item; one that it does not want is passed over, and nothing of it is copied. It may see the
+    /// same item twice.
+    ///
+    /// # Errors
+    /// As [`next_part`](Self::next_part). An item that is JSON and no object is no error of the list, see [`ListObject::Invalid`].
+    pub fn next_object(
+        &mut self,
+        shape: &Shape,
+        mut wanted: impl FnMut(&ObjectHead<'_>) -> bool,
+    ) -> Result<Option<ListObject>, ListError> {
+        loop {
+            // Before anything looks for the item's end: most items lie within one frame, and reading them finds it.
+            if let State::Item { scanned: 0, .. } = self.state
+                && let Some((object, bytes)) = list_object::read_first(&self.buffer[self.at..], shape, &mut wanted)
+            {
+                let end = self.at + bytes;
+                let too_long = bytes > self.item_bytes_max;
+                let object = if too_long {
+                    ListObject::TooLong(self.too_long(end))
+                } else {
+                    object
+                };
+                self.at = end;
+                self.state = State::Items(Next::CommaOrEnd);
+                return Ok(Some(object));
+            }
+            match self.step_or_fail()? {
+                Step::Go => {}
+                Step::Wait => return Ok(None),
+                Step::Item(range) => return Ok(Some(list_object::read(&self.buffer[range], shape, &mut wanted))),
+                Step::TooLong(item) => return Ok(Some(ListObject::TooLong(item))),
             }
         }
     }
@@ -157,6 +194,14 @@ impl ListSplitter {
                 bytes: self.passed + self.buffer.len(),
             }),
         }
+    }
+
+    fn step_or_fail(&mut self) -> Result<Step, ListError> {
+        let step = self.step();
+        if let Err(error) = &step {
+            self.state = State::Failed(error.clone());
+        }
+        step
     }
 
     fn step(&mut self) -> Result<Step, ListError> {
@@ -296,13 +341,13 @@ impl ListSplitter {
                 let too_long = self.too_long(self.buffer.len());
                 self.at = self.buffer.len();
                 self.state = State::Skip(finder);
-                return Ok(too_long);
+                return Ok(Step::TooLong(too_long));
             }
         };
         let range = self.at..self.at + bytes;
         self.state = State::Items(Next::CommaOrEnd);
         let step = if bytes > self.item_bytes_max {
-            self.too_long(range.end)
+            Step::TooLong(self.too_long(range.end))
         } else {
             Step::Item(range.clone())
         };
@@ -328,13 +373,12 @@ impl ListSplitter {
     }
 
     /// Reports the item that begins at the position and of which the buffer is at hand up to `end`.
-    fn too_long(&self, end: usize) -> Step {
-        let key = salvage_key(&self.buffer[self.at..end]);
-        Step::TooLong(TooLong {
-            key,
+    fn too_long(&self, end: usize) -> TooLong {
+        TooLong {
+            key: salvage_key(&self.buffer[self.at..end]),
             event_type: None,
             bytes_max: self.item_bytes_max,
-        })
+        }
     }
 
     /// Moves over white space and returns the byte that follows, if it has come.
@@ -353,63 +397,4 @@ impl ListSplitter {
     fn malformed<T>(&self, problem: ObjectError) -> Result<T, ListError> {
         Err(ListError::Malformed(problem.moved(self.position())))
     }
-}
-
-/// What a member of a list turned out to be.
-enum Member {
-    /// `items`, not null: the first byte of its value. The cursor stands there.
-    Items(Option<u8>),
-    /// `items`, null: Go's empty slice.
-    NoItems,
-    Other,
-}
-
-enum MemberError {
-    Syntax(ObjectError),
-    Value(String),
-}
-
-impl From<ObjectError> for MemberError {
-    fn from(error: ObjectError) -> MemberError {
-        MemberError::Syntax(error)
-    }
-}
-
-impl From<serde_json::Error> for MemberError {
-    fn from(error: serde_json::Error) -> MemberError {
-        MemberError::Value(error.to_string())
-    }
-}
-
-/// Reads the member the cursor stands on into `head`.
-///
-/// # Errors
-/// [`ObjectError::Truncated`] until it is complete and something follows it: a number might go on.
-fn read_member(cursor: &mut Cursor<'_>, head: &mut ListHead) -> Result<Member, MemberError> {
-    let text = cursor.text();
-    let name = cursor.member_name()?;
-    let begin = cursor.at();
-    let first = cursor.peek();
-    let is_items = name.is(text, "items");
-    if is_items && first.is_some_and(|byte| byte != b'n') {
-        return Ok(Member::Items(first));
-    }
-    cursor.skip_value()?;
-    if cursor.peek().is_none() {
-        return Err(MemberError::Syntax(ObjectError::Truncated {
-            at: cursor.at(),
-            within: "an object",
-        }));
-    }
-    let value = &text[begin..cursor.at()];
-    if is_items {
-        return Ok(Member::NoItems);
-    } else if name.is(text, "apiVersion") {
-        head.api_version = serde_json::from_slice::<Option<String>>(value)?.unwrap_or_default();
-    } else if name.is(text, "kind") {
-        head.kind = serde_json::from_slice::<Option<String>>(value)?.unwrap_or_default();
-    } else if name.is(text, "metadata") {
-        head.set_metadata(serde_json::from_slice(value)?);
-    }
-    Ok(Member::Other)
 }

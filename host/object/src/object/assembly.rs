@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use triomphe::{Arc, HeaderSlice};
 
-use super::{Head, NO_NUMBER, Span};
+use super::{Head, NO_NUMBER, Object, Span};
 use crate::cut::Cuts;
 use crate::error::{OBJECT_BYTES_MAX, ObjectError};
-use crate::head::{HeadScan, RawHead};
+use crate::head::{HeadScan, ObjectHead, RawHead};
 use crate::scanner::{Cursor, Text};
 use crate::shape::{Shape, Splice};
 use crate::version::decimal;
@@ -39,14 +39,56 @@ struct Assembly<'a> {
     out: &'a mut String,
 }
 
-/// Reads the object that `json` holds. See [`Object::parse`](super::Object::parse).
-pub(super) fn assemble(json: &[u8], shape: &Shape) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
-    let source = checked(json)?;
+/// An object whose text was scanned, not copied.
+struct Scanned {
+    head: RawHead,
+    /// Where it begins and ends in the text.
+    place: Range<usize>,
+}
+
+/// What the object at the beginning of a text came to.
+pub(crate) enum First {
+    /// It was wanted, and this is it.
+    Object(Object),
+    /// It was not wanted.
+    Unwanted,
+}
+
+/// Reads the object that `json` holds. See [`Object::parse`].
+pub(super) fn assemble(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
+    with_scratch(|scratch| {
+        let mut cursor = Cursor::new(json);
+        let scanned = scratch.scan(&mut cursor, shape)?;
+        cursor.expect_end()?;
+        scratch.build(json, &scanned, shape)
+    })
+}
+
+/// Reads the object at the beginning of `text`, whatever follows it, in one scan; copies it only if its head is `wanted`. Returns
+/// where it ends, too.
+pub(crate) fn first(
+    text: &[u8],
+    shape: &Shape,
+    wanted: impl FnOnce(&ObjectHead<'_>) -> bool,
+) -> Result<(First, usize), ObjectError> {
+    with_scratch(|scratch| {
+        let mut cursor = Cursor::new(text);
+        let scanned = scratch.scan(&mut cursor, shape)?;
+        let end = cursor.at();
+        if !wanted(&scanned.head.metadata.borrow(text)?) {
+            return Ok((First::Unwanted, end));
+        }
+        let object = scratch.build(&text[..end], &scanned, shape)?;
+        Ok((First::Object(object), end))
+    })
+}
+
+fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     let mut scratch = SCRATCH.take();
-    let object = scratch.assemble(source, shape);
+    let result = work(&mut scratch);
     scratch.clear();
     SCRATCH.set(scratch);
-    object
+    result
 }
 
 /// `json` as text, if it is short enough and UTF-8.
@@ -60,28 +102,35 @@ fn checked(json: &[u8]) -> Result<&str, ObjectError> {
 }
 
 impl Scratch {
-    fn assemble(&mut self, source: &str, shape: &Shape) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
-        let mut cursor = Cursor::new(source.as_bytes());
+    /// Finds head, cuts and end of the object that the cursor stands before.
+    fn scan(&mut self, cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Scanned, ObjectError> {
         cursor.skip_space();
         let start = cursor.at();
         self.cuts.push(0..start);
         let mut scan = HeadScan::new(Some(shape), &mut self.cuts);
-        scan.object(&mut cursor)?;
-        let raw = scan.found;
-        let place = start..cursor.at();
-        cursor.expect_end()?;
-        if raw.metadata.name.is_none() {
+        scan.object(cursor)?;
+        Ok(Scanned {
+            head: scan.found,
+            place: start..cursor.at(),
+        })
+    }
+
+    /// Copies what was scanned.
+    fn build(&mut self, json: &[u8], scanned: &Scanned, shape: &Shape) -> Result<Object, ObjectError> {
+        let Scanned { head, place } = scanned;
+        let source = checked(json)?;
+        if head.metadata.name.is_none() {
             return Err(ObjectError::NoName);
         }
         let assembly = Assembly {
             source,
-            place,
+            place: place.clone(),
             cuts: &self.cuts,
-            api_version: raw.api_version.map_or_else(|| shape.splice_api_version(), |_| None),
-            kind: raw.kind.map_or_else(|| shape.splice_kind(), |_| None),
+            api_version: head.api_version.map_or_else(|| shape.splice_api_version(), |_| None),
+            kind: head.kind.map_or_else(|| shape.splice_kind(), |_| None),
             out: &mut self.text,
         };
-        assembly.finish(&raw)
+        assembly.finish(head).map(Object)
     }
 
     fn clear(&mut self) {
@@ -150,6 +199,8 @@ impl Assembly<'_> {
             },
             metadata: self.moved(metadata.span.clone()),
             labels: self.moved(metadata.labels.clone()),
+            spec: self.moved(raw.spec.clone()),
+            status: self.moved(raw.status.clone()),
         })
     }
 

@@ -42,13 +42,19 @@ struct Masks {
 }
 
 /// No bracket is open.
-const NOTHING_OPEN: u128 = 1;
+pub(super) const NOTHING_OPEN: u128 = 1;
 
 impl EndFinder {
     /// A finder that allows `depth_max` brackets within each other; at most 127.
     pub(crate) fn new(depth_max: usize) -> EndFinder {
+        EndFinder::within(NOTHING_OPEN, 0, depth_max)
+    }
+
+    /// A finder that goes on within the innermost `levels` of what is `open`, and finds the end of the outermost of these.
+    pub(super) fn within(open: u128, levels: usize, depth_max: usize) -> EndFinder {
+        let outermost = NOTHING_OPEN << levels;
         EndFinder {
-            open: NOTHING_OPEN,
+            open: open & (outermost - 1) | outermost,
             open_max: NOTHING_OPEN << depth_max,
             in_string: 0,
             escapes_next: 0,

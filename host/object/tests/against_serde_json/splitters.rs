@@ -1,7 +1,7 @@
 //! Splitters: wherever the frames are cut, the same lines and items come out.
 
 use informant_object::frames::{
-    Line, LineSplitter, ListError, ListHead, ListPart, ListSplitter, TooLong, WatchEventType, WatchLine,
+    Line, LineSplitter, ListError, ListHead, ListObject, ListPart, ListSplitter, TooLong, WatchEventType, WatchLine,
 };
 use informant_object::{Key, Object, Shape};
 use proptest::collection::vec;
@@ -166,6 +166,38 @@ proptest! {
         prop_assert_eq!(head.version.as_str(), metadata["resourceVersion"].as_str().unwrap_or_default());
         prop_assert_eq!(head.continue_token, metadata["continue"].as_str().unwrap_or_default());
         prop_assert_eq!(head.remaining_item_count, metadata["remainingItemCount"].as_u64());
+    }
+
+    #[test]
+    fn items_read_in_one_scan_are_those_read_one_by_one((body, _) in body(), cuts in cuts(), limit in prop_oneof![Just(60usize), Just(1 << 20)]) {
+        let shape = Shape::of("v1", "Pod");
+        let frames = frames(body.as_bytes(), &cuts);
+        // Every other name, so that it does not matter how often it is asked.
+        let wanted = |name: &str| name.len() % 2 == 0;
+        let (items, head) = list(&frames, limit);
+        let expected: Vec<_> = items.into_iter().map(|item| match item {
+            Err(too_long) => format!("{too_long:?}"),
+            Ok(item) => match Object::parse(&item, &shape) {
+                Ok(object) if wanted(object.name()) => object.text().to_owned(),
+                Ok(_) => "unwanted".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        }).collect();
+        let mut splitter = ListSplitter::new(limit);
+        let mut found = Vec::new();
+        for frame in &frames {
+            splitter.push(frame);
+            while let Ok(Some(object)) = splitter.next_object(&shape, |head| wanted(&head.name)) {
+                found.push(match object {
+                    ListObject::Object(object) => object.text().to_owned(),
+                    ListObject::Unwanted => "unwanted".to_owned(),
+                    ListObject::Invalid { error, .. } => error.to_string(),
+                    ListObject::TooLong(too_long) => format!("{too_long:?}"),
+                });
+            }
+        }
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(splitter.finish(), head);
     }
 
     #[test]
