@@ -37,7 +37,8 @@ use crate::transform::Transform;
 
 /// How a [`DeltaFifo`] departs from the usual.
 pub struct DeltaFifoOptions {
-    /// Whether a replace queues [`Replaced`](crate::DeltaType::Replaced), or [`Sync`](crate::DeltaType::Sync) as client-go did before it had the former.
+    /// Whether a replace queues [`Replaced`](crate::DeltaType::Replaced), or [`Sync`](crate::DeltaType::Sync) as client-go did
+    /// before it had the former.
     pub emit_replaced: bool,
     /// Whether a replace leaves out items that are the known object itself (`Object::ptr_eq`) and have nothing queued.
     /// client-go repeats them.
