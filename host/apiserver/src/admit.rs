@@ -44,13 +44,13 @@ fn check_type_meta(kind: &Kind, fields: &Map<String, Value>) -> Result<(), Statu
         && found != kind.api_version()
     {
         return Err(Status::bad_request(format!(
-            "the API version in the data ({found}) does not match the expected API version ({})",
-            kind.api_version()
+            "{0} in version {found:?} cannot be handled as a {0}: no kind {0:?} is registered for version {found:?}",
+            kind.kind
         )));
     }
     match found("kind") {
         Some(found) if found != kind.kind => Err(Status::bad_request(format!(
-            "{found} in version {:?} cannot be handled as a {}",
+            "{found} in version {:?} cannot be handled as a {}: unknown conversion",
             kind.version, kind.kind
         ))),
         _ => Ok(()),

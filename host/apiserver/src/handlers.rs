@@ -104,21 +104,28 @@ struct DeleteOptions {
 impl<'a> Target<'a> {
     fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Found<'a>, Status> {
         let store = call.inner.store();
-        let Some(place) = store
-            .registry()
-            .place(&resource.group, &resource.version, &resource.plural)
-        else {
-            return Ok(Found::Nothing);
+        let registry = store.registry();
+        let Some(place) = registry.place(&resource.group, &resource.version, &resource.plural) else {
+            return if registry.is_built_in(&resource.group, &resource.version) {
+                Err(Status::no_such_resource())
+            } else {
+                Ok(Found::Nothing)
+            };
         };
-        let kind = Arc::clone(store.registry().kind(place));
+        let kind = Arc::clone(registry.kind(place));
         let known_subresource = match resource.subresource.as_str() {
             "" => true,
             "status" => kind.has_status,
             "scale" => kind.has_scale && !resource.name.is_empty(),
             _ => false,
         };
-        if !known_subresource || (!kind.namespaced && !resource.namespace.is_empty()) {
-            return Ok(Found::Nothing);
+        // An object in a namespace is not to be had without, one in none not with.
+        let placed = match kind.namespaced {
+            true => resource.name.is_empty() || !resource.namespace.is_empty(),
+            false => resource.namespace.is_empty(),
+        };
+        if !known_subresource || !placed {
+            return Err(Status::no_such_resource());
         }
         Ok(Found::Target(Self {
             call,
@@ -155,9 +162,6 @@ impl<'a> Target<'a> {
                 Method::DELETE if self.is_in_place() && !self.kind.is_namespaces() => self.delete_collection(),
                 _ => Err(Status::method_not_allowed()),
             };
-        }
-        if !self.is_in_place() {
-            return Ok(nothing());
         }
         if self.resource.subresource == "scale" {
             return self.scale();
@@ -222,21 +226,19 @@ impl<'a> Target<'a> {
 
     fn create(&self) -> Result<Response<Body>, Status> {
         let object = self.document()?;
-        let written = self.write(self.call.query.dry_run()?, |write| write.create(object))?;
+        let written = self.write(self.dry_run()?, |write| write.create(object))?;
         self.show(201, &written.stored)
     }
 
     fn update(&self) -> Result<Response<Body>, Status> {
         let object = self.document()?;
-        let written = self.write(self.call.query.dry_run()?, |write| {
-            write.update(&self.resource.name, object)
-        })?;
+        let written = self.write(self.dry_run()?, |write| write.update(&self.resource.name, object))?;
         self.show(200, &written.stored)
     }
 
     fn patch(&self) -> Result<Response<Body>, Status> {
         let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
-        let dry_run = self.call.query.dry_run()?;
+        let dry_run = self.dry_run()?;
         let (written, created) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
         self.show(if created { 201 } else { 200 }, &written.stored)
     }
@@ -251,12 +253,12 @@ impl<'a> Target<'a> {
                 let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
                 // A patch without a version is bound to none.
                 scale["metadata"]["resourceVersion"] = Value::Null;
-                patch.apply(&self.kind, &self.resource.name, &mut scale)?;
+                patch.apply(&mut scale)?;
             }
             _ => return Err(Status::method_not_allowed()),
         }
         let patch = scale::patch(&self.kind, &self.resource.name, &scale)?;
-        let dry_run = self.call.query.dry_run()?;
+        let dry_run = self.dry_run()?;
         let (written, _) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
         Ok(response::json(200, &scale::of(&written.stored)))
     }
@@ -265,6 +267,7 @@ impl<'a> Target<'a> {
         let (preconditions, dry_run) = self.delete_options()?;
         match self.write(dry_run, |write| write.delete(&self.resource.name, &preconditions))? {
             Deletion::Waiting(object) => self.show(200, &object),
+            Deletion::Done(last) if self.kind.delete_returns_object => self.show(200, &last),
             Deletion::Done(last) => {
                 let mut status = Status::new(200, "", "");
                 status.details.name = last.name.to_string();
@@ -299,8 +302,22 @@ impl<'a> Target<'a> {
             serde_json::from_value(self.document()?)
                 .map_err(|error| Status::bad_request(format!("DeleteOptions: {error}")))?
         };
-        let dry_run = self.call.query.dry_run()? || options.dry_run.iter().any(|it| it == "All");
+        let asked: Vec<&str> = options.dry_run.iter().map(String::as_str).collect();
+        if !matches!(asked.as_slice(), [] | ["All"]) {
+            return Err(Status::invalid_dry_run("DeleteOptions", &asked));
+        }
+        let dry_run = self.dry_run()? || !asked.is_empty();
         Ok((options.preconditions.unwrap_or_default(), dry_run))
+    }
+
+    /// Whether nothing is to be stored.
+    fn dry_run(&self) -> Result<bool, Status> {
+        self.call.query.dry_run(match *self.call.method {
+            Method::POST => "CreateOptions",
+            Method::PUT => "UpdateOptions",
+            Method::PATCH => "PatchOptions",
+            _ => "DeleteOptions",
+        })
     }
 
     fn write<T>(&self, dry_run: bool, write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>) -> Result<T, Status> {

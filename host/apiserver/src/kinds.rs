@@ -32,6 +32,8 @@ pub struct Kind {
     pub has_scale: bool,
     /// Whether `metadata.generation` counts changes outside of metadata and status.
     pub has_generation: bool,
+    /// Whether a delete answers with the object's last state rather than with a `Status`.
+    pub delete_returns_object: bool,
     /// Whether this is a custom resource. List items of custom resources carry apiVersion and kind, those of built-in kinds do not.
     pub custom: bool,
     /// What field selectors may name beside `metadata.name` and `metadata.namespace`, as dotted paths.
@@ -53,6 +55,7 @@ impl Kind {
             has_status: true,
             has_scale: false,
             has_generation: true,
+            delete_returns_object: false,
             custom: true,
             fields: Vec::new(),
         }
@@ -133,6 +136,13 @@ impl Registry {
         self.places
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
             .copied()
+    }
+
+    /// Whether a group's version is one of Kubernetes' own.
+    pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
+        self.kinds
+            .iter()
+            .any(|kind| !kind.custom && kind.group == group && kind.version == version)
     }
 
     pub(crate) fn kind(&self, place: usize) -> &Arc<Kind> {

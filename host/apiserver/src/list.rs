@@ -68,7 +68,8 @@ impl Token {
     }
 
     fn decode(text: &str) -> Result<Self, Status> {
-        let invalid = || Status::bad_request("continue key is not valid: it was not made by this server");
+        let invalid =
+            || Status::bad_request("invalid continue token: continue key is not valid: it was not made by this server");
         let bytes = URL_SAFE_NO_PAD
             .decode(text.trim_end_matches('='))
             .map_err(|_| invalid())?;
@@ -109,13 +110,20 @@ pub(crate) fn list(
         (limit, _) => limit,
     };
     let kind = Arc::clone(&store.shelf(place).kind);
-    let mut rest = selection
-        .range_from(&objects, &start)
-        .filter(|object| selection.matches(&kind, object));
-    let items: Vec<Arc<Stored>> = rest.by_ref().take(limit).cloned().collect();
-    let more = rest.next().is_some();
-    let remaining = (more && !selection.has_selectors()).then(|| 1 + rest.count());
-    let next = items.last().filter(|_| more).map(|last| {
+    // As in kube-apiserver, a page ends at its limit without looking whether a selector lets anything through behind it: the last page of a
+    // selection may be empty.
+    let mut rest = selection.range_from(&objects, &start);
+    let mut items: Vec<Arc<Stored>> = Vec::new();
+    while items.len() < limit
+        && let Some(object) = rest.next()
+    {
+        if selection.matches(&kind, object) {
+            items.push(Arc::clone(object));
+        }
+    }
+    let left = rest.count();
+    let remaining = (left > 0 && !selection.has_selectors()).then_some(left);
+    let next = items.last().filter(|_| left > 0).map(|last| {
         let revision = i64::try_from(revision).unwrap_or(i64::MAX);
         Token::new(revision, &format!("{}\0", last.key())).encode()
     });

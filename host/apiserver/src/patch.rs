@@ -34,7 +34,7 @@ impl Patch {
             "application/strategic-merge-patch+json" if !kind.custom => Ok(Self::Strategic(document(body)?)),
             "application/json-patch+json" => serde_json::from_slice(body)
                 .map(Self::Json)
-                .map_err(|error| Status::bad_request(error.to_string())),
+                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
             "application/apply-patch+yaml" => {
                 if query.get("fieldManager").is_none_or(str::is_empty) {
                     let detail = "is required for apply patch";
@@ -63,16 +63,13 @@ impl Patch {
     }
 
     /// Changes `object`.
-    pub(crate) fn apply(&self, kind: &Kind, name: &str, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         match self {
             Self::Merge(patch) => json_patch::merge(object, patch),
             Self::Strategic(patch) | Self::Apply(patch) => strategic::merge(object, patch),
             Self::Json(patch) => json_patch::patch(object, patch).map_err(|error| {
-                let detail = format!("the server rejected our request due to an error in our request: {error}");
-                let mut status = Status::new(422, "Invalid", detail);
-                status.details.name = name.to_owned();
-                status.details.kind.clone_from(&kind.plural);
-                status
+                let message = format!("the server rejected our request due to an error in our request: {error}");
+                Status::new(422, "Invalid", message)
             })?,
         }
         Ok(())

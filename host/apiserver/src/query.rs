@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::status::Status;
+use crate::status::{FieldError, Status};
 
 /// Decoded pairs, in order.
 #[derive(Debug, Clone, Default)]
@@ -37,14 +37,12 @@ impl Query {
         self.get(key).is_some_and(is_true)
     }
 
-    /// Whether nothing is to be stored.
-    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
+    /// Whether nothing is to be stored. `options` is the kind of the options, for the message.
+    pub(crate) fn dry_run(&self, options: &str) -> Result<bool, Status> {
         match self.get("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(Status::bad_request(format!(
-                "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-            ))),
+            Some(other) => Err(Status::invalid_dry_run(options, &[other])),
         }
     }
 }
@@ -109,7 +107,7 @@ impl ListOptions {
     }
 
     fn validate(&self, query: &Query) -> Result<(), Status> {
-        let forbidden = |field: &str, why: &str| Err(Status::invalid_list_options(field, why));
+        let forbidden = |field: &str, why: &str| Err(Status::forbidden_list_option(field, why));
         let field = "resourceVersionMatch";
         if self.watch {
             return match (self.send_initial_events, self.version_match) {
@@ -140,7 +138,7 @@ impl ListOptions {
             if self.version_match == Some(VersionMatch::Exact) && self.version == Version::Zero {
                 return forbidden(
                     field,
-                    "resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                 );
             }
         }
@@ -153,14 +151,16 @@ impl ListOptions {
     }
 }
 
+/// A number; what is negative counts as not given, as in Kubernetes.
 fn number(query: &Query, key: &str) -> Result<u64, Status> {
     match query.text(key) {
         "" => Ok(0),
-        text => text.parse().map_err(|_| {
-            Status::bad_request(format!(
-                "strconv.ParseInt: parsing {text:?}: {key} has to be a number that is not negative"
-            ))
-        }),
+        text => match text.parse::<i64>() {
+            Ok(number) => Ok(u64::try_from(number).unwrap_or(0)),
+            Err(_) => Err(Status::bad_request(format!(
+                "strconv.ParseInt: parsing {text:?}: invalid syntax"
+            ))),
+        },
     }
 }
 
@@ -170,9 +170,15 @@ pub(crate) fn version(query: &Query) -> Result<Version, Status> {
         "" => Ok(Version::Unset),
         "0" => Ok(Version::Zero),
         text => text.parse().map(Version::At).map_err(|_| {
-            Status::bad_request(format!(
-                "invalid resource version: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            ))
+            let why = format!(
+                "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            );
+            // A watch is refused by the cacher, whose error kube-apiserver does not translate.
+            if query.flag("watch") {
+                Status::new(500, "", why)
+            } else {
+                Status::bad_request(format!("invalid resource version: {why}"))
+            }
         }),
     }
 }
@@ -182,9 +188,13 @@ fn version_match(text: &str) -> Result<Option<VersionMatch>, Status> {
         "" => Ok(None),
         "Exact" => Ok(Some(VersionMatch::Exact)),
         "NotOlderThan" => Ok(Some(VersionMatch::NotOlderThan)),
-        other => Err(Status::invalid_list_options(
+        other => Err(Status::invalid(
+            "meta.k8s.io",
+            "ListOptions",
+            "",
             "resourceVersionMatch",
-            &format!("{other:?} is not a supported value; Exact and NotOlderThan are"),
+            FieldError::NotSupported,
+            &format!("{other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""),
         )),
     }
 }

@@ -199,7 +199,7 @@ fn table_document(metadata: &Value, columns: Vec<Value>, rows: Vec<Value>) -> Va
         "kind": "Table",
         "apiVersion": META,
         "metadata": metadata,
-        "columnDefinitions": columns,
+        "columnDefinitions": (!columns.is_empty()).then_some(columns),
         "rows": rows,
     })
 }

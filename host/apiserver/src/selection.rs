@@ -105,6 +105,9 @@ fn check_fields(kind: &Kind, selector: &FieldSelector) -> Result<(), Status> {
         Some(path) if kind.fields.is_empty() => Err(Status::bad_request(format!(
             "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         ))),
+        Some(path) if kind.kind == "Job" => Err(Status::bad_request(format!(
+            "field label {path:?} not supported for Job"
+        ))),
         Some(path) => Err(Status::bad_request(format!("field label not supported: {path}"))),
     }
 }

@@ -181,8 +181,14 @@ impl Status {
         status
     }
 
+    /// 422 for a `dryRun` that is none.
+    pub(crate) fn invalid_dry_run(options: &str, found: &[&str]) -> Self {
+        let detail = format!("{}: supported values: \"All\"", json!(found));
+        Self::invalid("meta.k8s.io", options, "", "dryRun", FieldError::NotSupported, &detail)
+    }
+
     /// 422 for options in a query.
-    pub(crate) fn invalid_list_options(field: &str, detail: &str) -> Self {
+    pub(crate) fn forbidden_list_option(field: &str, detail: &str) -> Self {
         Self::invalid("meta.k8s.io", "ListOptions", "", field, FieldError::Forbidden, detail)
     }
 
@@ -216,8 +222,10 @@ impl Status {
             "apiVersion": "v1",
             "metadata": {},
             "status": if self.code < 400 { "Success" } else { "Failure" },
-            "code": self.code,
         });
+        if self.code >= 400 {
+            body["code"] = json!(self.code);
+        }
         if !self.message.is_empty() {
             body["message"] = json!(self.message);
         }
@@ -262,6 +270,7 @@ pub(crate) enum FieldError {
     Required,
     Invalid,
     Forbidden,
+    NotSupported,
 }
 
 impl FieldError {
@@ -270,6 +279,7 @@ impl FieldError {
             Self::Required => "FieldValueRequired",
             Self::Invalid => "FieldValueInvalid",
             Self::Forbidden => "FieldValueForbidden",
+            Self::NotSupported => "FieldValueNotSupported",
         }
     }
 
@@ -278,6 +288,7 @@ impl FieldError {
             Self::Required => "Required value",
             Self::Invalid => "Invalid value",
             Self::Forbidden => "Forbidden",
+            Self::NotSupported => "Unsupported value",
         }
     }
 }

@@ -107,9 +107,9 @@ pub(crate) struct Request {
 pub(crate) fn open(inner: &Arc<Inner>, view: &Arc<View>, request: Request) -> Result<Response<Body>, Status> {
     if request.options.send_initial_events.is_some() && !inner.options.watch_list {
         let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
-        return Err(Status::invalid_list_options("sendInitialEvents", why));
+        return Err(Status::forbidden_list_option("sendInitialEvents", why));
     }
-    let start = start(&inner.store(), view, &request)?;
+    let start = start(&inner.store(), view, &request);
     let body = match start {
         Ok(start) => {
             let stream = WatchStream::new(Arc::clone(inner), Arc::clone(view), request, start);
@@ -121,8 +121,8 @@ pub(crate) fn open(inner: &Arc<Inner>, view: &Arc<View>, request: Request) -> Re
     Ok(response::with_type(200, "application/json", body))
 }
 
-/// Where a watch begins: with which objects, from which version on. The inner error goes into the stream.
-fn start(store: &Store, view: &View, request: &Request) -> Result<Result<Start, Status>, Status> {
+/// Where a watch begins: with which objects, from which version on. The error goes into the stream.
+fn start(store: &Store, view: &View, request: &Request) -> Result<Start, Status> {
     let options = &request.options;
     let newest = view.revision(store);
     let shelf = store.shelf(request.place);
@@ -145,9 +145,9 @@ fn start(store: &Store, view: &View, request: &Request) -> Result<Result<Start, 
         start.initial = selected.cloned().collect();
     } else if let Version::At(version) = options.version {
         if let Err(too_old) = shelf.history.check(version) {
-            return Ok(Err(Status::too_old(version, too_old.floor)));
+            return Err(Status::too_old(version, too_old.floor));
         }
         start.cursor = version;
     }
-    Ok(Ok(start))
+    Ok(start)
 }

@@ -11,7 +11,7 @@ use crate::admit;
 use crate::kinds::Kind;
 use crate::patch::Patch;
 use crate::selection::Selection;
-use crate::status::Status;
+use crate::status::{FieldError, Status};
 use crate::store::Store;
 use crate::stored::Stored;
 
@@ -158,12 +158,7 @@ impl Write<'_> {
     pub(crate) fn update(&mut self, name: &str, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;
-        let found = object["metadata"]["name"].as_str().unwrap_or_default();
-        if found != name {
-            return Err(Status::bad_request(format!(
-                "the name of the object ({found}) does not match the name on the URL ({name})"
-            )));
-        }
+        check_name(name, &object)?;
         let old = self.existing(name)?;
         check_basis(&kind, &old, &object["metadata"])?;
         self.replace(&kind, &old, object)
@@ -185,13 +180,9 @@ impl Write<'_> {
             }
         };
         let mut object = old.value();
-        patch.apply(&kind, name, &mut object)?;
-        admit::shape(&kind, self.namespace, &mut object)?;
-        if object["metadata"]["name"] != name {
-            return Err(Status::bad_request(
-                "the name of an object can not be patched; create another one",
-            ));
-        }
+        patch.apply(&mut object)?;
+        admit::shape(&kind, self.namespace, &mut object).map_err(|status| refused_patch(&status))?;
+        check_name(name, &object)?;
         check_basis(&kind, &old, &object["metadata"])?;
         Ok((self.replace(&kind, &old, object)?, false))
     }
@@ -346,27 +337,48 @@ fn metadata(object: &mut Value) -> &mut serde_json::Map<String, Value> {
         .expect("an object that was shaped has metadata")
 }
 
+fn check_name(name: &str, object: &Value) -> Result<(), Status> {
+    let found = object["metadata"]["name"].as_str().unwrap_or_default();
+    if found == name {
+        return Ok(());
+    }
+    let message = format!("the name of the object ({found}) does not match the name on the URL ({name})");
+    Err(Status::bad_request(message))
+}
+
+/// What a patch makes unreadable is the patch's fault.
+fn refused_patch(status: &Status) -> Status {
+    match status.code {
+        400 => Status::invalid("", "", "", "patch", FieldError::Invalid, &status.message),
+        _ => status.clone(),
+    }
+}
+
 /// Whether a write is based on the state that is stored.
 fn check_basis(kind: &Kind, old: &Stored, new: &Value) -> Result<(), Status> {
     let said = |field: &str| new.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let preconditions = Preconditions {
-        uid: said("uid").map(str::to_owned),
-        resource_version: None,
-    };
-    check_preconditions(kind, old, &preconditions)?;
+    if let Some(uid) = said("uid").filter(|uid| *uid != &*old.uid) {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            old.uid
+        );
+        return Err(Status::conflict(kind, &old.name, &why));
+    }
     match said("resourceVersion") {
         Some(version) if version != old.revision.to_string() => Err(Status::outdated(kind, &old.name)),
         _ => Ok(()),
     }
 }
 
+/// Whether a delete means the state that is stored. Source: apiserver `pkg/registry/rest.BeforeDelete`.
 fn check_preconditions(kind: &Kind, old: &Stored, preconditions: &Preconditions) -> Result<(), Status> {
-    let unmet = |what: &str, wanted: &str, found: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-        Err(Status::conflict(kind, &old.name, &why))
-    };
     if let Some(uid) = preconditions.uid.as_deref().filter(|uid| *uid != &*old.uid) {
-        return unmet("UID", uid, &old.uid);
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then \
+             recreated",
+            old.uid
+        );
+        return Err(Status::conflict(kind, &old.name, &why));
     }
     let revision = old.revision.to_string();
     if let Some(version) = preconditions
@@ -374,7 +386,11 @@ fn check_preconditions(kind: &Kind, old: &Stored, preconditions: &Preconditions)
         .as_deref()
         .filter(|version| *version != revision)
     {
-        return unmet("ResourceVersion", version, &revision);
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({revision}). The object \
+             might have been modified"
+        );
+        return Err(Status::conflict(kind, &old.name, &why));
     }
     Ok(())
 }

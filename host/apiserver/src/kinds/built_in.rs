@@ -10,6 +10,8 @@ const GENERATION: u8 = 2;
 const NAMESPACED: u8 = 4;
 /// A kind has a scale subresource.
 const SCALE: u8 = 8;
+/// A delete answers with the object (`ReturnDeletedObject` in kubernetes `pkg/registry`).
+const RETURNED: u8 = 16;
 
 struct Row {
     api: (&'static str, &'static str),
@@ -68,42 +70,42 @@ const ROWS: &[Row] = &[
         .short("ev")
         .fields(EVENT_FIELDS),
     row(CORE, "LimitRange", "limitranges", NAMESPACED).short("limits"),
-    row(CORE, "Namespace", "namespaces", STATUS)
+    row(CORE, "Namespace", "namespaces", STATUS | RETURNED)
         .short("ns")
         .fields("status.phase"),
     row(CORE, "Node", "nodes", STATUS)
         .short("no")
         .fields("spec.unschedulable"),
-    row(CORE, "PersistentVolume", "persistentvolumes", STATUS).short("pv"),
+    row(CORE, "PersistentVolume", "persistentvolumes", STATUS | RETURNED).short("pv"),
     row(
         CORE,
         "PersistentVolumeClaim",
         "persistentvolumeclaims",
-        NAMESPACED | STATUS,
+        NAMESPACED | STATUS | RETURNED,
     )
     .short("pvc"),
-    row(CORE, "Pod", "pods", FULL).short("po").all().fields(POD_FIELDS),
-    row(CORE, "PodTemplate", "podtemplates", NAMESPACED | GENERATION),
+    row(CORE, "Pod", "pods", FULL | RETURNED)
+        .short("po")
+        .all()
+        .fields(POD_FIELDS),
+    row(CORE, "PodTemplate", "podtemplates", NAMESPACED | GENERATION | RETURNED),
     row(CORE, "ReplicationController", "replicationcontrollers", FULL | SCALE)
         .short("rc")
         .all()
         .fields("status.replicas"),
-    row(CORE, "ResourceQuota", "resourcequotas", NAMESPACED | STATUS).short("quota"),
+    row(CORE, "ResourceQuota", "resourcequotas", NAMESPACED | STATUS | RETURNED).short("quota"),
     row(CORE, "Secret", "secrets", NAMESPACED).fields("type"),
-    row(CORE, "Service", "services", NAMESPACED | STATUS)
+    row(CORE, "Service", "services", NAMESPACED | STATUS | RETURNED)
         .short("svc")
         .all()
         .fields("spec.clusterIP spec.type"),
-    row(CORE, "ServiceAccount", "serviceaccounts", NAMESPACED).short("sa"),
+    row(CORE, "ServiceAccount", "serviceaccounts", NAMESPACED | RETURNED).short("sa"),
     row(APPS, "ControllerRevision", "controllerrevisions", NAMESPACED),
     row(APPS, "DaemonSet", "daemonsets", FULL).short("ds").all(),
     row(APPS, "Deployment", "deployments", FULL | SCALE)
         .short("deploy")
         .all(),
-    row(APPS, "ReplicaSet", "replicasets", FULL | SCALE)
-        .short("rs")
-        .all()
-        .fields("status.replicas"),
+    row(APPS, "ReplicaSet", "replicasets", FULL | SCALE).short("rs").all(),
     row(APPS, "StatefulSet", "statefulsets", FULL | SCALE)
         .short("sts")
         .all(),
@@ -139,7 +141,7 @@ const ROWS: &[Row] = &[
         GENERATION,
     )
     .short("pc"),
-    row(STORAGE, "StorageClass", "storageclasses", 0).short("sc"),
+    row(STORAGE, "StorageClass", "storageclasses", RETURNED).short("sc"),
 ];
 
 /// Every built-in kind.
@@ -156,6 +158,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         has_status: row.flags & STATUS != 0,
         has_scale: row.flags & SCALE != 0,
         has_generation: row.flags & GENERATION != 0,
+        delete_returns_object: row.flags & RETURNED != 0,
         custom: false,
         fields: row.fields.split_whitespace().map(str::to_owned).collect(),
     })

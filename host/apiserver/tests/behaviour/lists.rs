@@ -106,7 +106,7 @@ async fn an_expired_page_is_410_with_a_token_to_go_on_inconsistently() {
 #[tokio::test(start_paused = true)]
 async fn a_foreign_continue_token_is_refused() {
     let answer = Client::of(&server()).get(&format!("{PODS}?continue=bm90LW91cnM")).await;
-    insta::assert_snapshot!(answer.failure(), @"400 BadRequest: continue key is not valid: it was not made by this server");
+    insta::assert_snapshot!(answer.failure(), @"400 BadRequest: invalid continue token: continue key is not valid: it was not made by this server");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,9 +163,9 @@ async fn versions_mean_what_the_api_conventions_say() {
     resourceVersion=6&resourceVersionMatch=Exact -> 2 of "6"
     resourceVersion=99 -> 504 Timeout: Timeout: Too large resource version: 99, current: 10
     resourceVersion=99&resourceVersionMatch=Exact -> 504 Timeout: Timeout: Too large resource version: 99, current: 10
-    resourceVersion=0&resourceVersionMatch=Exact -> 422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "Exact" is forbidden for resourceVersion "0"
+    resourceVersion=0&resourceVersionMatch=Exact -> 422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"
     resourceVersionMatch=Exact -> 422 Invalid: ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided
-    resourceVersion=x -> 400 BadRequest: invalid resource version: strconv.ParseUint: parsing "x": invalid syntax
+    resourceVersion=x -> 400 BadRequest: invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax
     sendInitialEvents=true -> 422 Invalid: ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list
     "#);
 }
@@ -327,4 +327,19 @@ async fn the_state_at_a_revision_can_be_asked_for_directly() {
             .collect::<Vec<_>>(),
         ["ADDED", "DELETED"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_page_of_a_selection_may_be_empty() {
+    let server = server();
+    with_pods(&server);
+    let client = Client::of(&server);
+    let first = client.get(&format!("{PODS}?labelSelector=app=a&limit=1")).await;
+    assert_eq!(first.names(), ["a"]);
+    let next = first.json()["metadata"]["continue"].as_str().unwrap().to_owned();
+    let last = client
+        .get(&format!("{PODS}?labelSelector=app=a&limit=1&continue={next}"))
+        .await;
+    assert_eq!(last.names(), [""; 0]);
+    assert_eq!(last.json()["metadata"], json!({ "resourceVersion": "9" }));
 }

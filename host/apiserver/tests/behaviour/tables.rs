@@ -12,8 +12,8 @@ const TABLE: &str =
 fn columns(table: &Value) -> Vec<&str> {
     table["columnDefinitions"]
         .as_array()
-        .unwrap()
-        .iter()
+        .into_iter()
+        .flatten()
         .map(|column| column["name"].as_str().unwrap())
         .collect()
 }

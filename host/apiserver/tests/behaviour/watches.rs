@@ -230,13 +230,23 @@ async fn a_watch_list_of_nothing_is_its_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_of_the_future_is_504_and_one_of_the_past_is_served() {
+async fn a_watch_list_of_the_future_is_an_error_event_and_one_of_the_past_is_served() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     server.faults().compact();
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion";
     let client = Client::of(&server);
-    assert_eq!(client.get(&watch(&format!("{query}=99"))).await.code, 504);
+    let mut future = client.watch(&watch(&format!("{query}=99"))).await;
+    let error = future.event().await;
+    assert_eq!(
+        (&error["type"], &error["object"]["code"]),
+        (&json!("ERROR"), &json!(504))
+    );
+    assert_eq!(
+        error["object"]["details"]["causes"][0]["reason"],
+        "ResourceVersionTooLarge"
+    );
+    future.ends().await;
     assert_eq!(
         client.watch(&watch(&format!("{query}=1"))).await.short().await,
         "ADDED a@5"

@@ -71,8 +71,8 @@ async fn what_can_not_be_created_is_refused_in_kubernetes_words() {
     422 Invalid: Pod "Not_A_Name" is invalid: metadata.name: Invalid value: "Not_A_Name": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
     422 Invalid: Pod "" is invalid: metadata.name: Required value: name or generateName is required
     400 BadRequest: Pod in version "v1" cannot be handled as a Pod: the object is not a JSON object
-    400 BadRequest: Secret in version "v1" cannot be handled as a Pod
-    400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)
+    400 BadRequest: Secret in version "v1" cannot be handled as a Pod: unknown conversion
+    400 BadRequest: Pod in version "v2" cannot be handled as a Pod: no kind "Pod" is registered for version "v2"
     400 BadRequest: the namespace of the provided object does not match the namespace sent on the request
     400 BadRequest: Pod in version "v1" cannot be handled as a Pod: metadata.labels is not a map of strings
     500 : resourceVersion should not be set on objects to be created
@@ -89,7 +89,7 @@ async fn bodies_that_are_no_json_or_too_large_are_refused() {
     assert!(
         broken
             .failure()
-            .starts_with("400 BadRequest: couldn't get version/kind; json parse error"),
+            .starts_with("400 BadRequest: the object provided is unrecognized: couldn't get version/kind"),
         "{}",
         broken.text
     );
@@ -125,10 +125,18 @@ async fn absent_objects_and_paths_are_404() {
     );
     for path in [
         "/api/v1/gadgets",
-        "/apis/example.com/v1/widgets",
-        "/apis/example.com/v1",
-        "/nothing",
+        "/api/v1/pods/a",
+        "/api/v1/namespaces/default/nodes",
+        &format!("{PODS}/a/nope"),
     ] {
+        let answer = client.get(path).await;
+        assert_eq!(
+            answer.failure(),
+            "404 NotFound: the server could not find the requested resource",
+            "{path}"
+        );
+    }
+    for path in ["/apis/example.com/v1/widgets", "/apis/example.com/v1", "/nothing"] {
         let answer = client.get(path).await;
         assert_eq!(
             (answer.code, answer.text.as_str()),
@@ -265,7 +273,7 @@ async fn a_dry_run_answers_and_stores_nothing() {
             .post(&format!("{PODS}?dryRun=Some"), pod("a", json!({})))
             .await
             .code,
-        400
+        422
     );
 }
 
@@ -273,13 +281,21 @@ async fn a_dry_run_answers_and_stores_nothing() {
 async fn a_delete_says_what_was_deleted_and_is_a_write() {
     let server = server();
     let client = Client::of(&server);
-    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
-    let deleted = client.delete(&format!("{PODS}/a"), Value::Null).await;
-    insta::assert_snapshot!(deleted.text, @r#"{"apiVersion":"v1","code":200,"details":{"kind":"pods","name":"a","uid":"05582d37-111a-4529-9254-741f599dc6f7"},"kind":"Status","metadata":{},"status":"Success"}"#);
+    let map = json!({ "metadata": { "name": "m" } });
+    server.create("v1/configmaps", "default", map).unwrap();
+    let uri = "/api/v1/namespaces/default/configmaps/m";
+    let deleted = client.delete(uri, Value::Null).await;
+    insta::assert_snapshot!(deleted.text, @r#"{"apiVersion":"v1","details":{"kind":"configmaps","name":"m","uid":"05582d37-111a-4529-9254-741f599dc6f7"},"kind":"Status","metadata":{},"status":"Success"}"#);
     assert_eq!(server.revision(), 6);
     assert_eq!(
-        client.delete(&format!("{PODS}/a"), Value::Null).await.failure(),
-        "404 NotFound: pods \"a\" not found"
+        client.delete(uri, Value::Null).await.failure(),
+        "404 NotFound: configmaps \"m\" not found"
+    );
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    let pod = client.delete(&format!("{PODS}/a"), Value::Null).await.json();
+    assert_eq!(
+        (&pod["kind"], &pod["metadata"]["resourceVersion"]),
+        (&json!("Pod"), &json!("8"))
     );
 }
 
@@ -290,7 +306,7 @@ async fn preconditions_guard_deletes() {
     let created = server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     let bound_to = |uid: &str| json!({ "preconditions": { "uid": uid, "resourceVersion": "5" } });
     let refused = client.delete(&format!("{PODS}/a"), bound_to("other")).await;
-    insta::assert_snapshot!(refused.failure(), @r#"409 Conflict: Operation cannot be fulfilled on pods "a": Precondition failed: UID in precondition: other, UID in object meta: 05582d37-111a-4529-9254-741f599dc6f7"#);
+    insta::assert_snapshot!(refused.failure(), @r#"409 Conflict: Operation cannot be fulfilled on pods "a": the UID in the precondition (other) does not match the UID in record (05582d37-111a-4529-9254-741f599dc6f7). The object might have been deleted and then recreated"#);
     let uid = created["metadata"]["uid"].as_str().unwrap();
     assert_eq!(client.delete(&format!("{PODS}/a"), bound_to(uid)).await.code, 200);
 }
