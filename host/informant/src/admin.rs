@@ -1,0 +1,125 @@
+//! The admin server: health, metrics, and what is in the cache, over HTTP/1.1.
+//!
+//! ```text
+//! /livez  /readyz[?verbose]  /metrics
+//! /api/v1/get/RESOURCE  /api/v1/sources  /api/v1/plugins  /api/v1/dead-letters
+//! ```
+//!
+//! Reads the [`Board`], snapshots and listeners; changes nothing. It asks nobody who they are, which is why it listens on
+//! loopback unless it is told otherwise.
+
+mod dead_letters;
+mod error;
+mod health;
+mod objects;
+mod plugins;
+mod sources;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use informant_cache::Environment;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use error::{ApiError, Code};
+pub use objects::STREAMS_MAX;
+pub(crate) use objects::{FRESH_AS_OF, STATE};
+
+use crate::daemon::Board;
+use crate::metrics::Metrics;
+
+/// What OpenMetrics text is called on the wire.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What every route reads.
+#[derive(Clone)]
+pub(crate) struct AdminState {
+    pub(crate) board: Board,
+    pub(crate) metrics: Metrics,
+    pub(crate) environment: Arc<dyn Environment>,
+    streams: Arc<Semaphore>,
+}
+
+impl AdminState {
+    pub(crate) fn new(board: Board, metrics: Metrics, environment: Arc<dyn Environment>) -> Self {
+        Self {
+            board,
+            metrics,
+            environment,
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        }
+    }
+}
+
+/// The server while it runs.
+#[derive(Debug)]
+pub(crate) struct AdminServer {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl AdminServer {
+    /// Serves on a listener that is bound already.
+    pub(crate) fn start(listener: TcpListener, state: AdminState) -> std::io::Result<Self> {
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let routes = routes(state);
+        let task = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(stopped).await {
+                tracing::error!(%error, "the admin server ended");
+            }
+        });
+        Ok(Self { address, stop, task })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends at once; answers that are being read are cut off.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+        self.task.abort();
+    }
+}
+
+fn routes(state: AdminState) -> Router {
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/healthz", get(health::livez))
+        .route("/metrics", get(metrics))
+        .route("/api/v1/get/{*resource}", get(objects::get))
+        .route("/api/v1/sources", get(sources::list))
+        .route("/api/v1/plugins", get(plugins::list))
+        .route("/api/v1/dead-letters", get(dead_letters::list))
+        .fallback(not_found)
+        .with_state(state)
+}
+
+async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
+    match state.metrics.encode() {
+        Ok(text) => ([(CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Err(error) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("failed to write metrics: {error}\n"),
+        )
+            .into_response(),
+    }
+}
+
+async fn not_found() -> (StatusCode, &'static str) {
+    let routes = "there are: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/plugins /api/v1/dead-letters\n";
+    (StatusCode::NOT_FOUND, routes)
+}

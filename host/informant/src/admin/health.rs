@@ -1,0 +1,161 @@
+//! `/livez` and `/readyz`.
+//!
+//! Alive is who answers. Ready is who has what the configuration says is required: informers until their first sync, unless
+//! `required` says otherwise. With `?verbose` each check has a line, as kube-apiserver's.
+
+use std::fmt::Write as _;
+
+use axum::extract::{RawQuery, State};
+use http::StatusCode;
+use informant_cache::SourceState;
+
+use super::AdminState;
+use crate::config::Required;
+use crate::daemon::{Board, InformerEntry, InformerPhase, PluginEntry, PluginPhase};
+
+/// What one check found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    name: String,
+    good: bool,
+    /// Whether readiness depends on it.
+    counts: bool,
+    text: String,
+}
+
+pub(super) async fn livez(RawQuery(query): RawQuery) -> String {
+    if is_verbose(query.as_deref()) {
+        "[+]ping ok\nlivez check passed\n".to_owned()
+    } else {
+        "ok".to_owned()
+    }
+}
+
+pub(super) async fn readyz(State(state): State<AdminState>, RawQuery(query): RawQuery) -> (StatusCode, String) {
+    let checks = checks(&state.board);
+    let ready = checks.iter().all(|check| check.good || !check.counts);
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let text = if ready && !is_verbose(query.as_deref()) {
+        "ok".to_owned()
+    } else {
+        show(&checks, ready)
+    };
+    (status, text)
+}
+
+fn is_verbose(query: Option<&str>) -> bool {
+    query.is_some_and(|query| {
+        query
+            .split('&')
+            .any(|part| part == "verbose" || part.starts_with("verbose="))
+    })
+}
+
+/// The lines of the verbose form.
+fn show(checks: &[Check], ready: bool) -> String {
+    let mut text = String::new();
+    for Check {
+        name,
+        good,
+        counts,
+        text: what,
+    } in checks
+    {
+        let _ = match (good, counts) {
+            (true, _) => writeln!(text, "[+]{name} ok: {what}"),
+            (false, true) => writeln!(text, "[-]{name} failed: {what}"),
+            (false, false) => writeln!(text, "[ ]{name} failed, not required: {what}"),
+        };
+    }
+    let _ = writeln!(text, "readyz check {}", if ready { "passed" } else { "failed" });
+    text
+}
+
+/// All checks of the moment.
+fn checks(board: &Board) -> Vec<Check> {
+    let stopping = board.is_stopping();
+    let text = if stopping {
+        "stopping: what was accepted is being delivered"
+    } else {
+        "running"
+    };
+    let mut checks = vec![Check {
+        name: "process".into(),
+        good: !stopping,
+        counts: true,
+        text: text.into(),
+    }];
+    checks.extend(board.informers().map(|entry| informer(board, entry)));
+    checks.extend(board.plugins().map(|entry| plugin(entry)));
+    checks
+}
+
+fn informer(board: &Board, entry: &InformerEntry) -> Check {
+    let required = entry.section.required;
+    let (good, counts, text) = match entry.phase() {
+        InformerPhase::Discovering { trouble } => {
+            let text = trouble.map_or("asking the API server what it is".to_owned(), |trouble| {
+                trouble.to_string()
+            });
+            (false, required != Required::No, text)
+        }
+        InformerPhase::Refused { reason } => (false, required != Required::No, reason.to_string()),
+        InformerPhase::Stopped => (false, required != Required::No, "stopped".to_owned()),
+        InformerPhase::Running(_) => running(board, &entry.name, required),
+    };
+    Check {
+        name: format!("informer/{}", entry.name),
+        good,
+        counts,
+        text,
+    }
+}
+
+fn running(board: &Board, name: &str, required: Required) -> (bool, bool, String) {
+    let sources = board.sources(name);
+    let mut text = Vec::new();
+    let (mut synced, mut live) = (!sources.is_empty(), true);
+    for source in &sources {
+        let status = source.status();
+        synced &= status.synced;
+        live &= status.state == SourceState::Live;
+        let version = status.snapshot.version().map_or("none", |version| version.as_str());
+        let mut line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
+        if let Some(trouble) = status.trouble.filter(|_| status.state != SourceState::Live) {
+            let _ = write!(line, " ({trouble})");
+        }
+        text.push(line);
+    }
+    // Trouble after the first sync shows here all the same; whether it counts is the configuration's to say.
+    let counts = match required {
+        Required::No => false,
+        Required::Once => !synced,
+        Required::Always => true,
+    };
+    (synced && live, counts, text.join("; "))
+}
+
+fn plugin(entry: &PluginEntry) -> Check {
+    let phase = entry.phase();
+    let counts = match entry.section.required {
+        Required::No => false,
+        Required::Once => !matches!(phase, PluginPhase::Running(_)),
+        Required::Always => true,
+    };
+    let (good, text) = match phase {
+        PluginPhase::Loading => (false, "loading".to_owned()),
+        PluginPhase::Refused { reason } => (false, reason.to_string()),
+        PluginPhase::Running(plugin) => super::plugins::health(&plugin),
+        PluginPhase::Stopped => (false, "stopped".to_owned()),
+    };
+    Check {
+        name: format!("plugin/{}", entry.name),
+        good,
+        counts,
+        text,
+    }
+}

@@ -1,0 +1,127 @@
+//! The command line: what can be said, and where each command is.
+//!
+//! ```text
+//! informant run | check | get | apiserver | plugin inspect
+//! ```
+//!
+//! Flags that kubectl has are called as kubectl calls them. Answers go to stdout, everything else to stderr. Exit codes are
+//! those of [`Exit`].
+
+mod apiserver;
+mod check;
+mod exit;
+mod get;
+mod inspect;
+mod output;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use exit::Exit;
+
+use crate::cluster::ClusterFlags;
+use crate::logging::{self, LogFlags};
+use crate::version::LONG_VERSION;
+
+/// Runs Kubernetes informers once, natively, and calls handlers and index functions that are WebAssembly components.
+#[derive(Debug, Parser)]
+#[command(name = "informant", version, long_version = LONG_VERSION, max_term_width = 100, subcommand_required = true)]
+#[command(after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(flatten)]
+    log: LogFlags,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; for run: stopped by one SIGINT or SIGTERM, in order
+  1    failed; for get: not found
+  2    the command line is wrong
+  3    the configuration is refused
+  4    for get: not ready, that is the informer is not synced or the index not attached
+  130  run was ended at once by a second SIGINT (143: SIGTERM)";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the informers and plugins of a configuration
+    Run(run::RunArgs),
+    /// Judges a configuration: the file, its components, and what the cluster says to it
+    Check(check::CheckArgs),
+    /// Shows objects out of the cache of a running `informant run`
+    Get(get::GetArgs),
+    /// Serves the embedded API server, for trying things out without a cluster
+    Apiserver(apiserver::ApiserverArgs),
+    /// Works on plugins
+    Plugin {
+        #[command(subcommand)]
+        command: PluginCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginCommand {
+    /// Shows what a component is: its roles, its imports, its manifest
+    Inspect(inspect::InspectArgs),
+}
+
+/// Where the configuration is.
+#[derive(Debug, Args)]
+struct ConfigFlag {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = "config.toml")]
+    config: PathBuf,
+}
+
+/// Which cluster; comes before `[cluster]` in the configuration.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+struct ClusterArgs {
+    /// The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl ClusterArgs {
+    fn flags(&self) -> ClusterFlags {
+        ClusterFlags {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        }
+    }
+}
+
+impl Cli {
+    /// Does what the command line says.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        if let Err(error) = logging::start(&self.log) {
+            output::error(&error);
+            return Exit::Usage.into();
+        }
+        let done = match self.command {
+            Command::Run(args) => run::run(&args),
+            Command::Check(args) => check::run(&args),
+            Command::Get(args) => get::run(&args),
+            Command::Apiserver(args) => apiserver::run(&args),
+            Command::Plugin {
+                command: PluginCommand::Inspect(args),
+            } => inspect::run(&args),
+        };
+        done.unwrap_or_else(|error| {
+            output::error(&error);
+            exit::of(&error)
+        })
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! `informant plugin inspect`: what a component is, without a cluster and without calling more of it than `describe`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use informant_object::Payload;
+use informant_plugin_host::{Inspection, Manifest};
+use serde_json::json;
+
+use super::{Exit, output};
+use crate::config::show_size;
+use crate::guests::Guests;
+use crate::version::CONTRACT;
+
+/// `informant plugin inspect`.
+#[derive(Debug, Args)]
+pub(super) struct InspectArgs {
+    /// The component
+    file: PathBuf,
+    /// How it is shown
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    output: Format,
+}
+
+/// How a component is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
+    let guests = Guests::for_inspection()?;
+    let inspection = guests.block_on(guests.host().inspect(&args.file))?;
+    output::to_stdout(|out| match args.output {
+        Format::Text => show(out, args, &inspection),
+        Format::Json => writeln!(out, "{:#}", as_json(args, &inspection)),
+    })
+    .context("the inspection cannot be shown")?;
+    Ok(Exit::Done)
+}
+
+fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io::Result<()> {
+    let manifest = &inspection.manifest;
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:10}{value}");
+    line("plugin", &format!("{} {}", manifest.name, manifest.version))?;
+    line("component", &args.file.display().to_string())?;
+    line("sha256", &inspection.digest.to_string())?;
+    line("size", &show_size(inspection.size_bytes as u64))?;
+    line("contract", CONTRACT)?;
+    line("roles", &inspection.roles.to_string())?;
+    for (number, rule) in told(inspection).iter().enumerate() {
+        line(if number == 0 { "events" } else { "" }, rule)?;
+    }
+    for (number, rule) in indexed(manifest).iter().enumerate() {
+        line(if number == 0 { "indexes" } else { "" }, rule)?;
+    }
+    for (number, import) in inspection.imports.iter().enumerate() {
+        line(if number == 0 { "imports" } else { "" }, import)?;
+    }
+    line("needs", if manifest.needs.is_empty() { "no grants" } else { "" })?;
+    manifest.needs.iter().try_for_each(|need| line("", need))
+}
+
+/// One line for each rule on events.
+fn told(inspection: &Inspection) -> Vec<String> {
+    if !inspection.roles.wants_events() {
+        return Vec::new();
+    }
+    let rules = inspection.manifest.events.iter().map(|rule| {
+        let extras = [
+            (rule.old, ", with the old state"),
+            (rule.changed_only, ", only if it changed"),
+        ];
+        let extras: String = extras
+            .into_iter()
+            .filter_map(|(has, text)| has.then_some(text))
+            .collect();
+        format!("{} {}: {}{extras}", rule.api_version, rule.kind, payload(&rule.payload))
+    });
+    rules.collect()
+}
+
+/// One line for each rule on indexes.
+fn indexed(manifest: &Manifest) -> Vec<String> {
+    let names = manifest.index_names().join(", ");
+    let rules = manifest.indexes.iter().flat_map(|indexes| &indexes.objects);
+    rules
+        .map(|rule| {
+            format!(
+                "{names} of {} {}: {}",
+                rule.api_version,
+                rule.kind,
+                payload(&rule.payload)
+            )
+        })
+        .collect()
+}
+
+fn payload(payload: &Payload) -> String {
+    match payload {
+        Payload::Metadata => "metadata".to_owned(),
+        Payload::Whole => "whole objects".to_owned(),
+        Payload::Fields(projection) => {
+            let pointers: Vec<_> = projection.pointers().iter().map(ToString::to_string).collect();
+            format!("fields {}", pointers.join(" "))
+        }
+    }
+}
+
+fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
+    let manifest = &inspection.manifest;
+    json!({
+        "name": manifest.name,
+        "version": manifest.version,
+        "component": args.file.display().to_string(),
+        "sha256": inspection.digest.to_string(),
+        "sizeBytes": inspection.size_bytes,
+        "contract": CONTRACT,
+        "roles": inspection.roles.names().collect::<Vec<_>>(),
+        "events": manifest.events.iter().filter(|_| inspection.roles.wants_events()).map(|rule| json!({
+            "apiVersion": rule.api_version,
+            "kind": rule.kind,
+            "payload": payload_json(&rule.payload),
+            "old": rule.old,
+            "changedOnly": rule.changed_only,
+        })).collect::<Vec<_>>(),
+        "indexes": manifest.index_names(),
+        "imports": inspection.imports,
+        "needs": manifest.needs,
+    })
+}
+
+/// As the manifest writes it.
+fn payload_json(payload: &Payload) -> serde_json::Value {
+    match payload {
+        Payload::Metadata => json!("metadata"),
+        Payload::Whole => json!("whole"),
+        Payload::Fields(projection) => {
+            json!({ "fields": projection.pointers().iter().map(ToString::to_string).collect::<Vec<_>>() })
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What goes to stdout and stderr.
+//!
+//! The only place that writes there (the log apart). A reader that went away, as in `informant get … | head`, is no error.
+
+use std::io::{self, ErrorKind, Write};
+
+use anyhow::{Context, Result};
+
+use crate::config::Problems;
+
+/// Writes to stdout; the command ends quietly if nobody reads any more.
+pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    unless_gone(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// Passes over a broken pipe.
+pub(super) fn unless_gone(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("failed to write to stdout"),
+    }
+}
+
+/// A line on stderr for the person in front of it.
+pub(super) fn note(line: &str) {
+    // There is nobody left to tell when stderr is gone.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// An error and its causes on stderr.
+pub(super) fn error(error: &anyhow::Error) {
+    match error.downcast_ref::<Problems>() {
+        // These are formatted already, one "error:" each.
+        Some(problems) => note(&problems.to_string()),
+        None => note(&format!("error: {error:#}")),
+    }
+}

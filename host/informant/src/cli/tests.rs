@@ -1,0 +1,185 @@
+//! The command line as people read it.
+
+use clap::CommandFactory;
+
+use super::*;
+
+fn help(path: &[&str]) -> String {
+    let mut command = Cli::command();
+    command.build();
+    let mut command = &mut command;
+    for name in path {
+        command = command.find_subcommand_mut(name).expect("a command");
+    }
+    command.render_help().to_string()
+}
+
+#[test]
+fn the_command_line_holds_together() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn help_names_every_command() {
+    insta::assert_snapshot!(help(&[]), @r#"
+    Runs Kubernetes informers once, natively, and calls handlers and index functions that are WebAssembly components
+
+    Usage: informant [OPTIONS] <COMMAND>
+
+    Commands:
+      run        Runs the informers and plugins of a configuration
+      check      Judges a configuration: the file, its components, and what the cluster says to it
+      get        Shows objects out of the cache of a running `informant run`
+      apiserver  Serves the embedded API server, for trying things out without a cluster
+      plugin     Works on plugins
+      help       Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+
+    Exit codes:
+      0    done; for run: stopped by one SIGINT or SIGTERM, in order
+      1    failed; for get: not found
+      2    the command line is wrong
+      3    the configuration is refused
+      4    for get: not ready, that is the informer is not synced or the index not attached
+      130  run was ended at once by a second SIGINT (143: SIGTERM)
+    "#);
+}
+
+#[test]
+fn help_of_run() {
+    insta::assert_snapshot!(help(&["run"]), @r#"
+    Runs the informers and plugins of a configuration
+
+    Usage: informant run [OPTIONS]
+
+    Options:
+      -c, --config <FILE>                The configuration [default: config.toml]
+          --admin-listen <ADDRESS:PORT>  Where the admin server listens; port 0 takes a free one [default: [admin] in the configuration, 127.0.0.1:8089]
+          --cache-dir <FOLDER>           Where compiled components are kept [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR=]
+      -h, --help                         Print help (see more with '--help')
+
+    Cluster:
+          --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_check() {
+    insta::assert_snapshot!(help(&["check"]), @r#"
+    Judges a configuration: the file, its components, and what the cluster says to it
+
+    Usage: informant check [OPTIONS]
+
+    Options:
+      -c, --config <FILE>  The configuration [default: config.toml]
+          --cluster        A cluster that cannot be reached is an error, not a warning
+          --offline        Does not ask the cluster
+      -h, --help           Print help (see more with '--help')
+
+    Cluster:
+          --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_get() {
+    insta::assert_snapshot!(help(&["get"]), @r#"
+    Shows objects out of the cache of a running `informant run`
+
+    Usage: informant get [OPTIONS] <RESOURCE> [NAME]
+
+    Arguments:
+      <RESOURCE>  An informer's name, or a resource that one informer watches: pods, v1/pods, Pod
+      [NAME]      Only objects of this name
+
+    Options:
+      -n, --namespace <NAMESPACE>  Only objects of this namespace [default: all]
+      -A, --all-namespaces         Objects of all namespaces, which is the default; kubectl's habit
+          --index <NAME=VALUE>     Only objects that this index finds under this value
+      -l, --selector <SELECTOR>    Only objects whose labels match
+      -o, --output <FORMAT>        How they are shown [default: table] [possible values: table, json, name]
+          --no-headers             Leaves the table's headings out
+          --admin <ADDRESS:PORT>   The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>          The configuration [default: config.toml]
+      -h, --help                   Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_apiserver() {
+    insta::assert_snapshot!(help(&["apiserver"]), @r#"
+    Serves the embedded API server, for trying things out without a cluster
+
+    Usage: informant apiserver [OPTIONS]
+
+    Options:
+          --listen <ADDRESS:PORT>  Where to listen, without TLS and without asking who is there; port 0 takes a free one [default: 127.0.0.1:8088]
+          --kubeconfig-out <FILE>  Writes a kubeconfig for this server, for kubectl and for --kubeconfig
+          --faults                 Serves /informant/faults too, where watches can be dropped and errors ordered
+      -h, --help                   Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_plugin_inspect() {
+    insta::assert_snapshot!(help(&["plugin", "inspect"]), @r#"
+    Shows what a component is: its roles, its imports, its manifest
+
+    Usage: informant plugin inspect [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>  The component
+
+    Options:
+      -o, --output <FORMAT>  How it is shown [default: text] [possible values: text, json]
+      -h, --help             Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn wrong_arguments_say_what_is_wanted() {
+    let refusal = |args: &[&str]| Cli::try_parse_from(args).map(|_| ()).unwrap_err().to_string();
+    insta::assert_snapshot!(refusal(&["informant", "get", "pods", "--index", "image"]), @"
+    error: invalid value 'image' for '--index <NAME=VALUE>': write NAME=VALUE, as in image=nginx:1.27
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(refusal(&["informant", "chekc"]), @"
+    error: unrecognized subcommand 'chekc'
+
+      tip: a similar subcommand exists: 'check'
+
+    Usage: informant [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}

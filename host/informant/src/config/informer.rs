@@ -1,0 +1,225 @@
+//! `[informer.NAME]`: what is watched and how it is kept.
+
+use std::time::Duration;
+
+use informant_informer::ResourceName;
+use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
+
+use super::name;
+use super::source::{Located, Place};
+use super::table::{Keys, Table};
+
+const KEYS: Keys = Keys {
+    known: &[
+        "drop",
+        "field-selector",
+        "index",
+        "keep-managed-fields",
+        "label-selector",
+        "namespaces",
+        "required",
+        "resource",
+        "resync",
+    ],
+    planned: &[
+        ("clusters", "there is one cluster: leave it out"),
+        (
+            "relist-notify-unchanged",
+            "handlers are not told of unchanged objects: leave it out",
+        ),
+        ("store", "whole objects are kept: leave it out, and use `drop`"),
+        ("transform", "use `drop` to leave fields out"),
+    ],
+};
+
+/// The shortest resync: below it handlers would do nothing else.
+pub(super) const RESYNC_MIN: Duration = Duration::from_secs(1);
+/// The longest: a week, beyond which it is the same as none.
+pub(super) const RESYNC_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Whether readiness waits for something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Required {
+    /// Not at all.
+    No,
+    /// Until it was ready once; later trouble shows in `/readyz?verbose` and in metrics.
+    Once,
+    /// And later trouble turns `/readyz` red again.
+    Always,
+}
+
+/// An informer.
+#[derive(Debug, Clone)]
+pub struct InformerSection {
+    /// Where the section begins.
+    pub place: Place,
+    /// group/version/plural, or a kind.
+    pub resource: Located<ResourceName>,
+    /// One namespace, or all.
+    pub namespace: Option<String>,
+    /// Judged by the API server.
+    pub label_selector: Option<LabelSelector>,
+    /// Judged by the API server.
+    pub field_selector: Option<FieldSelector>,
+    /// How often handlers are shown everything again, unless their own section says so.
+    pub resync: Option<Duration>,
+    /// What is cut from each object before it is kept.
+    pub drop: Vec<Pointer>,
+    /// Whether `metadata.managedFields` stays.
+    pub keep_managed_fields: bool,
+    /// Native indexes by name.
+    pub indexes: Vec<(String, Pointer)>,
+    /// Whether readiness waits for its first sync.
+    pub required: Required,
+}
+
+pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
+    table.only(&KEYS);
+    let resource = table.required_string("resource", "name what is watched: resource = \"v1/pods\"");
+    let section = InformerSection {
+        place: table.place(),
+        namespace: read_namespace(table),
+        label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
+        field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
+        resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
+        drop: read_drop(table),
+        keep_managed_fields: table.boolean("keep-managed-fields").unwrap_or(false),
+        indexes: read_indexes(table),
+        required: read_required(table, Required::Once),
+        resource: resource.and_then(|resource| judge_resource(table, resource))?,
+    };
+    Some(section)
+}
+
+/// `required = true | false | "always"`.
+pub(super) fn read_required(table: &Table<'_>, default: Required) -> Required {
+    if table.is_string("required") {
+        return match table.string("required") {
+            Some(text) if text.value == "always" => Required::Always,
+            _ => {
+                let problem = table.error(table.value_place("required"), "`required` cannot be that");
+                table
+                    .reporter()
+                    .report(problem.help("possible values: true, false, \"always\""));
+                default
+            }
+        };
+    }
+    match table.boolean("required") {
+        Some(true) => Required::Once,
+        Some(false) => Required::No,
+        None => default,
+    }
+}
+
+fn judge_resource(table: &Table<'_>, resource: Located<String>) -> Option<Located<ResourceName>> {
+    if resource.value.contains('*') {
+        let what = format!("`resource` = \"{}\" (many resources in one informer)", resource.value);
+        table.report_planned(resource.place, &what, "write one informer for each resource");
+        return None;
+    }
+    match ResourceName::parse(&resource.value) {
+        Ok(value) => Some(Located {
+            value,
+            place: resource.place,
+        }),
+        Err(error) => {
+            table
+                .reporter()
+                .report(table.error(resource.place, format!("`resource`: {error}")));
+            None
+        }
+    }
+}
+
+fn read_namespace(table: &Table<'_>) -> Option<String> {
+    let names = table.strings("namespaces")?;
+    let place = table.value_place("namespaces");
+    if names.is_empty() {
+        let problem = table.error(place, "`namespaces` is empty");
+        table
+            .reporter()
+            .report(problem.help("leave it out to watch all namespaces"));
+    }
+    if names.len() > 1 {
+        let instead = "name one, or leave it out to watch all namespaces";
+        table.report_planned(place, "`namespaces` with more than one entry", instead);
+    }
+    for name in &names {
+        if let Err(rule) = name::judge_name(&name.value) {
+            let problem = table.error(name.place, format!("\"{}\" cannot be a namespace", name.value));
+            table.reporter().report(problem.help(rule));
+        }
+    }
+    names.into_iter().next().map(|name| name.value)
+}
+
+fn read_drop(table: &Table<'_>) -> Vec<Pointer> {
+    let pointers = table.strings("drop").unwrap_or_default();
+    let parsed = pointers
+        .iter()
+        .filter_map(|text| Some((text, parse_pointer(table, "drop", text)?)));
+    parsed
+        .filter_map(|(text, pointer)| judge_drop(table, text, pointer))
+        .collect()
+}
+
+/// What names and versions an object cannot be dropped.
+fn judge_drop(table: &Table<'_>, text: &Located<String>, pointer: Pointer) -> Option<Pointer> {
+    match Shape::new("", "", vec![pointer.clone()], true) {
+        Ok(_) => Some(pointer),
+        Err(error) => {
+            table
+                .reporter()
+                .report(table.error(text.place, format!("`drop`: {error}")));
+            None
+        }
+    }
+}
+
+fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
+    let Some(indexes) = table.has("index").then(|| table.table("index")).flatten() else {
+        return Vec::new();
+    };
+    let mut read = Vec::new();
+    for key in indexes.keys() {
+        let rule = match key.value {
+            "namespace" => Err("every informer has an index of that name already"),
+            name => name::judge_word(name),
+        };
+        if let Err(rule) = rule {
+            let problem = indexes.error(key.place, format!("\"{}\" cannot be the name of an index", key.value));
+            indexes.reporter().report(problem.help(rule));
+        }
+        let pointer = indexes
+            .string(key.value)
+            .and_then(|text| parse_pointer(&indexes, key.value, &text));
+        read.extend(pointer.map(|pointer| (key.value.to_owned(), pointer)));
+    }
+    read
+}
+
+fn parse_pointer(table: &Table<'_>, key: &str, text: &Located<String>) -> Option<Pointer> {
+    Pointer::parse(&text.value)
+        .inspect_err(|error| {
+            let problem = table.error(text.place, format!("`{key}`: {error}"));
+            let help = "in a JSON pointer `*` stands for every element, `~1` for a slash in a key";
+            table.reporter().report(problem.help(help));
+        })
+        .ok()
+}
+
+fn read_parsed<T, E: std::fmt::Display>(
+    table: &Table<'_>,
+    key: &str,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Option<T> {
+    let text = table.string(key)?;
+    parse(&text.value)
+        .inspect_err(|error| {
+            table
+                .reporter()
+                .report(table.error(text.place, format!("`{key}`: {error}")));
+        })
+        .ok()
+}

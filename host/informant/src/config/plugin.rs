@@ -1,0 +1,222 @@
+//! `[plugin.NAME]`: a component, what it is told and what it may use.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use informant_plugin_host::{Continuation, Digest, Limits, OnFailure};
+
+use super::folder_of;
+use super::informer::{Required, read_required};
+use super::name;
+use super::source::{Located, Place};
+use super::table::{Keys, Table};
+
+const KEYS: Keys = Keys {
+    known: &[
+        "component",
+        "config",
+        "informers",
+        "limits",
+        "on-failure",
+        "on-reload",
+        "on-restart",
+        "required",
+        "resync",
+        "sha256",
+    ],
+    planned: &[
+        (
+            "allow",
+            "plugins may read the cache of their informers and log: leave it out",
+        ),
+        ("as", "plugins cannot write to the cluster yet: leave it out"),
+        ("cache-beyond-identity", "leave it out"),
+        (
+            "script",
+            "build a component and name it: component = \"plugins/NAME.wasm\"",
+        ),
+    ],
+};
+
+const LIMIT_KEYS: Keys = Keys {
+    known: &["call", "cpu", "instances", "memory", "pending"],
+    planned: &[],
+};
+
+/// Least memory: less than a language's runtime needs to start.
+const MEMORY_BYTES_MIN: usize = 1 << 20;
+/// Most memory: all that 32-bit WebAssembly can address.
+const MEMORY_BYTES_MAX: usize = 4 << 30;
+/// Least time: a few ticks of the clock that interrupts guests.
+const TIME_MIN: Duration = Duration::from_millis(10);
+/// Most CPU in one call.
+const CPU_MAX: Duration = Duration::from_secs(60);
+/// Most wall time in one call.
+const CALL_MAX: Duration = Duration::from_secs(600);
+/// Most events that wait in full.
+const PENDING_EVENTS_MAX: u64 = 1_000_000;
+
+const ON_FAILURE: [(&str, OnFailure); 3] = [
+    ("retry", OnFailure::Retry),
+    ("skip", OnFailure::Skip),
+    ("quarantine", OnFailure::Quarantine),
+];
+
+const CONTINUATION: [(&str, Continuation); 2] =
+    [("replay", Continuation::Replay), ("continue", Continuation::Continue)];
+
+/// A plugin.
+#[derive(Debug, Clone)]
+pub struct PluginSection {
+    /// Where the section begins.
+    pub place: Place,
+    /// The component's file, already relative to the current folder.
+    pub component: Located<PathBuf>,
+    /// What the component's SHA-256 must be.
+    pub sha256: Option<Digest>,
+    /// Pairs of the plugin's own name for an informer and the informer's.
+    pub informers: Vec<(String, Located<String>)>,
+    /// What init receives: a JSON object.
+    pub config: serde_json::Value,
+    /// Limits.
+    pub limits: Limits,
+    /// Overrides the informers' resync.
+    pub resync: Option<Duration>,
+    /// What happens with an event whose handling failed.
+    pub on_failure: OnFailure,
+    /// What a new version is shown.
+    pub on_reload: Continuation,
+    /// What it is shown after a trap or a timeout cost it its memory.
+    pub on_restart: Continuation,
+    /// Whether readiness waits for it to be loaded.
+    pub required: Required,
+}
+
+pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
+    table.only(&KEYS);
+    // The other forms of a plugin are told about once, as planned; that the component is missing then is no second error.
+    let component = if table.has("script") {
+        None
+    } else {
+        read_component(table)
+    };
+    let section = PluginSection {
+        place: table.place(),
+        sha256: read_sha256(table),
+        informers: read_informers(table),
+        config: read_config(table),
+        limits: read_limits(table),
+        resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
+        on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
+        on_reload: table.choice("on-reload", &CONTINUATION).unwrap_or(Continuation::Replay),
+        on_restart: table
+            .choice("on-restart", &CONTINUATION)
+            .unwrap_or(Continuation::Continue),
+        required: read_required(table, Required::No),
+        component: component?,
+    };
+    Some(section)
+}
+
+fn read_component(table: &Table<'_>) -> Option<Located<PathBuf>> {
+    let text = table.required_string("component", "name its file: component = \"plugins/NAME.wasm\"")?;
+    if let Some((scheme, _)) = text.value.split_once("://") {
+        let what = format!("`component` from {scheme}://");
+        table.report_planned(text.place, &what, "fetch the component beforehand and name the file");
+        return None;
+    }
+    if text.value.is_empty() {
+        table.reporter().report(table.error(text.place, "`component` is empty"));
+        return None;
+    }
+    let path = folder_of(table.reporter().file().path()).join(text.value);
+    Some(Located {
+        value: path,
+        place: text.place,
+    })
+}
+
+fn read_sha256(table: &Table<'_>) -> Option<Digest> {
+    let text = table.string("sha256")?;
+    if let Ok(digest) = text.value.parse() {
+        return Some(digest);
+    }
+    let problem = table.error(text.place, "`sha256` must be 64 hexadecimal digits");
+    table
+        .reporter()
+        .report(problem.help("`informant plugin inspect FILE` prints it"));
+    None
+}
+
+/// `informers = ["pods"]`, or `informers = { main = "pods" }`.
+fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
+    if !table.has("informers") {
+        let problem = table.error(table.place(), format!("{} lacks `informers`", table.title()));
+        table
+            .reporter()
+            .report(problem.help("name what it is told about: informers = [\"pods\"]"));
+        return Vec::new();
+    }
+    if !table.is_table("informers") {
+        let Some(names) = table.strings("informers") else {
+            return Vec::new();
+        };
+        if names.is_empty() {
+            let problem = table.error(table.value_place("informers"), "`informers` is empty");
+            table
+                .reporter()
+                .report(problem.help("name what the plugin is told about: informers = [\"pods\"]"));
+        }
+        return names.into_iter().map(|name| (name.value.clone(), name)).collect();
+    }
+    let Some(aliases) = table.table("informers") else {
+        return Vec::new();
+    };
+    let mut informers = Vec::new();
+    for alias in aliases.keys() {
+        if let Err(rule) = name::judge_word(alias.value) {
+            let problem = aliases.error(
+                alias.place,
+                format!("\"{}\" cannot be a plugin's name for an informer", alias.value),
+            );
+            aliases.reporter().report(problem.help(rule));
+        }
+        informers.extend(aliases.string(alias.value).map(|name| (alias.value.to_owned(), name)));
+    }
+    informers
+}
+
+fn read_config(table: &Table<'_>) -> serde_json::Value {
+    let empty = serde_json::Value::Object(serde_json::Map::new());
+    if !table.has("config") || table.table("config").is_none() {
+        return empty;
+    }
+    table.json("config").unwrap_or(empty)
+}
+
+fn read_limits(table: &Table<'_>) -> Limits {
+    let default = Limits::default();
+    let Some(limits) = table.has("limits").then(|| table.table("limits")).flatten() else {
+        return default;
+    };
+    limits.only(&LIMIT_KEYS);
+    if let Some(instances) = limits
+        .integer("instances", 1..=1_024)
+        .filter(|instances| instances.value > 1)
+    {
+        let what = format!("`instances` = {}", instances.value);
+        limits.report_planned(instances.place, &what, "a plugin has one instance");
+    }
+    let pending = limits
+        .integer("pending", 1..=PENDING_EVENTS_MAX)
+        .and_then(|n| usize::try_from(n.value).ok());
+    Limits {
+        memory_bytes: limits
+            .size_bytes("memory", MEMORY_BYTES_MIN..=MEMORY_BYTES_MAX)
+            .unwrap_or(default.memory_bytes),
+        instances: default.instances,
+        cpu: limits.duration("cpu", TIME_MIN..=CPU_MAX).unwrap_or(default.cpu),
+        call: limits.duration("call", TIME_MIN..=CALL_MAX).unwrap_or(default.call),
+        pending: pending.unwrap_or(default.pending),
+    }
+}

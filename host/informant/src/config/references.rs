@@ -1,0 +1,94 @@
+//! What no section can judge alone: names of other sections, and how sections add up.
+
+use std::collections::BTreeMap;
+
+use super::informer::InformerSection;
+use super::plugin::PluginSection;
+use super::source::{Located, Place};
+use super::suggest;
+use super::table::Table;
+
+/// How many watches one cluster is asked for. Each is a connection of its own, which the API server counts too.
+pub const WATCHES_MAX: usize = 256;
+
+pub(super) fn judge(
+    root: &Table<'_>,
+    informers: &BTreeMap<String, InformerSection>,
+    plugins: &BTreeMap<String, PluginSection>,
+) {
+    // An informer whose section is broken exists all the same: one error is enough.
+    let names: Vec<&str> = match root.has("informer").then(|| root.is_table("informer")) {
+        Some(true) => root
+            .table("informer")
+            .map(|table| table.keys().map(|key| key.value).collect())
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    for (name, plugin) in plugins {
+        judge_informers_of(root, name, plugin, &names);
+    }
+    warn_of_double_watches(root, informers);
+    if names.len() > WATCHES_MAX {
+        let place = informers
+            .values()
+            .map(|informer| informer.place)
+            .max()
+            .unwrap_or(Place { line: 1, column: 1 });
+        let message = format!(
+            "{} informers are more than the {WATCHES_MAX} watches one cluster is asked for",
+            names.len()
+        );
+        root.reporter().report(root.error(place, message));
+    }
+    if names.is_empty() && !root.has("plugin") {
+        let problem = root.error(
+            Place { line: 1, column: 1 },
+            "there is nothing to do: no [informer.NAME], no [plugin.NAME]",
+        );
+        root.reporter().report(
+            problem
+                .help("begin with [informer.pods] and resource = \"v1/pods\"")
+                .warning(),
+        );
+    }
+}
+
+fn judge_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
+    let mut seen: Vec<&Located<String>> = Vec::new();
+    for (alias, informer) in &plugin.informers {
+        if !informers.contains(&informer.value.as_str()) {
+            let message = format!(
+                "[plugin.{name}] names an informer that does not exist: \"{}\"",
+                informer.value
+            );
+            let help = suggest::did_you_mean(&informer.value, informers, "informers");
+            root.reporter().report(root.error(informer.place, message).help(help));
+        } else if seen.iter().any(|other| other.value == informer.value) {
+            let message = format!("[plugin.{name}] names the informer \"{}\" twice", informer.value);
+            let help = format!("leave `{alias}` out: every event would come twice");
+            root.reporter().report(root.error(informer.place, message).help(help));
+        }
+        seen.push(informer);
+    }
+}
+
+fn warn_of_double_watches(root: &Table<'_>, informers: &BTreeMap<String, InformerSection>) {
+    let mut by_resource: BTreeMap<String, Vec<(&str, &InformerSection)>> = BTreeMap::new();
+    for (name, informer) in informers {
+        by_resource
+            .entry(informer.resource.value.to_string())
+            .or_default()
+            .push((name, informer));
+    }
+    for (resource, group) in by_resource {
+        for (name, informer) in group.iter().skip(1) {
+            let first = group[0].0;
+            let message =
+                format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
+            let problem = root.error(informer.resource.place, message);
+            let help =
+                "informers are shared by name: let plugins name the same one, unless selectors or namespaces differ";
+            root.reporter().report(problem.help(help).warning());
+        }
+    }
+}

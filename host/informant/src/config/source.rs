@@ -1,0 +1,157 @@
+//! The text of a configuration file and where in it something stands.
+//!
+//! Owns the text and its line starts. Knows nothing of TOML.
+
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// How long a configuration file may be, in bytes. A ConfigMap holds no more than 1 MiB either; what is longer is refused
+/// before it is parsed.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A position in a file, both counted from one, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: u32,
+    /// The column, in characters.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// A value and where it was written.
+#[derive(Debug, Clone)]
+pub struct Located<T> {
+    /// What was written.
+    pub value: T,
+    /// Where.
+    pub place: Place,
+}
+
+/// Why a configuration file has no text to look at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The file is missing or cannot be read.
+    #[error("failed to read: {0}")]
+    Io(#[from] std::io::Error),
+    /// The file is longer than [`CONFIG_BYTES_MAX`].
+    #[error("is longer than {CONFIG_BYTES_MAX} bytes")]
+    TooLong,
+    /// The file is not UTF-8.
+    #[error("byte {offset} is not UTF-8")]
+    NotUtf8 {
+        /// The first byte that is wrong, counted from zero.
+        offset: usize,
+    },
+}
+
+/// A configuration file in memory.
+#[derive(Debug)]
+pub struct SourceFile {
+    path: PathBuf,
+    text: String,
+    line_starts: Vec<usize>,
+}
+
+impl SourceFile {
+    /// Takes a text that was read already; `path` is what messages call it.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        let line_starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        Self {
+            path: path.into(),
+            text,
+            line_starts,
+        }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it is missing, too long or not UTF-8.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let mut bytes = Vec::new();
+        // One byte more than allowed is enough to know that it is too long, whatever the file's metadata says.
+        std::fs::File::open(path)?
+            .take(CONFIG_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > CONFIG_BYTES_MAX {
+            return Err(ReadError::TooLong);
+        }
+        let text = String::from_utf8(bytes).map_err(|error| ReadError::NotUtf8 {
+            offset: error.utf8_error().valid_up_to(),
+        })?;
+        Ok(Self::new(path, text))
+    }
+
+    /// What the file is called in messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where the byte at `offset` stands. An offset past the end is the end.
+    #[must_use]
+    pub fn place(&self, offset: usize) -> Place {
+        let offset = offset.min(self.text.len());
+        let line = self.line_starts.partition_point(|start| *start <= offset);
+        let start = self.line_starts[line - 1];
+        let column = self.text[start..]
+            .char_indices()
+            .take_while(|(at, _)| start + at < offset)
+            .count()
+            + 1;
+        Place {
+            line: clamp(line),
+            column: clamp(column),
+        }
+    }
+}
+
+fn clamp(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_lines_begin_at_one() {
+        let file = SourceFile::new("c.toml", "a = 1\nü = 2\n");
+        assert_eq!(file.place(0).to_string(), "1:1");
+        assert_eq!(file.place(4).to_string(), "1:5");
+        assert_eq!(file.place(6).to_string(), "2:1");
+        // ü is two bytes and one column.
+        assert_eq!(file.place(9).to_string(), "2:3");
+        assert_eq!(file.place(10_000).to_string(), "3:1");
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_or_not_utf8_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = folder.path().join("long.toml");
+        std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX as usize + 1]).unwrap();
+        assert!(matches!(SourceFile::read(&long), Err(ReadError::TooLong)));
+        std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX as usize]).unwrap();
+        assert!(SourceFile::read(&long).is_ok());
+        std::fs::write(&long, b"a = \"\xff\"").unwrap();
+        assert!(matches!(SourceFile::read(&long), Err(ReadError::NotUtf8 { offset: 5 })));
+    }
+}

@@ -1,0 +1,65 @@
+//! "Did you mean": the word out of a list that somebody probably meant.
+
+/// How long the beginning of a word must be to stand for it.
+const SHORTENED_LEN_MIN: usize = 3;
+
+/// The word of `known` nearest to `written`, if one is near enough to be worth saying.
+///
+/// A difference in case, `-` or `_` alone counts as none; else one edit in three letters is allowed, and swapping two letters
+/// is one edit.
+pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let wanted = plain(written);
+    let edits_max = (wanted.chars().count() / 3).max(1);
+    let edits = |word: &str| {
+        let word = plain(word);
+        // Somebody who writes `mem` has not mistyped `memory`.
+        let shortened = wanted.len() >= SHORTENED_LEN_MIN && word.starts_with(&wanted);
+        if shortened {
+            1
+        } else {
+            strsim::damerau_levenshtein(&wanted, &word)
+        }
+    };
+    known
+        .into_iter()
+        .map(|word| (edits(word), word))
+        .filter(|(edits, _)| *edits <= edits_max)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// "did you mean `word`?", or else the list of what there is.
+pub(crate) fn did_you_mean<'k>(written: &str, known: &[&'k str], of_what: &str) -> String {
+    if let Some(word) = nearest(written, known.iter().copied()) {
+        return format!("did you mean `{word}`?");
+    }
+    if known.is_empty() {
+        return format!("there is no {of_what}");
+    }
+    let list: Vec<_> = known.iter().map(|word| format!("`{word}`")).collect();
+    format!("{of_what}: {}", list.join(", "))
+}
+
+fn plain(word: &str) -> String {
+    word.chars()
+        .filter(|c| !matches!(c, '-' | '_'))
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_through_typing_mistakes_and_other_casings_but_not_at_any_price() {
+        let keys = ["resync", "resource", "label-selector", "drop"];
+        assert_eq!(nearest("resnyc", keys), Some("resync"));
+        assert_eq!(nearest("labelSelector", keys), Some("label-selector"));
+        assert_eq!(nearest("label_selector", keys), Some("label-selector"));
+        assert_eq!(nearest("dorp", keys), Some("drop"));
+        assert_eq!(nearest("label", keys), Some("label-selector"));
+        assert_eq!(nearest("kind", keys), None);
+        assert_eq!(nearest("x", keys), None);
+    }
+}

@@ -1,0 +1,404 @@
+//! A TOML table under the eye of somebody who reports everything that is wrong with it.
+//!
+//! ```text
+//! text ──toml──▶ spanned tree ──Table::{only, string, duration, …}──▶ values, each with its place
+//!                                        └──▶ Problems: what is wrong, all of it, not only the first
+//! ```
+//!
+//! A getter returns `None` both when a key is absent and when it was wrong; the latter has been reported by then.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::problem::{Problem, Problems};
+use super::source::{Located, Place, SourceFile};
+use super::suggest;
+use super::units;
+
+/// Where all that is read from one file is reported to.
+#[derive(Debug)]
+pub(crate) struct Reporter<'f> {
+    file: &'f SourceFile,
+    problems: RefCell<Vec<Problem>>,
+}
+
+impl<'f> Reporter<'f> {
+    pub(crate) fn new(file: &'f SourceFile) -> Self {
+        Self {
+            file,
+            problems: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn file(&self) -> &'f SourceFile {
+        self.file
+    }
+
+    /// Starts an error at a place; [`report`](Self::report) takes it.
+    pub(crate) fn error(&self, place: Place, message: impl Into<String>) -> Problem {
+        Problem::at(self.file.path(), place, message)
+    }
+
+    pub(crate) fn report(&self, problem: Problem) {
+        self.problems.borrow_mut().push(problem);
+    }
+
+    pub(crate) fn finish(self) -> Problems {
+        let mut problems = Problems(self.problems.into_inner());
+        problems.sort();
+        problems
+    }
+}
+
+/// The keys a kind of table may have.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    /// Those that work.
+    pub(crate) known: &'static [&'static str],
+    /// Those that the design knows and this version does not, each with what to do instead.
+    pub(crate) planned: &'static [(&'static str, &'static str)],
+}
+
+/// One table of the file.
+#[derive(Clone)]
+pub(crate) struct Table<'t> {
+    reporter: &'t Reporter<'t>,
+    /// As in the header: `informer.pods`. Empty for the file itself.
+    path: String,
+    place: Place,
+    entries: &'t DeTable<'t>,
+}
+
+impl<'t> Table<'t> {
+    pub(crate) fn root(reporter: &'t Reporter<'t>, entries: &'t DeTable<'t>) -> Self {
+        Self {
+            reporter,
+            path: String::new(),
+            place: Place { line: 1, column: 1 },
+            entries,
+        }
+    }
+
+    pub(crate) fn reporter(&self) -> &'t Reporter<'t> {
+        self.reporter
+    }
+
+    /// Where the table's name stands.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// How messages name the table.
+    pub(crate) fn title(&self) -> String {
+        if self.path.is_empty() {
+            "the file".into()
+        } else {
+            format!("[{}]", self.path)
+        }
+    }
+
+    /// Reports each key that is not among `keys`.
+    pub(crate) fn only(&self, keys: &Keys) {
+        for key in self.entries.keys() {
+            let name: &str = key.get_ref();
+            if keys.known.contains(&name) {
+                continue;
+            }
+            if let Some((_, instead)) = keys.planned.iter().find(|(planned, _)| *planned == name) {
+                self.report_planned(self.key_place(key), &format!("`{name}`"), instead);
+                continue;
+            }
+            let words: Vec<_> = keys
+                .known
+                .iter()
+                .chain(keys.planned.iter().map(|(word, _)| word))
+                .copied()
+                .collect();
+            let problem = self.error(self.key_place(key), format!("unknown key `{name}` in {}", self.title()));
+            let help = match suggest::nearest(name, words) {
+                Some(word) => format!("did you mean `{word}`?"),
+                None => format!("keys of {}: {}", self.title(), keys.known.join(", ")),
+            };
+            self.reporter.report(problem.help(help));
+        }
+    }
+
+    /// Reports something that the design knows and this version does not.
+    pub(crate) fn report_planned(&self, place: Place, what: &str, instead: &str) {
+        let problem = self.error(place, format!("{what} is known but not built yet in this version"));
+        self.reporter.report(if instead.is_empty() {
+            problem
+        } else {
+            problem.help(instead)
+        });
+    }
+
+    pub(crate) fn error(&self, place: Place, message: impl Into<String>) -> Problem {
+        self.reporter.error(place, message)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// The keys, each with its place, in alphabetical order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Located<&'t str>> + use<'t> {
+        let reporter = self.reporter;
+        self.entries.keys().map(move |key| Located {
+            value: key.get_ref().as_ref(),
+            place: reporter.file.place(key.span().start),
+        })
+    }
+
+    pub(crate) fn string(&self, key: &str) -> Option<Located<String>> {
+        let value = self.entries.get(key)?;
+        match value.get_ref() {
+            DeValue::String(text) => Some(self.located(value, text.to_string())),
+            other => self.wrong_type(key, value, "a string", other),
+        }
+    }
+
+    /// As [`string`](Self::string), and reports its absence at the table.
+    pub(crate) fn required_string(&self, key: &str, help: &str) -> Option<Located<String>> {
+        if !self.has(key) {
+            let problem = self.error(self.place, format!("{} lacks `{key}`", self.title()));
+            self.reporter.report(problem.help(help));
+        }
+        self.string(key)
+    }
+
+    pub(crate) fn boolean(&self, key: &str) -> Option<bool> {
+        let value = self.entries.get(key)?;
+        match value.get_ref() {
+            DeValue::Boolean(value) => Some(*value),
+            other => self.wrong_type(key, value, "true or false", other),
+        }
+    }
+
+    /// A whole number within `range`.
+    pub(crate) fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<Located<u64>> {
+        let value = self.entries.get(key)?;
+        let DeValue::Integer(number) = value.get_ref() else {
+            return self.wrong_type(key, value, "a whole number", value.get_ref());
+        };
+        let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
+        match parsed.filter(|number| range.contains(number)) {
+            Some(number) => Some(self.located(value, number)),
+            None => self.out_of_range(key, value, &number.to_string(), &range.start(), &range.end()),
+        }
+    }
+
+    pub(crate) fn duration(&self, key: &str, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let text = self.string_with_unit(key, units::DURATION_FORM)?;
+        let Some(duration) = units::parse_duration(&text.value) else {
+            return self.malformed(key, &text, "a duration", units::DURATION_FORM);
+        };
+        if range.contains(&duration) {
+            return Some(duration);
+        }
+        let (low, high) = (units::show_duration(*range.start()), units::show_duration(*range.end()));
+        self.out_of_range(key, self.entries.get(key)?, &text.value, &low, &high)
+    }
+
+    /// A size in bytes.
+    pub(crate) fn size_bytes(&self, key: &str, range: RangeInclusive<usize>) -> Option<usize> {
+        let text = self.string_with_unit(key, units::SIZE_FORM)?;
+        let Some(bytes) = units::parse_size_bytes(&text.value).and_then(|bytes| usize::try_from(bytes).ok()) else {
+            return self.malformed(key, &text, "a size", units::SIZE_FORM);
+        };
+        if range.contains(&bytes) {
+            return Some(bytes);
+        }
+        let (low, high) = (
+            units::show_size(*range.start() as u64),
+            units::show_size(*range.end() as u64),
+        );
+        self.out_of_range(key, self.entries.get(key)?, &text.value, &low, &high)
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.string(key)?;
+        if let Some((_, value)) = choices.iter().find(|(word, _)| *word == text.value) {
+            return Some(*value);
+        }
+        let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+        let problem = self.error(text.place, format!("`{key}` cannot be \"{}\"", text.value));
+        self.reporter
+            .report(problem.help(suggest::did_you_mean(&text.value, &words, "possible values")));
+        None
+    }
+
+    /// A list of strings.
+    pub(crate) fn strings(&self, key: &str) -> Option<Vec<Located<String>>> {
+        let value = self.entries.get(key)?;
+        let DeValue::Array(items) = value.get_ref() else {
+            return self.wrong_type(key, value, "a list of strings", value.get_ref());
+        };
+        let mut strings = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::String(text) => strings.push(self.located(item, text.to_string())),
+                other => self
+                    .wrong_type::<()>(key, item, "a list of strings", other)
+                    .unwrap_or_default(),
+            }
+        }
+        Some(strings)
+    }
+
+    /// Whether the key holds a table and not something else; reports nothing.
+    pub(crate) fn is_table(&self, key: &str) -> bool {
+        matches!(self.entries.get(key).map(Spanned::get_ref), Some(DeValue::Table(_)))
+    }
+
+    pub(crate) fn is_string(&self, key: &str) -> bool {
+        matches!(self.entries.get(key).map(Spanned::get_ref), Some(DeValue::String(_)))
+    }
+
+    pub(crate) fn table(&self, key: &str) -> Option<Table<'t>> {
+        let (name, value) = self.entries.get_key_value(key)?;
+        match value.get_ref() {
+            DeValue::Table(entries) => Some(self.child(name, entries)),
+            other => self.wrong_type(key, value, &format!("a table, [{}]", self.child_path(key)), other),
+        }
+    }
+
+    /// The value under `key` as JSON.
+    pub(crate) fn json(&self, key: &str) -> Option<serde_json::Value> {
+        self.entries.get(key).and_then(|value| self.to_json(key, value))
+    }
+
+    /// Where the value of `key` stands; the table's own place if it is absent.
+    pub(crate) fn value_place(&self, key: &str) -> Place {
+        self.entries.get(key).map_or(self.place, |value| self.span_place(value))
+    }
+
+    fn to_json(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<serde_json::Value> {
+        use serde_json::Value;
+        Some(match value.get_ref() {
+            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::Boolean(value) => Value::Bool(*value),
+            DeValue::Datetime(value) => Value::String(value.to_string()),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => number.into(),
+                Err(_) => return self.no_json(key, value, &number.to_string()),
+            },
+            DeValue::Float(number) => {
+                match number
+                    .as_str()
+                    .parse::<f64>()
+                    .ok()
+                    .and_then(serde_json::Number::from_f64)
+                {
+                    Some(number) => number.into(),
+                    None => return self.no_json(key, value, number.as_str()),
+                }
+            }
+            DeValue::Array(items) => Value::Array(items.iter().filter_map(|item| self.to_json(key, item)).collect()),
+            DeValue::Table(entries) => Value::Object(
+                entries
+                    .iter()
+                    .filter_map(|(name, value)| {
+                        Some((name.get_ref().to_string(), self.to_json(name.get_ref(), value)?))
+                    })
+                    .collect(),
+            ),
+        })
+    }
+
+    fn no_json<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, written: &str) -> Option<T> {
+        let problem = self.error(
+            self.span_place(value),
+            format!("`{key}`: {written} cannot be written as JSON"),
+        );
+        self.reporter
+            .report(problem.help("plugins receive their config as JSON: write it as a string"));
+        None
+    }
+
+    fn string_with_unit(&self, key: &str, form: &str) -> Option<Located<String>> {
+        if let Some(value @ (DeValue::Integer(_) | DeValue::Float(_))) = self.entries.get(key).map(Spanned::get_ref) {
+            let number = match value {
+                DeValue::Integer(number) => number.to_string(),
+                DeValue::Float(number) => number.to_string(),
+                _ => String::new(),
+            };
+            let problem = self.error(self.value_place(key), format!("`{key}` = {number} lacks a unit"));
+            self.reporter.report(problem.help(format!("write {form}")));
+            return None;
+        }
+        self.string(key)
+    }
+
+    fn malformed<T>(&self, key: &str, text: &Located<String>, what: &str, form: &str) -> Option<T> {
+        let problem = self.error(text.place, format!("`{key}` = \"{}\" is not {what}", text.value));
+        self.reporter.report(problem.help(format!("write {form}")));
+        None
+    }
+
+    fn out_of_range<T>(
+        &self,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        written: &str,
+        low: &dyn std::fmt::Display,
+        high: &dyn std::fmt::Display,
+    ) -> Option<T> {
+        let message = format!("`{key}` = {written} is out of range");
+        let problem = self.error(self.span_place(value), message);
+        self.reporter.report(problem.help(format!("from {low} to {high}")));
+        None
+    }
+
+    fn wrong_type<T>(&self, key: &str, at: &Spanned<DeValue<'_>>, wanted: &str, found: &DeValue<'_>) -> Option<T> {
+        let found = match found {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a fraction",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.reporter
+            .report(self.error(self.span_place(at), format!("`{key}` must be {wanted}, not {found}")));
+        None
+    }
+
+    fn child(&self, name: &Spanned<DeString<'_>>, entries: &'t DeTable<'t>) -> Table<'t> {
+        Table {
+            reporter: self.reporter,
+            path: self.child_path(name.get_ref()),
+            place: self.key_place(name),
+            entries,
+        }
+    }
+
+    fn child_path(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
+    }
+
+    fn located<T>(&self, at: &Spanned<DeValue<'_>>, value: T) -> Located<T> {
+        Located {
+            value,
+            place: self.span_place(at),
+        }
+    }
+
+    fn key_place(&self, key: &Spanned<DeString<'_>>) -> Place {
+        self.reporter.file.place(key.span().start)
+    }
+
+    fn span_place(&self, value: &Spanned<DeValue<'_>>) -> Place {
+        self.reporter.file.place(value.span().start)
+    }
+}

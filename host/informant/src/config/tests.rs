@@ -1,0 +1,601 @@
+//! Every message a configuration can bring about, as people read it.
+
+use informant_plugin_host::{Continuation, Limits, OnFailure};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, Problems> {
+    Config::parse(&SourceFile::new("config.toml", text))
+}
+
+fn refusal(text: &str) -> String {
+    parse(text).expect_err("this configuration must be refused").to_string()
+}
+
+fn accepted(text: &str) -> Config {
+    parse(text).unwrap_or_else(|problems| panic!("this configuration must be accepted:\n{problems}"))
+}
+
+fn warnings(text: &str) -> String {
+    Problems(accepted(text).warnings).to_string()
+}
+
+#[test]
+fn the_whole_shape_is_read() {
+    let config = Config::parse(&SourceFile::new(
+        "etc/config.toml",
+        r#"
+        [cluster]
+        context = "staging"
+        kubeconfig = "kube/config"
+
+        [admin]
+        listen = "127.0.0.1:0"
+
+        [informer.pods]
+        resource = "v1/pods"
+        namespaces = ["default"]
+        label-selector = "app in (a, b)"
+        field-selector = "status.phase!=Succeeded,status.phase!=Failed"
+        resync = "5s"
+        drop = ["/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration"]
+        keep-managed-fields = true
+        required = "always"
+
+        [informer.pods.index]
+        node = "/spec/nodeName"
+        image = "/spec/containers/*/image"
+
+        [plugin.greeter]
+        component = "plugins/greeter.wasm"
+        sha256 = "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
+        informers = { main = "pods" }
+        config = { greeting = "hello", times = 3, ratio = 0.5, since = 1979-05-27, on = true, list = [1, "b"] }
+        limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1 }
+        on-failure = "quarantine"
+        on-restart = "replay"
+        on-reload = "continue"
+        required = true
+        "#,
+    ))
+    .unwrap();
+    insta::assert_debug_snapshot!(config, @r#"
+    Config {
+        path: "etc/config.toml",
+        cluster: ClusterSection {
+            context: Some(
+                "staging",
+            ),
+            kubeconfig: Some(
+                "etc/kube/config",
+            ),
+        },
+        admin: AdminSection {
+            listen: 127.0.0.1:0,
+        },
+        informers: {
+            "pods": InformerSection {
+                place: Place {
+                    line: 9,
+                    column: 19,
+                },
+                resource: Located {
+                    value: Exact(
+                        GroupVersionResource {
+                            group: "",
+                            version: "v1",
+                            plural: "pods",
+                        },
+                    ),
+                    place: Place {
+                        line: 10,
+                        column: 20,
+                    },
+                },
+                namespace: Some(
+                    "default",
+                ),
+                label_selector: Some(
+                    LabelSelector {
+                        requirements: [
+                            Requirement {
+                                key: "app",
+                                operator: In(
+                                    {
+                                        "a",
+                                        "b",
+                                    },
+                                ),
+                            },
+                        ],
+                    },
+                ),
+                field_selector: Some(
+                    FieldSelector {
+                        terms: [
+                            Term {
+                                field: "status.phase",
+                                equal: false,
+                                value: "Succeeded",
+                                pointer: "/status/phase",
+                            },
+                            Term {
+                                field: "status.phase",
+                                equal: false,
+                                value: "Failed",
+                                pointer: "/status/phase",
+                            },
+                        ],
+                    },
+                ),
+                resync: Some(
+                    5s,
+                ),
+                drop: [
+                    "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+                ],
+                keep_managed_fields: true,
+                indexes: [
+                    (
+                        "image",
+                        "/spec/containers/*/image",
+                    ),
+                    (
+                        "node",
+                        "/spec/nodeName",
+                    ),
+                ],
+                required: Always,
+            },
+        },
+        plugins: {
+            "greeter": PluginSection {
+                place: Place {
+                    line: 23,
+                    column: 17,
+                },
+                component: Located {
+                    value: "etc/plugins/greeter.wasm",
+                    place: Place {
+                        line: 24,
+                        column: 21,
+                    },
+                },
+                sha256: Some(
+                    Digest(0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef),
+                ),
+                informers: [
+                    (
+                        "main",
+                        Located {
+                            value: "pods",
+                            place: Place {
+                                line: 26,
+                                column: 30,
+                            },
+                        },
+                    ),
+                ],
+                config: Object {
+                    "greeting": String("hello"),
+                    "list": Array [
+                        Number(1),
+                        String("b"),
+                    ],
+                    "on": Bool(true),
+                    "ratio": Number(0.5),
+                    "since": String("1979-05-27"),
+                    "times": Number(3),
+                },
+                limits: Limits {
+                    memory_bytes: 33554432,
+                    cpu: 20ms,
+                    call: 5s,
+                    pending: 7,
+                    instances: 1,
+                },
+                resync: None,
+                on_failure: Quarantine,
+                on_reload: Continue,
+                on_restart: Replay,
+                required: Once,
+            },
+        },
+        warnings: [],
+    }
+    "#);
+}
+
+#[test]
+fn an_almost_empty_section_gets_the_defaults() {
+    let config = accepted(
+        r#"
+        [informer.pods]
+        resource = "v1/pods"
+
+        [plugin.greeter]
+        component = "greeter.wasm"
+        informers = ["pods"]
+        "#,
+    );
+    assert_eq!(config.admin.listen, ADMIN_LISTEN_DEFAULT);
+    let (pods, greeter) = (&config.informers["pods"], &config.plugins["greeter"]);
+    assert_eq!(
+        (pods.namespace.as_ref(), pods.resync, pods.keep_managed_fields),
+        (None, None, false)
+    );
+    assert_eq!((pods.required, greeter.required), (Required::Once, Required::No));
+    assert_eq!(greeter.limits, Limits::default());
+    assert_eq!(
+        (greeter.on_failure, greeter.on_reload),
+        (OnFailure::Retry, Continuation::Replay)
+    );
+    assert_eq!(greeter.informers[0].0, "pods");
+    assert_eq!(greeter.config, serde_json::json!({}));
+    assert_eq!(greeter.component.value, Path::new("./greeter.wasm"));
+}
+
+#[test]
+fn an_unknown_key_comes_with_what_was_meant_or_else_with_what_there_is() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informers.pods]
+resource = "v1/pods"
+
+[admin]
+listn = "127.0.0.1:1"
+
+[informer.pods]
+resource = "v1/pods"
+resnyc = "5s"
+labelSelector = "a=b"
+colour = "red"
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods"]
+on_failure = "retry"
+limits = { mem = "64MiB", cpus = "1s" }
+"#
+    ), @"
+    error: config.toml:2:2: unknown key `informers` in the file
+      help: did you mean `informer`?
+    error: config.toml:6:1: unknown key `listn` in [admin]
+      help: did you mean `listen`?
+    error: config.toml:10:1: unknown key `resnyc` in [informer.pods]
+      help: did you mean `resync`?
+    error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
+      help: did you mean `label-selector`?
+    error: config.toml:12:1: unknown key `colour` in [informer.pods]
+      help: keys of [informer.pods]: drop, field-selector, index, keep-managed-fields, label-selector, namespaces, required, resource, resync
+    error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
+      help: did you mean `on-failure`?
+    error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
+      help: did you mean `memory`?
+    error: config.toml:18:27: unknown key `cpus` in [plugin.p.limits]
+      help: did you mean `cpu`?
+    ");
+}
+
+#[test]
+fn what_is_not_built_yet_says_so() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[cluster.east]
+context = "east"
+
+[informer.all]
+resource = "apps/v1/*"
+
+[informer.pods]
+resource = "v1/pods"
+namespaces = ["a", "b"]
+clusters = ["east"]
+transform = "redact"
+store = "compressed"
+
+[plugin.script]
+script = "greeter.js"
+informers = ["pods"]
+
+[plugin.remote]
+component = "oci://example.com/greeter:1"
+informers = ["pods"]
+allow = { kube = [], http = [] }
+as = "system:serviceaccount:ns:name"
+limits = { instances = 4 }
+"#
+    ), @r#"
+    error: config.toml:2:10: [cluster.east] (more than one cluster) is known but not built yet in this version
+      help: name one cluster: [cluster] with `context`, or leave it out
+    error: config.toml:6:12: `resource` = "apps/v1/*" (many resources in one informer) is known but not built yet in this version
+      help: write one informer for each resource
+    error: config.toml:10:14: `namespaces` with more than one entry is known but not built yet in this version
+      help: name one, or leave it out to watch all namespaces
+    error: config.toml:11:1: `clusters` is known but not built yet in this version
+      help: there is one cluster: leave it out
+    error: config.toml:12:1: `transform` is known but not built yet in this version
+      help: use `drop` to leave fields out
+    error: config.toml:13:1: `store` is known but not built yet in this version
+      help: whole objects are kept: leave it out, and use `drop`
+    error: config.toml:16:1: `script` is known but not built yet in this version
+      help: build a component and name it: component = "plugins/NAME.wasm"
+    error: config.toml:20:13: `component` from oci:// is known but not built yet in this version
+      help: fetch the component beforehand and name the file
+    error: config.toml:22:1: `allow` is known but not built yet in this version
+      help: plugins may read the cache of their informers and log: leave it out
+    error: config.toml:23:1: `as` is known but not built yet in this version
+      help: plugins cannot write to the cluster yet: leave it out
+    error: config.toml:24:24: `instances` = 4 is known but not built yet in this version
+      help: a plugin has one instance
+    "#);
+}
+
+#[test]
+fn a_wrong_type_says_what_was_found_and_what_is_wanted() {
+    insta::assert_snapshot!(refusal(
+        r#"
+admin = "127.0.0.1:1"
+
+[informer]
+resource = "v1/pods"
+
+[informer.pods]
+resource = 1
+namespaces = "default"
+drop = ["/a", 5]
+keep-managed-fields = "yes"
+index = "/spec/nodeName"
+required = 1979-05-27
+
+[plugin.p]
+component = ["p.wasm"]
+informers = "pods"
+config = "verbose"
+limits = { pending = "many", memory = 64, cpu = 0.5 }
+"#
+    ), @r#"
+    error: config.toml:2:9: `admin` must be a table, [admin], not a string
+    error: config.toml:5:1: `resource` stands in [informer] itself
+      help: each has a name of its own: [informer.NAME]
+    error: config.toml:8:12: `resource` must be a string, not a whole number
+    error: config.toml:9:14: `namespaces` must be a list of strings, not a string
+    error: config.toml:10:15: `drop` must be a list of strings, not a whole number
+    error: config.toml:11:23: `keep-managed-fields` must be true or false, not a string
+    error: config.toml:12:9: `index` must be a table, [informer.pods.index], not a string
+    error: config.toml:13:12: `required` must be true or false, not a date
+    error: config.toml:16:13: `component` must be a string, not a list
+    error: config.toml:17:13: `informers` must be a list of strings, not a string
+    error: config.toml:18:10: `config` must be a table, [plugin.p.config], not a string
+    error: config.toml:19:22: `pending` must be a whole number, not a string
+    error: config.toml:19:39: `memory` = 64 lacks a unit
+      help: write a whole number and a unit: "512KiB", "64MiB", "1GiB"
+    error: config.toml:19:49: `cpu` = 0.5 lacks a unit
+      help: write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    "#);
+}
+
+#[test]
+fn a_value_out_of_range_names_the_range() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+resource = "v1/pods"
+resync = "10ms"
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods"]
+limits = { pending = 0, memory = "8GiB", cpu = "2m", call = "1h", instances = 0 }
+
+[plugin.q]
+component = "q.wasm"
+informers = ["pods"]
+limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second later" }
+"#
+    ), @r#"
+    error: config.toml:4:10: `resync` = 10ms is out of range
+      help: from 1s to 7d
+    error: config.toml:9:22: `pending` = 0 is out of range
+      help: from 1 to 1000000
+    error: config.toml:9:34: `memory` = 8GiB is out of range
+      help: from 1MiB to 4GiB
+    error: config.toml:9:48: `cpu` = 2m is out of range
+      help: from 10ms to 1m
+    error: config.toml:9:61: `call` = 1h is out of range
+      help: from 10ms to 10m
+    error: config.toml:9:79: `instances` = 0 is out of range
+      help: from 1 to 1024
+    error: config.toml:14:22: `pending` = 99999999999999999999999 is out of range
+      help: from 1 to 1000000
+    error: config.toml:14:56: `memory` = "64mb" is not a size
+      help: write a whole number and a unit: "512KiB", "64MiB", "1GiB"
+    error: config.toml:14:70: `cpu` = "1 second later" is not a duration
+      help: write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    "#);
+}
+
+#[test]
+fn a_value_that_cannot_be_read_says_what_one_looks_like() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[cluster]
+kubeconfig = "~/.kube/config"
+
+[admin]
+listen = "localhost:8089"
+
+[informer.Pods]
+resource = "v1/pods/status/x"
+namespaces = ["Default"]
+drop = ["metadata/annotations", "/metadata/name"]
+label-selector = "app in (a"
+field-selector = "status.phase"
+
+[informer.none]
+namespaces = []
+
+[informer.pods]
+resource = "v1/pods"
+required = "sometimes"
+
+[informer.pods.index]
+namespace = "/metadata/namespace"
+"a=b" = "/spec/nodeName"
+node = "spec.nodeName"
+
+[plugin.p]
+component = ""
+sha256 = "abc"
+informers = []
+on-failure = "retyr"
+on-reload = "restart"
+config = { big = 99999999999999999999, rate = nan }
+
+[plugin.q]
+"#
+    ), @r#"
+    error: config.toml:3:14: `kubeconfig`: ~ is not expanded
+      help: write the whole path, or one relative to this file
+    error: config.toml:6:10: `listen` = "localhost:8089" is not an address and a port
+      help: write "127.0.0.1:8089", "[::1]:8089" or "0.0.0.0:8089"
+    error: config.toml:8:11: "Pods" cannot be the NAME of [informer.NAME]
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:9:12: `resource`: `v1/pods/status/x` names no resource: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
+    error: config.toml:10:15: "Default" cannot be a namespace
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:11:9: `drop`: "metadata/annotations" is not a JSON pointer: JSON pointer "metadata/annotations" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
+      help: write "/spec/nodeName"; `*` stands for every element, `~1` for a slash in a key
+    error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" can not be dropped: it covers metadata.name, which every object must keep
+    error: config.toml:12:18: `label-selector` = "app in (a": label selector "app in (a", byte 9: found the end, expected "," or ")"
+    error: config.toml:15:11: [informer.none] lacks `resource`
+      help: name what is watched: resource = "v1/pods"
+    error: config.toml:16:14: `namespaces` is empty
+      help: leave it out to watch all namespaces
+    error: config.toml:20:12: `required` cannot be that
+      help: possible values: true, false, "always"
+    error: config.toml:23:1: "namespace" cannot be the name of an index
+      help: every informer has an index of that name already
+    error: config.toml:24:1: "a=b" cannot be the name of an index
+      help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
+    error: config.toml:25:8: `node`: "spec.nodeName" is not a JSON pointer: JSON pointer "spec.nodeName" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
+      help: write "/spec/nodeName"; `*` stands for every element, `~1` for a slash in a key
+    error: config.toml:28:13: `component` is empty
+    error: config.toml:29:10: `sha256` must be 64 hexadecimal digits
+      help: `informant plugin inspect FILE` prints it
+    error: config.toml:30:13: `informers` is empty
+      help: name what the plugin is told about: informers = ["pods"]
+    error: config.toml:31:14: `on-failure` cannot be "retyr"
+      help: did you mean `retry`?
+    error: config.toml:32:13: `on-reload` cannot be "restart"
+      help: possible values: `replay`, `continue`
+    error: config.toml:33:18: `big`: 99999999999999999999 cannot be written as JSON
+      help: plugins receive their config as JSON: write it as a string
+    error: config.toml:33:47: `rate`: nan cannot be written as JSON
+      help: plugins receive their config as JSON: write it as a string
+    error: config.toml:35:9: [plugin.q] lacks `component`
+      help: name its file: component = "plugins/NAME.wasm"
+    error: config.toml:35:9: [plugin.q] lacks `informers`
+      help: name what it is told about: informers = ["pods"]
+    "#);
+}
+
+#[test]
+fn a_plugin_is_told_which_informers_there_are() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+resource = "v1/pods"
+
+[informer.nodes]
+resource = "v1/nodes"
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pod", "deployments", "nodes", "nodes"]
+
+[plugin.q]
+component = "q.wasm"
+informers = { main = "pods", other = "pods", "x=y" = "nodes" }
+"#
+    ), @r#"
+    error: config.toml:10:14: [plugin.p] names an informer that does not exist: "pod"
+      help: did you mean `pods`?
+    error: config.toml:10:21: [plugin.p] names an informer that does not exist: "deployments"
+      help: informers: `nodes`, `pods`
+    error: config.toml:10:45: [plugin.p] names the informer "nodes" twice
+      help: leave `nodes` out: every event would come twice
+    error: config.toml:14:38: [plugin.q] names the informer "pods" twice
+      help: leave `other` out: every event would come twice
+    error: config.toml:14:46: "x=y" cannot be a plugin's name for an informer
+      help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
+    "#);
+}
+
+#[test]
+fn a_plugin_of_a_broken_informer_is_no_second_error() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods"]
+"#
+    ), @r#"
+    error: config.toml:2:11: [informer.pods] lacks `resource`
+      help: name what is watched: resource = "v1/pods"
+    "#);
+}
+
+#[test]
+fn syntax_errors_are_reported_alone_and_all_at_once() {
+    insta::assert_snapshot!(refusal("[informer.pods\nresource = v1/pods\nresource = \"a\"\nx = \"\n"), @"error: config.toml:1:15: unclosed table, expected `]`");
+    insta::assert_snapshot!(refusal("[informer.pods]\nresource = \"v1/pods\"\nresource = \"v1/nodes\"\n"), @"error: config.toml:3:1: `resource` is there twice");
+    insta::assert_snapshot!(refusal("[informer.pods]\n[informer.pods]\n"), @"error: config.toml:2:11: `pods` is there twice");
+}
+
+#[test]
+fn a_file_that_is_missing_says_how_to_name_one() {
+    insta::assert_snapshot!(Config::load(Path::new("no/such/config.toml")).unwrap_err(), @"
+    error: no/such/config.toml: failed to read: No such file or directory (os error 2)
+      help: name the configuration with -c FILE; the default is config.toml in the current folder
+    ");
+}
+
+#[test]
+fn what_is_allowed_but_odd_is_a_warning() {
+    insta::assert_snapshot!(warnings(
+        r#"
+[admin]
+listen = "0.0.0.0:8089"
+
+[informer.all]
+resource = "v1/pods"
+
+[informer.some]
+resource = "v1/pods"
+namespaces = ["default"]
+"#
+    ), @r#"
+    warning: config.toml:3:10: the admin server at 0.0.0.0:8089 can be reached from outside
+      help: it asks nobody who they are and shows every cached object: keep strangers out by a NetworkPolicy
+    warning: config.toml:9:12: informers "all" and "some" both watch `v1/pods`: two watches and two caches
+      help: informers are shared by name: let plugins name the same one, unless selectors or namespaces differ
+    "#);
+    insta::assert_snapshot!(warnings("# nothing\n"), @r#"
+    warning: config.toml:1:1: there is nothing to do: no [informer.NAME], no [plugin.NAME]
+      help: begin with [informer.pods] and resource = "v1/pods"
+    "#);
+}
+
+#[test]
+fn more_watches_than_one_cluster_is_asked_for_are_refused() {
+    let informers = |count: usize| -> String {
+        (0..count)
+            .map(|n| format!("[informer.i{n}]\nresource = \"example.com/v1/r{n}\"\n"))
+            .collect()
+    };
+    accepted(&informers(WATCHES_MAX));
+    insta::assert_snapshot!(refusal(&informers(WATCHES_MAX + 1)), @"error: config.toml:513:11: 257 informers are more than the 256 watches one cluster is asked for");
+}

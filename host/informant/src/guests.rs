@@ -1,0 +1,61 @@
+//! A place for guests where nobody needs to be quick: to look at components, not to run them.
+
+use anyhow::{Context, Result};
+use informant_cache::Catalog;
+use informant_informer::TokioEnvironment;
+use informant_plugin_host::{HostOptions, PluginHost};
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::directories;
+use crate::metrics::Metrics;
+
+/// A plugin host on a small runtime of its own.
+pub(crate) struct Guests {
+    runtime: Option<Runtime>,
+    host: PluginHost,
+}
+
+impl Guests {
+    /// Makes one.
+    pub(crate) fn for_inspection() -> Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("guest")
+            .enable_all()
+            .build()
+            .context("no runtime can be made")?;
+        let host = PluginHost::new(HostOptions {
+            cache_dir: directories::cache(),
+            env: Arc::new(TokioEnvironment::new(runtime.handle().clone(), 0)),
+            handle: runtime.handle().clone(),
+            catalog: Catalog::new(),
+            metrics: Metrics::new().plugins,
+        })
+        .context("the engine for plugins cannot be made")?;
+        Ok(Self {
+            runtime: Some(runtime),
+            host,
+        })
+    }
+
+    pub(crate) fn host(&self) -> &PluginHost {
+        &self.host
+    }
+
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime
+            .as_ref()
+            .expect("the runtime is taken in drop alone")
+            .block_on(future)
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        // A guest that spins would never come back to a runtime that waits for it.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

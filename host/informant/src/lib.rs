@@ -1,0 +1,23 @@
+//! The daemon and its command line.
+//!
+//! ```text
+//! config.toml ──config──▶ Config ──▶ daemon: informers (informant-informer) ──listeners──▶ plugins (informant-plugin-host)
+//! argv ──────────cli──▶ command             └── admin: /livez /readyz /metrics /api/v1
+//! ```
+//!
+//! Owns configuration, the command line, the admin server, how the rooms are wired, and the reload of components. What informers
+//! and plugins do is theirs; nothing here is on the way of an event.
+
+pub mod admin;
+pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod daemon;
+mod directories;
+mod guests;
+pub mod logging;
+mod metrics;
+mod signals;
+mod version;
+
+pub use metrics::{DaemonMetrics, Metrics};

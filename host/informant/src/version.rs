@@ -1,0 +1,25 @@
+//! What `--version` says.
+
+/// The contract with plugins, as in `wit/`.
+pub(crate) const CONTRACT: &str = "informant:plugin@0.1.0";
+
+/// The long form: the program, the contract it speaks and the engine that runs guests.
+pub(crate) const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncontract: informant:plugin@0.1.0\nwasmtime: ",
+    env!("INFORMANT_WASMTIME_VERSION"),
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_contract_is_the_plugin_hosts() {
+        assert_eq!(
+            CONTRACT,
+            format!("informant:plugin@{}", informant_plugin_host::CONTRACT)
+        );
+        assert!(LONG_VERSION.contains(CONTRACT));
+    }
+}

@@ -1,0 +1,153 @@
+//! Objects on their way from the API server to handlers, indexes and readers.
+
+use serde_json::json;
+
+use super::world::{World, pod};
+
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx:1.27");
+    world.install("guest-recorder", "recorder.wasm");
+    let recorder = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\nrequired = true\n";
+    let daemon = world.daemon(&format!("{PODS}{recorder}")).await;
+    daemon.wait_until_ready().await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+
+    world.create_pod("web-1", "nginx:1.27");
+    world
+        .server
+        .patch(
+            "v1/pods",
+            "default",
+            "web-1",
+            json!({ "metadata": { "labels": { "x": "y" } } }),
+        )
+        .unwrap();
+    world.server.delete("v1/pods", "default", "web-0").unwrap();
+    daemon.wait_for_events("recorder", "delete", 1.0).await;
+    let told = daemon
+        .metric(
+            "informant_handler_events_total",
+            &["plugin=\"recorder\"", "result=\"ok\""],
+        )
+        .await;
+    // The patch may have come before the add was delivered, and be folded into it.
+    let folded = daemon
+        .metric("informant_listener_coalesced_total", &["plugin=\"recorder\""])
+        .await;
+    assert_eq!(told + folded, 5.0);
+
+    let plugins = daemon.json("/api/v1/plugins").await;
+    assert_eq!(plugins["items"][0]["state"], "running");
+    assert_eq!(plugins["items"][0]["manifestName"], "recorder");
+    assert_eq!(daemon.stop().await.undelivered, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cache_is_read_by_name_namespace_selector_and_index() {
+    let world = World::start().await;
+    for (name, image) in [
+        ("web-0", "nginx:1.27"),
+        ("web-1", "nginx:1.28"),
+        ("db-0", "postgres:18"),
+    ] {
+        world.create_pod(name, image);
+    }
+    let mut elsewhere = pod("web-0", "nginx:1.27");
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    world.server.create("v1/pods", "kube-system", elsewhere).unwrap();
+    world.install("image-index", "images.wasm");
+    let images = "[plugin.images]\ncomponent = \"images.wasm\"\ninformers = [\"pods\"]\n";
+    let daemon = world.daemon(&format!("{PODS}{images}")).await;
+    daemon.wait_until_ready().await;
+
+    assert_eq!(
+        daemon.names("/api/v1/get/pods").await,
+        ["db-0", "web-0", "web-1", "web-0"]
+    );
+    for alias in ["v1/pods", "Pod", "pod"] {
+        assert_eq!(
+            daemon
+                .names(&format!("/api/v1/get/{alias}?namespace=kube-system"))
+                .await,
+            ["web-0"]
+        );
+    }
+    assert_eq!(daemon.names("/api/v1/get/pods?name=web-0").await, ["web-0", "web-0"]);
+    assert_eq!(
+        daemon
+            .names("/api/v1/get/pods?namespace=default&selector=app%21%3Dweb")
+            .await,
+        ["db-0"]
+    );
+    assert_eq!(
+        daemon
+            .names("/api/v1/get/pods?index=node&value=node-1&namespace=kube-system")
+            .await,
+        ["web-0"]
+    );
+    assert_eq!(daemon.names("/api/v1/get/pods?index=node&value=node-2").await, [""; 0]);
+    daemon
+        .wait_for_metric("informant_index_attached", &["index=\"image\""], 1.0)
+        .await;
+    assert_eq!(
+        daemon.names("/api/v1/get/pods?index=image&value=nginx:1.27").await,
+        ["web-0", "web-0"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_not_ready_and_not_known_are_told_apart() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx:1.27");
+    let missing = "[informer.widgets]\nresource = \"example.com/v1/widgets\"\nrequired = false\n";
+    let twice = "[informer.nodes-a]\nresource = \"v1/nodes\"\n[informer.nodes-b]\nresource = \"v1/nodes\"\n";
+    let daemon = world.daemon(&format!("{PODS}{missing}{twice}")).await;
+    daemon.wait_until_ready().await;
+
+    let refusal = async |path: &str| {
+        let (status, body) = daemon.get(path).await;
+        let error: serde_json::Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{status}: {body}"));
+        format!(
+            "{status} {}: {}",
+            error["code"].as_str().unwrap(),
+            error["message"].as_str().unwrap()
+        )
+    };
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-9").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-0&namespace=other").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pdos").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/v1/nodes").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?selector=a+in+(").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?colour=red").await, @"");
+    let waiting = refusal("/api/v1/get/widgets").await;
+    assert!(
+        waiting.starts_with("503 not-synced: informer widgets is not synced: "),
+        "{waiting}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_series_is_openmetrics_and_has_its_settled_name() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx:1.27");
+    world.install("guest-recorder", "recorder.wasm");
+    let recorder = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\nrequired = true\n";
+    let daemon = world.daemon(&format!("{PODS}{recorder}")).await;
+    daemon.wait_until_ready().await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    let (_, text) = daemon.get("/metrics").await;
+    assert!(text.ends_with("# EOF\n"));
+    let mut families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    families.sort_unstable();
+    let count = families.len();
+    families.dedup();
+    assert_eq!(families.len(), count, "a family is described twice");
+    insta::assert_snapshot!(families.join("\n"), @"");
+}

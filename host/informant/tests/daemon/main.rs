@@ -1,0 +1,8 @@
+//! The daemon, in this process and as a program, against the embedded API server on a real socket, with the example plugins
+//! and the test guests.
+
+mod bad_input;
+mod events;
+mod program;
+mod reload;
+mod world;

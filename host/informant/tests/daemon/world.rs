@@ -1,0 +1,282 @@
+//! An embedded API server, a folder with a configuration, and daemons on them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use informant::cluster::{Cluster, ClusterFlags};
+use informant::config::Config;
+use informant::daemon::{Daemon, DaemonOptions};
+use informant_apiserver::{ApiServer, Options};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// How long anything may take, compiling on a busy machine included.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) address: SocketAddr,
+    folder: tempfile::TempDir,
+    stop: CancellationToken,
+}
+
+impl World {
+    /// A cluster on a free port.
+    pub(crate) async fn start() -> Self {
+        let world = Self::unreachable().await;
+        world.begin_to_serve().await;
+        world
+    }
+
+    /// A cluster that does not listen yet.
+    pub(crate) async fn unreachable() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let world = Self {
+            server: ApiServer::new(Options::default()),
+            address,
+            folder: tempfile::tempdir().unwrap(),
+            stop: CancellationToken::new(),
+        };
+        std::fs::write(world.kubeconfig(), kubeconfig(address)).unwrap();
+        world
+    }
+
+    pub(crate) async fn begin_to_serve(&self) {
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        let (server, stopped) = (self.server.clone(), self.stop.clone().cancelled_owned());
+        tokio::spawn(async move { server.serve(listener, stopped).await });
+    }
+
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.path("kubeconfig")
+    }
+
+    /// Puts a built guest into the folder under another name, as a file that is renamed into place.
+    pub(crate) fn install(&self, guest: &str, name: &str) {
+        self.write(name, &std::fs::read(component(guest)).unwrap());
+    }
+
+    /// Replaces a file at once.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
+        let aside = self.path("aside");
+        std::fs::write(&aside, bytes).unwrap();
+        std::fs::rename(aside, self.path(name)).unwrap();
+    }
+
+    /// Writes config.toml; `[admin]` is added.
+    pub(crate) fn configure(&self, text: &str) -> PathBuf {
+        self.write(
+            "config.toml",
+            format!("[admin]\nlisten = \"127.0.0.1:0\"\n{text}").as_bytes(),
+        );
+        self.path("config.toml")
+    }
+
+    /// A daemon with this configuration, in this process.
+    pub(crate) async fn daemon(&self, text: &str) -> Running {
+        let config = Config::load(&self.configure(text)).unwrap_or_else(|problems| panic!("{problems}"));
+        let flags = ClusterFlags {
+            kubeconfig: Some(self.kubeconfig()),
+            context: None,
+        };
+        let guests = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let daemon = Daemon::start(DaemonOptions {
+            cluster: Cluster::connect(&config.cluster, &flags).await.unwrap(),
+            config,
+            admin_listen: None,
+            guests: guests.handle().clone(),
+            cache_dir: artefacts(),
+        })
+        .await
+        .unwrap();
+        Running {
+            daemon: Some(daemon),
+            guests: Some(guests),
+        }
+    }
+
+    pub(crate) fn create_pod(&self, name: &str, image: &str) {
+        self.server.create("v1/pods", "default", pod(name, image)).unwrap();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A daemon that runs in this process.
+pub(crate) struct Running {
+    daemon: Option<Daemon>,
+    guests: Option<Runtime>,
+}
+
+impl Running {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.daemon.as_ref().unwrap().admin_address()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        http_get(self.address(), path).await
+    }
+
+    pub(crate) async fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// The names of the objects that the admin API finds.
+    pub(crate) async fn names(&self, path: &str) -> Vec<String> {
+        let (status, body) = self.get(path).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        let name = |line: &str| {
+            let object: Value = serde_json::from_str(line).unwrap();
+            object["metadata"]["name"].as_str().unwrap().to_owned()
+        };
+        body.lines().map(name).collect()
+    }
+
+    /// A metric, summed over the series whose labels contain all of `labels`.
+    pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
+        let (_, text) = self.get("/metrics").await;
+        let series = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let wanted = series.filter(|(series, _)| {
+            let (found, with) = series.split_once('{').unwrap_or((series, ""));
+            found == name && labels.iter().all(|label| with.contains(label))
+        });
+        wanted.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+    }
+
+    pub(crate) async fn wait_until_ready(&self) {
+        until("readyz to be green", async || {
+            let (status, text) = self.get("/readyz?verbose").await;
+            if status == 200 { Ok(()) } else { Err(text) }
+        })
+        .await;
+    }
+
+    /// Waits until a metric has this value.
+    pub(crate) async fn wait_for_metric(&self, name: &str, labels: &[&str], wanted: f64) {
+        let what = format!("{name} {labels:?} to be {wanted}");
+        let reached = until(&what, async || {
+            let value = self.metric(name, labels).await;
+            if value == wanted {
+                Ok(())
+            } else {
+                Err(value.to_string())
+            }
+        });
+        reached.await;
+    }
+
+    /// Waits until the events of a kind that ended well are this many.
+    pub(crate) async fn wait_for_events(&self, plugin: &str, event: &str, wanted: f64) {
+        let labels = [
+            format!("plugin=\"{plugin}\""),
+            format!("event=\"{event}\""),
+            "result=\"ok\"".to_owned(),
+        ];
+        let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+        self.wait_for_metric("informant_handler_events_total", &labels, wanted)
+            .await;
+    }
+
+    pub(crate) async fn stop(mut self) -> informant::daemon::StopReport {
+        self.daemon.take().unwrap().stop(Duration::from_secs(10)).await
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(guests) = self.guests.take() {
+            guests.shutdown_background();
+        }
+    }
+}
+
+/// Looks at a condition until it holds.
+pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let begin = Instant::now();
+    loop {
+        match condition().await {
+            Ok(value) => return value,
+            Err(refusal) if begin.elapsed() > DEADLINE => panic!("waited for {what}; at the end: {refusal}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// One GET on a connection of its own.
+pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    // HTTP/1.0, so that the body is neither chunked nor followed by another answer.
+    socket
+        .write_all(format!("GET {path} HTTP/1.0\r\nhost: test\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// A built guest: from `INFORMANT_GUESTS_DIR`, or from where cargo puts them.
+pub(crate) fn component(guest: &str) -> PathBuf {
+    let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
+        || {
+            let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            let target = std::env::var_os("CARGO_TARGET_DIR").map_or(workspace.join("target"), PathBuf::from);
+            target.join("wasm32-wasip2/plugin")
+        },
+        PathBuf::from,
+    );
+    let path = folder.join(format!("{}.wasm", guest.replace('-', "_")));
+    assert!(
+        path.is_file(),
+        "{} does not exist; run `cargo xtask guests` first",
+        path.display()
+    );
+    path
+}
+
+/// Compiled guests, shared by all tests: each is compiled once.
+pub(crate) fn artefacts() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("artefacts")
+}
+
+pub(crate) fn pod(name: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": name.split('-').next() } },
+        "spec": { "nodeName": "node-1", "containers": [{ "name": "main", "image": image }] },
+    })
+}
+
+fn kubeconfig(address: SocketAddr) -> String {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{ "name": "test", "cluster": { "server": format!("http://{address}") } }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        "users": [{ "name": "test", "user": {} }],
+    })
+    .to_string()
+}
