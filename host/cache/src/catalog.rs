@@ -1,7 +1,7 @@
 //! Which sources there are, and where to read them.
 //!
-//! Shared by everybody. Promises: an id is never used twice; looking up a source or its snapshot allocates nothing and waits for
-//! no writer; lists come in a stable order. Does not read, start or stop a source.
+//! Shared by everybody. Promises: an id is never used twice; looking up a source or its snapshot allocates nothing and
+//! waits for no writer; lists come in a stable order. Does not read, start or stop a source.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -46,8 +46,8 @@ impl Catalog {
         id
     }
 
-    /// Removes a source. Those who hold it see it as [`SourceState::Stopped`] and empty; what it held is returned, to be dropped
-    /// where nobody waits.
+    /// Removes a source. Those who hold it see it as [`SourceState::Stopped`] and empty; what it held is returned, to
+    /// be dropped where nobody waits.
     pub fn remove_source(&self, id: SourceId) -> Option<Garbage> {
         let source = self.write().by_id.remove(&id)?;
         Some(source.remove().into_garbage())

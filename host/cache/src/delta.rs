@@ -1,7 +1,7 @@
 //! One change of one object, and all the changes of one key that wait together.
 //!
-//! Plain data. What may stand beside what is the queue's business ([`DeltaFifo`](crate::DeltaFifo)), except for one rule that
-//! belongs to the list itself: two deletes in a row are one.
+//! Plain data. What may stand beside what is the queue's business ([`DeltaFifo`](crate::DeltaFifo)), except for one
+//! rule that belongs to the list itself: two deletes in a row are one.
 
 use std::fmt;
 use std::ops::Deref;
@@ -30,7 +30,8 @@ pub enum DeltaType {
 pub struct Tombstone {
     /// Which object is gone.
     pub key: Key,
-    /// The newest state that was seen, which may be older than the one it had when it was deleted. None if there was none.
+    /// The newest state that was seen, which may be older than the one it had when it was deleted. None if there was
+    /// none.
     pub object: Option<Object>,
 }
 
@@ -153,8 +154,8 @@ impl Deltas {
         }
     }
 
-    /// Appends `delta`, unless it and the newest are both deletes: then one stays, the earlier one if its final state was seen
-    /// and the later one if not. Returns what had to go.
+    /// Appends `delta`, unless it and the newest are both deletes: then one stays, the earlier one if its final state
+    /// was seen and the later one if not. Returns what had to go.
     ///
     /// Source: client-go `dedupDeltas`, `isDeletionDup`.
     pub(crate) fn push(&mut self, delta: Delta) -> Option<Delta> {

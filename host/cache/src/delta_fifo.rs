@@ -4,14 +4,14 @@
 //! Reflector ──add/update/delete/replace──▶ DeltaFifo ──pop, pop_batch: all deltas of the oldest keys──▶ informer loop
 //! ```
 //!
-//! Promises: keys leave in the order in which they first entered; all deltas of a key leave together, oldest first; two deletes
-//! in a row are one; whatever comes in goes out or is in [`DeltaFifoStats`]. Knows when the initial list has been processed.
-//! Plain `&mut` state: no I/O, no lock, no waiting. Does not bound itself, since a list has to fit: [`DeltaFifo::bytes`] tells
-//! its owner when to stop reading from the reflector.
+//! Promises: keys leave in the order in which they first entered; all deltas of a key leave together, oldest first; two
+//! deletes in a row are one; whatever comes in goes out or is in [`DeltaFifoStats`]. Knows when the initial list has
+//! been processed. Plain `&mut` state: no I/O, no lock, no waiting. Does not bound itself, since a list has to fit:
+//! [`DeltaFifo::bytes`] tells its owner when to stop reading from the reflector.
 //!
-//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent); each departure is stated at its
-//! item. They are: tombstones come before everything else of a replace; an item that is the known object itself is not
-//! repeated; the initial list counts as done when it has been processed, not when it was handed out.
+//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent); each departure is stated
+//! at its item. They are: tombstones come before everything else of a replace; an item that is the known object itself
+//! is not repeated; the initial list counts as done when it has been processed, not when it was handed out.
 
 mod batch;
 mod keyed_queue;
@@ -37,15 +37,16 @@ use crate::transform::Transform;
 
 /// How a [`DeltaFifo`] departs from the usual.
 pub struct DeltaFifoOptions {
-    /// Whether a replace queues [`Replaced`](crate::DeltaType::Replaced), or [`Sync`](crate::DeltaType::Sync) as client-go did
-    /// before it had the former.
+    /// Whether a replace queues [`Replaced`](crate::DeltaType::Replaced), or [`Sync`](crate::DeltaType::Sync) as
+    /// client-go did before it had the former.
     pub emit_replaced: bool,
     /// Whether a replace leaves out items that are the known object itself (`Object::ptr_eq`) and have nothing queued.
     /// client-go repeats them.
     pub skip_unchanged: bool,
     /// Run on each object that comes from the API server.
     pub transform: Option<Box<dyn Transform>>,
-    /// Seed of the key table. Nothing visible depends on it; a random one keeps chosen names from making the table slow.
+    /// Seed of the key table. Nothing visible depends on it; a random one keeps chosen names from making the table
+    /// slow.
     pub hash_seed: u64,
 }
 
@@ -123,12 +124,12 @@ impl DeltaFifo {
 
 /// Reading.
 impl DeltaFifo {
-    /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the initial
-    /// list.
+    /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the
+    /// initial list.
     ///
     /// The key counts as processed after `process`, even if that failed (client-go: before), so that
-    /// [`has_synced`](Self::has_synced) is never true while the last of the list is still being worked on. client-go blocks
-    /// here while nothing waits; the loop that owns this queue waits itself.
+    /// [`has_synced`](Self::has_synced) is never true while the last of the list is still being worked on. client-go
+    /// blocks here while nothing waits; the loop that owns this queue waits itself.
     pub fn pop<E>(&mut self, process: impl FnOnce(&Deltas, bool) -> Result<(), E>) -> Pop<E> {
         let is_in_initial_list = self.initial_keys_in_line() > 0;
         let Some(deltas) = self.take_first() else {
@@ -145,9 +146,9 @@ impl DeltaFifo {
         }
     }
 
-    /// Takes keys out of line into `batch`, which is emptied first, until it holds `deltas_max` deltas (a key's deltas stay
-    /// together, and the first key is always taken), nothing waits, or the end of the initial list is reached. Returns how
-    /// many keys it took.
+    /// Takes keys out of line into `batch`, which is emptied first, until it holds `deltas_max` deltas (a key's deltas
+    /// stay together, and the first key is always taken), nothing waits, or the end of the initial list is reached.
+    /// Returns how many keys it took.
     ///
     /// Hand the batch to [`batch_done`](Self::batch_done) once it is processed. Source: client-go `RealFIFO.PopBatch`.
     pub fn pop_batch(&mut self, deltas_max: usize, batch: &mut Batch) -> usize {
@@ -204,7 +205,8 @@ impl DeltaFifo {
         self.closed
     }
 
-    /// Whether every key of the first replace, its deletions included, has been processed; or anything else came before it.
+    /// Whether every key of the first replace, its deletions included, has been processed; or anything else came before
+    /// it.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.populated && self.initial_population_count == 0
@@ -236,8 +238,8 @@ impl DeltaFifo {
 
     /// The version up to which all that the source showed has left the queue; none while that is unknown.
     ///
-    /// Not the version of the newest object popped: with deltas grouped by key, that one may have overtaken an older change of
-    /// another key. Deltas put back by [`add_if_not_present`](Self::add_if_not_present) are not waited for.
+    /// Not the version of the newest object popped: with deltas grouped by key, that one may have overtaken an older
+    /// change of another key. Deltas put back by [`add_if_not_present`](Self::add_if_not_present) are not waited for.
     #[must_use]
     pub fn fresh_as_of(&self) -> Option<ResourceVersion> {
         match self.queue.front() {

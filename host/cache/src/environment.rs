@@ -1,7 +1,7 @@
 //! What a room may ask of the world besides the network: time, tasks, chance.
 //!
-//! Only the trait is here, in terms of std, so that the pure rooms can pass it on without knowing a runtime. A daemon runs on
-//! tokio's clock, a simulation on paused time and a seed; neither shows in the code that uses it.
+//! Only the trait is here, in terms of std, so that the pure rooms can pass it on without knowing a runtime. A daemon
+//! runs on tokio's clock, a simulation on paused time and a seed; neither shows in the code that uses it.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,11 +1,12 @@
 //! Indexes: from a value to the keys of the objects that have it.
 //!
-//! Three kinds answer the same questions. `namespace` is built in and costs nothing, since the store is sorted by namespace.
-//! *Native* indexes are [`IndexFunc`]s, run by the store's writer once per object version. *External* ones get their values
-//! from outside (index plugins); they are attached whole or not there at all ([`IndexError::NotReady`]).
+//! Three kinds answer the same questions. `namespace` is built in and costs nothing, since the store is sorted by
+//! namespace. *Native* indexes are [`IndexFunc`]s, run by the store's writer once per object version. *External* ones
+//! get their values from outside (index plugins); they are attached whole or not there at all
+//! ([`IndexError::NotReady`]).
 //!
-//! Posting lists are flat sorted sets of (value, key): an index of unique values takes no more than one of few values, a set
-//! that becomes empty is gone by itself, and keys come out sorted.
+//! Posting lists are flat sorted sets of (value, key): an index of unique values takes no more than one of few values,
+//! a set that becomes empty is gone by itself, and keys come out sorted.
 
 mod contents;
 mod error;

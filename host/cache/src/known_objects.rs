@@ -9,11 +9,11 @@ pub struct LookupFailed;
 
 /// The objects the consumer has processed. Without it, deletions missed while the watch was down can not be found.
 ///
-/// To be written only with what was popped: a queue that is behind sees the store as it was, and makes up the rest from what
-/// it still holds. Source: client-go `KeyListerGetter`.
+/// To be written only with what was popped: a queue that is behind sees the store as it was, and makes up the rest from
+/// what it still holds. Source: client-go `KeyListerGetter`.
 pub trait KnownObjects {
-    /// Shows every known key once, in an order that does not change while nothing is written. The object is `None` where
-    /// its look-up failed.
+    /// Shows every known key once, in an order that does not change while nothing is written. The object is `None`
+    /// where its look-up failed.
     fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>));
 
     /// The object under `key`, if known.

@@ -49,7 +49,8 @@ impl Lister {
         }
     }
 
-    /// Objects whose labels match, per source sorted by namespace and name. Each source is read as of now, when its turn comes.
+    /// Objects whose labels match, per source sorted by namespace and name. Each source is read as of now, when its
+    /// turn comes.
     pub fn list<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = Found> + use<'a> {
         let everything = selector.is_everything();
         self.snapshots().flat_map(move |(source, snapshot)| {

@@ -1,7 +1,7 @@
 //! A point in time as the injected environment counts it.
 //!
-//! Owns nothing and reads no clock: a [`Moment`] is handed in by whoever has an [`Environment`](crate::Environment), so that
-//! tests and the simulation decide what time it is.
+//! Owns nothing and reads no clock: a [`Moment`] is handed in by whoever has an [`Environment`](crate::Environment), so
+//! that tests and the simulation decide what time it is.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -149,7 +149,8 @@ impl Source {
         SourceState::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
 
-    /// Notes how it fares; [`SourceState::Stopped`] is final. `Live` clears the text of [`set_trouble`](Self::set_trouble).
+    /// Notes how it fares; [`SourceState::Stopped`] is final. `Live` clears the text of
+    /// [`set_trouble`](Self::set_trouble).
     pub fn set_state(&self, state: SourceState) {
         let stopped = SourceState::Stopped as u8;
         let unless_stopped = |was: u8| (was != stopped).then_some(state as u8);
@@ -219,7 +220,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which can not stay half done.
+/// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which can not stay half
+/// done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

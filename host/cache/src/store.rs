@@ -1,7 +1,7 @@
 //! The objects of one source, and who may read and write them.
 //!
 //! ```text
-//! informer loop ──▶ StoreWriter (its own root, plain &mut) ──publish──▶ Snapshot (immutable) ──▶ readers, as long as they like
+//! informer loop ──▶ StoreWriter (its own root, plain &mut) ──publish──▶ Snapshot (immutable) ──▶ readers
 //! ```
 //!
 //! Promises: a reader never makes the writer wait, nor sees half of a batch; every index of a snapshot agrees with its objects.

@@ -4,8 +4,8 @@ use informant_object::Object;
 
 /// Changes each object once, before it is queued, stored or shown to anyone; client-go's `TransformFunc`.
 ///
-/// Must not change namespace, name, uid or version: the queue refuses such a result. Called for what the API server sent, not
-/// for tombstones, nor for what comes out of the store again.
+/// Must not change namespace, name, uid or version: the queue refuses such a result. Called for what the API server
+/// sent, not for tombstones, nor for what comes out of the store again.
 pub trait Transform: Send {
     /// The object as everybody shall see it.
     ///

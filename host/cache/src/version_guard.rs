@@ -1,11 +1,11 @@
 //! Keeps the cache from going back in time.
 //!
-//! An API server is several replicas, and one may lag: a list or an event from it can be older than what was seen already.
-//! The guard compares with the source's *high-water*, the highest version it has shown, first, and with the version of the
-//! object in question second. Pure state of the informer loop; it decides, and the loop acts.
+//! An API server is several replicas, and one may lag: a list or an event from it can be older than what was seen
+//! already. The guard compares with the source's *high-water*, the highest version it has shown, first, and with the
+//! version of the object in question second. Pure state of the informer loop; it decides, and the loop acts.
 //!
-//! A stretch of a source's history in which versions only grow is an *epoch*. A consistent list (one that the server had to
-//! read from its database) is believed even if it is older: the database was restored, and a new epoch begins.
+//! A stretch of a source's history in which versions only grow is an *epoch*. A consistent list (one that the server
+//! had to read from its database) is believed even if it is older: the database was restored, and a new epoch begins.
 //!
 //! Source: KEP-5504 for what versions compare; client-go takes every event and list as it comes.
 
@@ -29,7 +29,8 @@ pub enum ListSource {
 pub enum EventVerdict {
     /// It is news.
     Accept,
-    /// The stored object is this version or a newer one, or the object was deleted since. Drop the event; it was counted.
+    /// The stored object is this version or a newer one, or the object was deleted since. Drop the event; it was
+    /// counted.
     Outdated,
 }
 
@@ -46,7 +47,8 @@ pub enum ListVerdict {
         /// The highest version seen.
         high_water: u64,
     },
-    /// The cluster went back in time. Take the list, with [`Reason::Restored`](crate::Reason::Restored); an epoch begins.
+    /// The cluster went back in time. Take the list, with [`Reason::Restored`](crate::Reason::Restored); an epoch
+    /// begins.
     Restored {
         /// The epoch's number.
         epoch: u64,
@@ -86,8 +88,8 @@ impl VersionGuard {
         VersionGuard::default()
     }
 
-    /// Judges a watch event by its object's version, given the version stored of that object. `stored` is only asked for an
-    /// event at or below the high-water.
+    /// Judges a watch event by its object's version, given the version stored of that object. `stored` is only asked
+    /// for an event at or below the high-water.
     pub fn judge_event<'a>(
         &mut self,
         event: VersionRef<'_>,
@@ -152,8 +154,9 @@ impl VersionGuard {
         }
     }
 
-    /// Judges one item of a list that was accepted, given what is stored of that object; false says to keep the stored one.
-    /// Only a server that contradicts itself gives such items. Not to be asked for a list that was [`ListVerdict::Restored`].
+    /// Judges one item of a list that was accepted, given what is stored of that object; false says to keep the stored
+    /// one. Only a server that contradicts itself gives such items. Not to be asked for a list that was
+    /// [`ListVerdict::Restored`].
     pub fn judge_item(&mut self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
         let goes_back =
             self.is_on() && matches!((item.number(), stored.number()), (Some(item), Some(stored)) if item < stored);
@@ -167,8 +170,8 @@ impl VersionGuard {
         self.off.is_none()
     }
 
-    /// The version that turned the guard off, for the source's state: it is no decimal number, so this source may go back in
-    /// time unnoticed.
+    /// The version that turned the guard off, for the source's state: it is no decimal number, so this source may go
+    /// back in time unnoticed.
     #[must_use]
     pub fn turned_off_by(&self) -> Option<&ResourceVersion> {
         self.off.as_ref()
@@ -197,8 +200,8 @@ impl VersionGuard {
         &self.stats
     }
 
-    /// The number to compare; none once the guard is off. What does not compare turns it off, for good: with one such version
-    /// in its history a high-water means nothing.
+    /// The number to compare; none once the guard is off. What does not compare turns it off, for good: with one such
+    /// version in its history a high-water means nothing.
     fn number(&mut self, version: VersionRef<'_>) -> Option<u64> {
         if !self.is_on() {
             return None;

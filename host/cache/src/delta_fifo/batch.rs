@@ -4,8 +4,8 @@ use crate::delta::{Delta, Deltas};
 
 /// The deltas of several distinct keys, in the order of the queue. A buffer: keep it and hand it in again.
 ///
-/// Goes back to [`DeltaFifo::batch_done`](crate::DeltaFifo::batch_done) once it is processed: only then do its keys count as
-/// processed for the initial list.
+/// Goes back to [`DeltaFifo::batch_done`](crate::DeltaFifo::batch_done) once it is processed: only then do its keys
+/// count as processed for the initial list.
 #[derive(Debug, Default)]
 pub struct Batch {
     deltas: Vec<Delta>,

@@ -1,8 +1,9 @@
 //! Keys in order of first appearance, each with its deltas, found by key in constant time.
 //!
-//! Keys leave at the front only, so a place in line is a running number: the table from key to place holds these numbers (4
-//! bytes a key) and reads the keys themselves out of the queued objects. Nothing is copied per key, nothing iterates over the
-//! table, and the hash is seeded from outside, so that names chosen by a stranger can not make it slow.
+//! Keys leave at the front only, so a place in line is a running number: the table from key to place holds these
+//! numbers (4 bytes a key) and reads the keys themselves out of the queued objects. Nothing is copied per key, nothing
+//! iterates over the table, and the hash is seeded from outside, so that names chosen by a stranger can not make it
+//! slow.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -14,8 +15,8 @@ use informant_object::KeyRef;
 
 use crate::delta::{Delta, Deltas};
 
-/// Keys' worth of memory that an emptied queue keeps for the next ones. What a first list or a relist needed beyond it is given
-/// back.
+/// Keys' worth of memory that an emptied queue keeps for the next ones. What a first list or a relist needed beyond it
+/// is given back.
 const KEYS_KEPT_WHEN_EMPTY: usize = 4_096;
 
 /// One key in line.

@@ -34,14 +34,14 @@ struct Occasion {
 impl DeltaFifo {
     /// Takes `objects`, a complete list of the source at `version`, for all there is.
     ///
-    /// What the list lacks is queued first, as [`DeltaType::Deleted`] with a [`Tombstone`]: for each key in line the newest
-    /// state queued, then for each other known key the known one. Then each object in list order as [`DeltaType::Replaced`],
-    /// except those that are the known object itself and have nothing queued
-    /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if nothing came before,
-    /// fixes how many keys make up the initial list ([`has_synced`](Self::has_synced)).
+    /// What the list lacks is queued first, as [`DeltaType::Deleted`] with a [`Tombstone`]: for each key in line the
+    /// newest state queued, then for each other known key the known one. Then each object in list order as
+    /// [`DeltaType::Replaced`], except those that are the known object itself and have nothing queued
+    /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if nothing came
+    /// before, fixes how many keys make up the initial list ([`has_synced`](Self::has_synced)).
     ///
-    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. Its transform
-    /// error fails the whole replace; here it withholds one object.
+    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. Its
+    /// transform error fails the whole replace; here it withholds one object.
     pub fn replace(
         &mut self,
         objects: Vec<Object>,
@@ -100,8 +100,8 @@ impl DeltaFifo {
         buried
     }
 
-    /// Tombstones for known keys that are neither in line nor in the list; and marks the items that are the known object itself
-    /// and have nothing queued.
+    /// Tombstones for known keys that are neither in line nor in the list; and marks the items that are the known
+    /// object itself and have nothing queued.
     fn bury_known(
         &mut self,
         listed: &Listed<'_>,

@@ -1,6 +1,7 @@
 //! What the queue has done since it was made.
 
-/// Counters of one [`DeltaFifo`](crate::DeltaFifo). Each only grows. Whatever came in and did not go out is in one of them.
+/// Counters of one [`DeltaFifo`](crate::DeltaFifo). Each only grows. Whatever came in and did not go out is in one of
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeltaFifoStats {
     /// Deltas that came in and were queued, requeued ones aside.

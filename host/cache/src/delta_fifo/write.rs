@@ -28,9 +28,9 @@ impl DeltaFifo {
         self.queue_change(DeltaType::Updated, object.into(), received)
     }
 
-    /// Queues a [`DeltaType::Deleted`] with the object's last state (or a [`Tombstone`](crate::Tombstone)), if the key is in
-    /// line or known. A delete of an object that nobody has heard of is ignored and counted; where the look-up fails it is
-    /// queued.
+    /// Queues a [`DeltaType::Deleted`] with the object's last state (or a [`Tombstone`](crate::Tombstone)), if the key
+    /// is in line or known. A delete of an object that nobody has heard of is ignored and counted; where the look-up
+    /// fails it is queued.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -75,8 +75,8 @@ impl DeltaFifo {
         });
     }
 
-    /// Puts back what [`pop`](Self::pop) handed out, at the end of the line; returns whether it did. If the key is in line
-    /// again, newer news wins and nothing is put back.
+    /// Puts back what [`pop`](Self::pop) handed out, at the end of the line; returns whether it did. If the key is in
+    /// line again, newer news wins and nothing is put back.
     pub fn add_if_not_present(&mut self, deltas: Deltas) -> bool {
         self.populated = true;
         let place = self.queue.find(deltas.key());
@@ -95,8 +95,8 @@ impl DeltaFifo {
         self.newest = Newest::of(version).unwrap_or_default();
     }
 
-    /// Closes the queue. What waits can still be popped, and writing is not refused, as in client-go; once nothing waits,
-    /// [`pop`](Self::pop) says [`Pop::Closed`](super::Pop::Closed).
+    /// Closes the queue. What waits can still be popped, and writing is not refused, as in client-go; once nothing
+    /// waits, [`pop`](Self::pop) says [`Pop::Closed`](super::Pop::Closed).
     pub fn close(&mut self) {
         self.closed = true;
     }

@@ -25,7 +25,8 @@ impl IndexContents {
         IndexContents::default()
     }
 
-    /// Makes `values` those of the object at `key`. Duplicates count once, and postings are touched only where values differ.
+    /// Makes `values` those of the object at `key`. Duplicates count once, and postings are touched only where values
+    /// differ.
     ///
     /// # Errors
     /// A message when there are too many values ([`INDEX_VALUES_MAX`](crate::INDEX_VALUES_MAX),

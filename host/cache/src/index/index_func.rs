@@ -7,13 +7,14 @@ use informant_object::Object;
 /// Values that one object may have in one index. Beyond it the object counts as failed in that index.
 pub const INDEX_VALUES_MAX: usize = 1_024;
 
-/// Bytes that the values of one object in one index may take together. Beyond it the object counts as failed in that index.
+/// Bytes that the values of one object in one index may take together. Beyond it the object counts as failed in that
+/// index.
 pub const INDEX_VALUES_BYTES_MAX: usize = 64 * 1_024;
 
 /// Computes the values under which an object is found; client-go's `IndexFunc` with its name.
 ///
-/// Called once per object version, on the store's writer, never for the old version of an update. Must be a pure function of
-/// the object: its values are kept.
+/// Called once per object version, on the store's writer, never for the old version of an update. Must be a pure
+/// function of the object: its values are kept.
 pub trait IndexFunc: Send + Sync {
     /// The index's name, unique within a store.
     fn name(&self) -> &str;
@@ -21,8 +22,8 @@ pub trait IndexFunc: Send + Sync {
     /// Pushes the object's values. None is fine; the same one twice counts once.
     ///
     /// # Errors
-    /// A text for the person who wrote the function. The object is then stored all the same, is absent from this index, and
-    /// listed with the text (client-go panics).
+    /// A text for the person who wrote the function. The object is then stored all the same, is absent from this index,
+    /// and listed with the text (client-go panics).
     fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String>;
 }
 

@@ -40,8 +40,8 @@ impl Sink {
         }
     }
 
-    /// Computes the values of `object` in each of `indexes`, which take the slots from `first` on; failures are noted per index
-    /// and leave no values.
+    /// Computes the values of `object` in each of `indexes`, which take the slots from `first` on; failures are noted
+    /// per index and leave no values.
     pub(crate) fn compute(
         &mut self,
         first: usize,

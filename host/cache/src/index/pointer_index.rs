@@ -4,7 +4,8 @@ use informant_object::{Object, Pointer};
 
 use super::{IndexFunc, IndexValues};
 
-/// Indexes objects by the scalar values at a pointer, which may hold `*`. An object without them is in the index under nothing.
+/// Indexes objects by the scalar values at a pointer, which may hold `*`. An object without them is in the index under
+/// nothing.
 #[derive(Debug)]
 pub struct PointerIndex {
     name: String,

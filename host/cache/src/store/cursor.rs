@@ -9,8 +9,8 @@ use super::{Garbage, Snapshot};
 /// Objects fetched per descent into the tree.
 const STRETCH_OBJECTS: usize = 64;
 
-/// Walks a snapshot's objects in key order, one at a time. What initial adds, replay and resync are made of: nothing is copied
-/// but one stretch of handles.
+/// Walks a snapshot's objects in key order, one at a time. What initial adds, replay and resync are made of: nothing is
+/// copied but one stretch of handles.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     snapshot: Snapshot,

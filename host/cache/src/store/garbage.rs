@@ -2,12 +2,12 @@
 
 use super::Snapshot;
 
-/// Replaced roots that a writer keeps for whoever takes them. Beyond it the oldest is freed by the writer itself, and counted
-/// in [`StoreWriter::garbage_freed_here`](crate::StoreWriter::garbage_freed_here).
+/// Replaced roots that a writer keeps for whoever takes them. Beyond it the oldest is freed by the writer itself, and
+/// counted in [`StoreWriter::garbage_freed_here`](crate::StoreWriter::garbage_freed_here).
 pub const GARBAGE_ROOTS_MAX: usize = 256;
 
-/// Replaced roots. Dropping it frees what no reader uses any more, which for a large store takes tens of milliseconds: drop
-/// it on a thread where nobody waits.
+/// Replaced roots. Dropping it frees what no reader uses any more, which for a large store takes tens of milliseconds:
+/// drop it on a thread where nobody waits.
 #[derive(Debug, Default)]
 #[must_use = "dropping it here frees it here"]
 pub struct Garbage {

@@ -14,7 +14,8 @@ pub(super) struct Stored {
     pub(super) values: KeptValues,
 }
 
-/// Keyed by a key of its own, not by the object's: inner nodes of the map keep keys of objects that were replaced long ago.
+/// Keyed by a key of its own, not by the object's: inner nodes of the map keep keys of objects that were replaced long
+/// ago.
 pub(super) type Objects = OrdMap<Key, Stored>;
 
 /// The state of the store.
@@ -140,8 +141,8 @@ impl Root {
         found.into_iter().map(|(_, object)| object.clone()).collect()
     }
 
-    /// The values under which `object` is, or would be, found; none where the index function fails. Of an external index only
-    /// what was said of the stored one.
+    /// The values under which `object` is, or would be, found; none where the index function fails. Of an external
+    /// index only what was said of the stored one.
     fn values_of(&self, index: Which<'_>, object: &Object) -> Vec<String> {
         match index {
             Which::Namespace => vec![object.namespace().to_owned()],

@@ -11,8 +11,8 @@ use super::{Cursor, Garbage};
 use crate::index::IndexError;
 use crate::known_objects::{KnownObjects, LookupFailed};
 
-/// The objects of a source as they were at one publish. Immutable; a clone is one counter. Keep it as long as needed: it
-/// holds the memory of what changed since, and nobody up.
+/// The objects of a source as they were at one publish. Immutable; a clone is one counter. Keep it as long as needed:
+/// it holds the memory of what changed since, and nobody up.
 #[derive(Clone, Default)]
 pub struct Snapshot(Arc<Root>);
 
@@ -92,8 +92,8 @@ impl Snapshot {
 
     /// Objects that share a value with `object` in the index called `index`, sorted and without duplicates.
     ///
-    /// Runs a native index's function on `object`, which need not be stored; an object on which the function fails shares
-    /// nothing. Of an external index the values known of the stored object under that key are taken.
+    /// Runs a native index's function on `object`, which need not be stored; an object on which the function fails
+    /// shares nothing. Of an external index the values known of the stored object under that key are taken.
     ///
     /// # Errors
     /// As [`by_index`](Self::by_index).
@@ -131,8 +131,8 @@ impl Snapshot {
         self.0.bytes
     }
 
-    /// The version of which this is the state, or newer: all that the source had shown up to it is in here. None before the
-    /// first list.
+    /// The version of which this is the state, or newer: all that the source had shown up to it is in here. None before
+    /// the first list.
     #[must_use]
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.0.version.as_ref()

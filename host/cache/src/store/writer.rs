@@ -16,14 +16,16 @@ use crate::index::{Failures, KeptValues, Sink};
 use crate::known_objects::{KnownObjects, LookupFailed};
 use crate::source::Source;
 
-/// Owns a source's objects and indexes: client-go's `Store` and `Indexer` as `&mut` methods, and [`publish`](Self::publish).
+/// Owns a source's objects and indexes: client-go's `Store` and `Indexer` as `&mut` methods, and
+/// [`publish`](Self::publish).
 ///
-/// Reading here sees what is written; readers elsewhere see the last publish. Not shared: it belongs to the informer loop.
+/// Reading here sees what is written; readers elsewhere see the last publish. Not shared: it belongs to the informer
+/// loop.
 ///
 /// Source: client-go `thread_safe_store.go`, `store.go`, `index.go`. Departures: an index function runs once per object
-/// version and never on the old one; its error isolates the object instead of panicking; lists are sorted; the version is told
-/// ([`set_version`](Self::set_version)) and not guessed from the last object written, which a queue with deltas per key would
-/// make a lie.
+/// version and never on the old one; its error isolates the object instead of panicking; lists are sorted; the version
+/// is told ([`set_version`](Self::set_version)) and not guessed from the last object written, which a queue with deltas
+/// per key would make a lie.
 pub struct StoreWriter {
     root: Root,
     /// Per native index.
@@ -75,8 +77,8 @@ impl StoreWriter {
 
     /// Shows all that was written since the last publish to readers, at once; nothing new if nothing was.
     ///
-    /// Objects that were written since, and of which an attached external index was told nothing, leave that index first: it
-    /// never says what is no longer true. (Counted, [`values_missing`](Self::values_missing).)
+    /// Objects that were written since, and of which an attached external index was told nothing, leave that index
+    /// first: it never says what is no longer true. (Counted, [`values_missing`](Self::values_missing).)
     pub fn publish(&mut self) -> Snapshot {
         self.drop_awaited_values();
         if !self.dirty {
@@ -107,7 +109,8 @@ impl StoreWriter {
         std::mem::take(&mut self.garbage)
     }
 
-    /// Ends the store; all it holds, to be dropped where nobody waits. What the catalog shows stays until the source is removed.
+    /// Ends the store; all it holds, to be dropped where nobody waits. What the catalog shows stays until the source is
+    /// removed.
     pub fn into_garbage(mut self) -> Garbage {
         let root = Snapshot::new(std::mem::take(&mut self.root));
         self.take_garbage().with([root, std::mem::take(&mut self.published)])
@@ -119,8 +122,8 @@ impl StoreWriter {
         self.garbage_freed_here
     }
 
-    /// Says that the store holds all that the source had shown up to `version`, in its stretch of history `epoch`. Within an
-    /// epoch a decimal version never goes back: an older one is ignored.
+    /// Says that the store holds all that the source had shown up to `version`, in its stretch of history `epoch`.
+    /// Within an epoch a decimal version never goes back: an older one is ignored.
     ///
     /// Source: client-go `LastStoreSyncResourceVersion`, `Bookmark`, without the check.
     pub fn set_version(&mut self, version: ResourceVersion, epoch: u64) {
@@ -133,8 +136,8 @@ impl StoreWriter {
         self.dirty = true;
     }
 
-    /// Says that the source went back in time: from the next publish on this is `epoch`, and no version is known until one is told.
-    /// Whoever waits for a version of an older epoch then knows that it will not come.
+    /// Says that the source went back in time: from the next publish on this is `epoch`, and no version is known until
+    /// one is told. Whoever waits for a version of an older epoch then knows that it will not come.
     pub fn begin_epoch(&mut self, epoch: u64) {
         self.root.epoch = epoch;
         self.root.version = None;
@@ -198,8 +201,9 @@ impl StoreWriter {
         Some(stored.object)
     }
 
-    /// Makes `objects` all there is, as of `version` in `epoch`. Where a key comes twice the last one counts. Index functions
-    /// run for what is not stored at that version already; readers see the change at once, with the next publish.
+    /// Makes `objects` all there is, as of `version` in `epoch`. Where a key comes twice the last one counts. Index
+    /// functions run for what is not stored at that version already; readers see the change at once, with the next
+    /// publish.
     pub fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion, epoch: u64) {
         let mut listed: Vec<KeyRef<'_>> = objects.iter().map(Object::key).collect();
         listed.sort_unstable();

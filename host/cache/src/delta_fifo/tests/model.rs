@@ -11,8 +11,8 @@ use crate::{Delta, DeltaType};
 /// One delta as the model sees it: type, whether it is a tombstone, and the version of the state it carries.
 type Seen = (DeltaType, bool, u64);
 
-/// client-go v0.31 `DeltaFIFO`, line by line, with what Informant decided otherwise: deletions first, unchanged items left out,
-/// and the count lowered after processing.
+/// client-go v0.31 `DeltaFIFO`, line by line, with what Informant decided otherwise: deletions first, unchanged items
+/// left out, and the count lowered after processing.
 #[derive(Default)]
 struct Model {
     items: BTreeMap<String, Vec<Seen>>,

@@ -186,8 +186,8 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
 }
 
 proptest! {
-    /// Whatever is written in whatever order, every index of every snapshot answers as a scan over its objects would, also
-    /// after later writes.
+    /// Whatever is written in whatever order, every index of every snapshot answers as a scan over its objects would,
+    /// also after later writes.
     #[test]
     fn indexes_agree_with_a_scan(writes in vec(any_write(), 0..120)) {
         let (mut twins, mut then) = (Twins::new(), Vec::new());

@@ -1,8 +1,8 @@
 //! Indexes whose values come from outside: index plugins.
 //!
-//! Declared, such an index answers `NotReady`. Its contents are computed aside, from a snapshot and the keys written since,
-//! and attached whole. From then on the loop tells the values of each object that it writes, before the publish; what it does
-//! not tell is taken out. Detached, it answers `NotReady` again.
+//! Declared, such an index answers `NotReady`. Its contents are computed aside, from a snapshot and the keys written
+//! since, and attached whole. From then on the loop tells the values of each object that it writes, before the publish;
+//! what it does not tell is taken out. Detached, it answers `NotReady` again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Puts `contents` in place, in constant time. They are to be those of what this writer holds now: of a snapshot, brought
-    /// up to date with the keys written since it was published.
+    /// Puts `contents` in place, in constant time. They are to be those of what this writer holds now: of a snapshot,
+    /// brought up to date with the keys written since it was published.
     ///
     /// # Errors
     /// [`IndexError::UnknownIndex`] when the name was not declared (any more).
@@ -91,8 +91,8 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// Tells the values of the stored object at `key` in the attached index called `name`; returns whether they were taken:
-    /// not while the index is detached, nor for an object that is not stored.
+    /// Tells the values of the stored object at `key` in the attached index called `name`; returns whether they were
+    /// taken: not while the index is detached, nor for an object that is not stored.
     ///
     /// # Errors
     /// A message when there are too many values; the object is then absent from the index.

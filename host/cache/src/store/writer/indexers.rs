@@ -65,7 +65,8 @@ impl StoreWriter {
             || self.root.external.iter().any(|(name, _)| **name == *index)
     }
 
-    /// Computes the values of all stored objects in the native indexes from `first_new` on. The others run no second time.
+    /// Computes the values of all stored objects in the native indexes from `first_new` on. The others run no second
+    /// time.
     fn back_fill(&mut self, first_new: usize) {
         for key in self.root.objects.keys().cloned().collect::<Vec<_>>() {
             let Some(stored) = self.root.objects.get(&key) else {

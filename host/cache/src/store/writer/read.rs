@@ -1,4 +1,5 @@
-//! Reading what is written, published or not. A [`Snapshot`](crate::Snapshot) answers the same questions without the writer.
+//! Reading what is written, published or not. A [`Snapshot`](crate::Snapshot) answers the same questions without the
+//! writer.
 
 use std::sync::Arc;
 
