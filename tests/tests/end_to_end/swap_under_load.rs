@@ -143,7 +143,8 @@ async fn swap_now_and_then(daemon: &Daemon, component: &Path) -> Result<()> {
             put_broken(component, swap)?;
         } else {
             let good = BROKEN_SWAPS.iter().filter(|broken| **broken < swap).count() as u64;
-            put_in_place(&builds[((swap - good) % 2) as usize], component)?;
+            // Never the bytes that run: those would rightly change nothing.
+            put_in_place(&builds[((swap - good + 1) % 2) as usize], component)?;
         }
         wait::until(
             &format!("swap {swap} to be counted as {counted}"),
