@@ -2,6 +2,8 @@
 //!
 //! Follows apiserver `pkg/registry/rest` (create.go, update.go, delete.go) and `pkg/registry/generic/registry/store.go`.
 
+mod namespaces;
+
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -133,27 +135,6 @@ impl Write<'_> {
         Ok(Written::new(stored, object))
     }
 
-    /// New objects need a namespace that is there to stay.
-    fn check_namespace(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
-        if !kind.namespaced {
-            return Ok(());
-        }
-        let namespaces = self.store.namespaces();
-        let shelf = self.store.shelf(namespaces);
-        let Some(found) = self.store.get(namespaces, "", self.namespace) else {
-            return Err(Status::not_found(&shelf.kind, self.namespace));
-        };
-        if found.metadata().get("deletionTimestamp").is_some() {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            let why = format!(
-                "unable to create new content in namespace {} because it is being terminated",
-                self.namespace
-            );
-            return Err(Status::forbidden(kind, name, &why));
-        }
-        Ok(())
-    }
-
     /// Replaces an object.
     pub(crate) fn update(&mut self, name: &str, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
@@ -234,6 +215,7 @@ impl Write<'_> {
         let kind = self.kind();
         let old = self.existing(name)?;
         check_preconditions(&kind, &old, preconditions)?;
+        self.check_mortal(&kind, name)?;
         let mut object = old.value();
         if self.dry_run {
             return Ok(Deletion::Done(old));
@@ -291,43 +273,6 @@ impl Write<'_> {
         let last = self.store.remove(self.place, &object.key());
         self.finish_namespace(&object.namespace);
         last
-    }
-
-    /// A namespace that was waiting for its content goes with the last of it.
-    fn finish_namespace(&mut self, namespace: &str) {
-        let namespaces = self.store.namespaces();
-        let Some(found) = self.store.get(namespaces, "", namespace) else {
-            return;
-        };
-        let metadata = &found.metadata();
-        if metadata.get("deletionTimestamp").is_some() && finalizers(metadata) == 0 && !self.has_content(namespace) {
-            self.store.remove(namespaces, namespace);
-        }
-    }
-
-    fn has_content(&self, namespace: &str) -> bool {
-        let selection = Selection::in_namespace(namespace);
-        let holds =
-            |shelf: &crate::store::Shelf| shelf.kind.namespaced && selection.range(&shelf.objects).next().is_some();
-        self.store.shelves().iter().any(holds)
-    }
-
-    fn delete_content(&mut self, namespace: &str) -> Result<(), Status> {
-        let selection = Selection::in_namespace(namespace);
-        for place in 0..self.store.shelves().len() {
-            if self.store.shelf(place).kind.namespaced {
-                let mut write = Write {
-                    store: self.store,
-                    place,
-                    namespace,
-                    now: self.now,
-                    part: Part::Whole,
-                    dry_run: false,
-                };
-                write.delete_collection(&selection)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -464,3 +464,14 @@ async fn workloads_are_scaled_through_their_subresource() {
     assert_eq!(negative.code, 422);
     assert_eq!(client.get("/api/v1/namespaces/default/pods/p/scale").await.code, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_namespaces_of_the_cluster_itself_stay() {
+    let answer = Client::of(&server())
+        .delete("/api/v1/namespaces/default", Value::Null)
+        .await;
+    assert_eq!(
+        answer.failure(),
+        "403 Forbidden: namespaces \"default\" is forbidden: this namespace may not be deleted"
+    );
+}
