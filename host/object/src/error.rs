@@ -7,6 +7,12 @@ use crate::scanner::DEPTH_MAX;
 /// Why bytes are not a Kubernetes object. Offsets count bytes from the beginning of the text that was given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
+    /// There is nothing but white space.
+    #[error("there is no JSON, only {bytes} bytes of white space; the sender sent nothing")]
+    Empty {
+        /// Length of what was there.
+        bytes: usize,
+    },
     /// The text ends within a value.
     #[error("the JSON ends after {at} bytes within {within}; the sender cut it short")]
     Truncated {
@@ -85,7 +91,7 @@ impl ObjectError {
             | ObjectError::Trailing { at, .. }
             | ObjectError::NotAString { at, .. }
             | ObjectError::BadEscape { at, .. } => *at += by,
-            ObjectError::TooLarge { .. } | ObjectError::NoName => {}
+            ObjectError::Empty { .. } | ObjectError::TooLarge { .. } | ObjectError::NoName => {}
         }
         self
     }

@@ -144,6 +144,9 @@ impl<'s> HeadScan<'s> {
     /// Moves over the object that follows, after white space; then the cursor stands just past it.
     pub(crate) fn object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ObjectError> {
         cursor.skip_space();
+        if cursor.peek().is_none() {
+            return Err(ObjectError::Empty { bytes: cursor.at() });
+        }
         let level = self.matcher.root();
         let mut members = cursor.enter_object()?;
         let mut trim = Trim::default();

@@ -175,11 +175,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn skip_container(&mut self) -> Result<(), ObjectError> {
-        if self.depth() == 1 {
-            if let Some(leap) = self.leaps.iter().find(|leap| leap.start == self.at && !leap.is_empty()) {
-                self.at = leap.end;
-                return Ok(());
-            }
+        let known = self.leaps.iter().find(|leap| leap.start == self.at && !leap.is_empty());
+        if let Some(leap) = known.filter(|_| self.depth() == 1) {
+            self.at = leap.end;
+            return Ok(());
         }
         let finder = EndFinder::new(DEPTH_MAX - self.depth());
         self.leap(finder)

@@ -100,10 +100,7 @@ impl EndFinder {
             }
             let strings = prefix_xor(quotes) ^ in_string;
             in_string = last_bit_everywhere(strings);
-            if masks.backslashes & !strings != 0 {
-                let at = base + (masks.backslashes & !strings).trailing_zeros() as usize;
-                return Err(Unbalanced::Backslash { at });
-            }
+            let stray = masks.backslashes & !strings;
             let mut brackets = masks.brackets & !strings;
             while brackets != 0 {
                 let bit = brackets.trailing_zeros() as usize % BLOCK_BYTES;
@@ -126,9 +123,11 @@ impl EndFinder {
                 }
                 open >>= 1;
                 if open == NOTHING_OPEN {
-                    return Ok(Some(base + bit + 1));
+                    let before = (1 << bit) - 1;
+                    return no_backslash(stray & before, base).map(|()| Some(base + bit + 1));
                 }
             }
+            no_backslash(stray, base)?;
             base += BLOCK_BYTES;
         }
         *self = EndFinder {
@@ -160,6 +159,17 @@ fn escaped(backslashes: u64, escapes_next: u64, length: usize) -> Escaped {
         bytes,
         next: (runs & backslashes) >> (length - 1) & 1,
     }
+}
+
+/// Refuses backslashes outside of strings, given as a mask of the block at `base`.
+#[inline]
+fn no_backslash(stray: u64, base: usize) -> Result<(), Unbalanced> {
+    if stray == 0 {
+        return Ok(());
+    }
+    Err(Unbalanced::Backslash {
+        at: base + stray.trailing_zeros() as usize,
+    })
 }
 
 impl Masks {
@@ -225,4 +235,77 @@ fn prefix_xor(mut bits: u64) -> u64 {
 #[inline]
 fn last_bit_everywhere(bits: u64) -> u64 {
     0u64.wrapping_sub(bits >> 63)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the finder must find, byte by byte.
+    fn naive_end(text: &[u8], depth_max: usize) -> Option<Result<usize, ()>> {
+        let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
+        for (at, byte) in text.iter().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'\\' => return Some(Err(())),
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' if open.len() == depth_max => return Some(Err(())),
+                b'{' | b'[' => open.push(*byte + 2),
+                b'}' | b']' if open.pop() != Some(*byte) => return Some(Err(())),
+                b'}' | b']' if open.is_empty() => return Some(Ok(at + 1)),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn found(pieces: &[&[u8]], depth_max: usize) -> Option<Result<usize, ()>> {
+        let mut finder = EndFinder::new(depth_max);
+        let mut before = 0;
+        for piece in pieces {
+            match finder.feed(piece) {
+                Ok(None) => before += piece.len(),
+                Ok(Some(end)) => return Some(Ok(before + end)),
+                Err(_) => return Some(Err(())),
+            }
+        }
+        None
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn the_end_is_found_wherever_the_text_is_cut(
+            inner in prop::collection::vec(prop::sample::select(&b"{}[]{}[]\"\"\\ab,:"[..]), 0..400),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+            depth_max in prop_oneof![Just(3usize), Just(127)],
+        ) {
+            let text = [&b"{"[..], &inner].concat();
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            places.extend([0, text.len()]);
+            places.sort_unstable();
+            let pieces: Vec<&[u8]> = places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(found(&pieces, depth_max), naive_end(&text, depth_max));
+        }
+    }
+
+    #[test]
+    fn a_run_of_backslashes_escapes_by_its_length_wherever_it_lies() {
+        for before in 0..130 {
+            for run in 0..70 {
+                let text = format!("[{}\"{}\"]", " ".repeat(before), "\\".repeat(run));
+                let closed = run.is_multiple_of(2);
+                assert_eq!(
+                    found(&[text.as_bytes()], 8),
+                    closed.then_some(Ok(text.len())),
+                    "{before} {run}"
+                );
+            }
+        }
+    }
 }

@@ -102,7 +102,7 @@ fn what_is_refused_says_why() {
     array: byte 0: expected an object, found `[`
     backslash-outside: byte 37: expected a value, `,` or a bracket, found `\`
     bad-escape-in-name: byte 21: metadata.name holds an escape or a control character that JSON does not allow
-    blank: the JSON ends after 3 bytes within an object; the sender cut it short
+    blank: there is no JSON, only 3 bytes of white space; the sender sent nothing
     boolean-kind: byte 8: kind must be a string, found `t`
     bracket-too-many: byte 25: expected nothing after the object, found `}`
     brackets-crossed: byte 38: expected `]`, found `}`
@@ -113,7 +113,7 @@ fn what_is_refused_says_why() {
     cut-in-object: the JSON ends after 41 bytes within an object or array; the sender cut it short
     cut-in-string: the JSON ends after 35 bytes within a string; the sender cut it short
     empty-name: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
-    empty: the JSON ends after 0 bytes within an object; the sender cut it short
+    empty: there is no JSON, only 0 bytes of white space; the sender sent nothing
     half-surrogate-in-name: byte 21: metadata.name holds an escape or a control character that JSON does not allow
     html: byte 0: expected an object, found `<`
     latin-1: byte 35: not UTF-8; JSON texts are UTF-8 (RFC 8259)

@@ -173,7 +173,7 @@ proptest! {
         let shape = Shape::of("v1", "Pod");
         let frames = frames(body.as_bytes(), &cuts);
         // Every other name, so that it does not matter how often it is asked.
-        let wanted = |name: &str| name.len() % 2 == 0;
+        let wanted = |name: &str| name.len().is_multiple_of(2);
         let (items, head) = list(&frames, limit);
         let expected: Vec<_> = items.into_iter().map(|item| match item {
             Err(too_long) => format!("{too_long:?}"),
