@@ -53,7 +53,7 @@ impl Init {
             // Line and column are of a document that the reader of the message has never seen.
             let text = error.to_string();
             let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
-            Failure::permanent(format_args!("the plugin's config in config.toml: {text}"))
+            Failure::permanent(format_args!("config: {text}"))
         })
     }
 }

@@ -152,7 +152,7 @@ fn a_config_that_does_not_fit_is_refused_by_name() {
         .expect("it is refused");
     assert_eq!(
         failure,
-        Failure::permanent("the plugin's config in config.toml: unknown field `greetings`, expected `greeting`")
+        Failure::permanent("config: unknown field `greetings`, expected `greeting`")
     );
 }
 
