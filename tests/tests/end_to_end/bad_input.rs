@@ -142,13 +142,7 @@ async fn partly_broken() -> Result<()> {
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config.concat()).await?;
     daemon.wait_until_ready().await?;
     wait_for_adds(&daemon, "good", 1).await?;
-    wait_for_metric(
-        &daemon,
-        "informant_source_state",
-        &["informer=\"ghosts\"", "state=\"WaitingForResource\""],
-        1.0,
-    )
-    .await?;
+    wait_for_metric(&daemon, "informant_informer_discovering", &["informer=\"ghosts\""], 1.0).await?;
     let said = daemon
         .process()
         .lines(0, |line| line.contains("broken.wasm").then(|| line.to_owned()));

@@ -92,7 +92,10 @@ async fn an_index_plugin_answers_who_runs_an_image(cluster: Cluster) -> Result<(
 async fn what_is_not_there_is_told_apart(cluster: Cluster) -> Result<()> {
     let daemon = daemon(&cluster).await?;
     let (code, _, err) = daemon.command(&["get", "pods", "nobody", "-n", "default"]).await?;
-    ensure!(code != 0 && err.contains("has no object \"nobody\" in namespace default"), "{err}");
+    ensure!(
+        code != 0 && err.contains("has no object \"nobody\" in namespace default"),
+        "{err}"
+    );
     let (code, _, err) = daemon.command(&["get", "pods", "--index", "colour=red"]).await?;
     ensure!(code != 0 && err.contains("colour"), "{err}");
     let (code, _, err) = daemon.command(&["get", "secrets"]).await?;

@@ -103,13 +103,22 @@ impl FromStr for ResourceName {
     }
 }
 
-impl fmt::Display for ResourceName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ResourceName {
+    /// The name as a configuration writes it.
+    #[must_use]
+    pub fn text(&self) -> String {
         match self {
-            Self::Exact(resource) => write!(out, "`{resource}`"),
-            Self::Loose { name, rest } if rest.is_empty() => write!(out, "`{name}`"),
-            Self::Loose { name, rest } => write!(out, "`{name}.{rest}`"),
+            Self::Exact(resource) => resource.to_string(),
+            Self::Loose { name, rest } if rest.is_empty() => name.clone(),
+            Self::Loose { name, rest } => format!("{name}.{rest}"),
         }
+    }
+}
+
+impl fmt::Display for ResourceName {
+    /// As messages quote it.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "`{}`", self.text())
     }
 }
 
