@@ -95,10 +95,10 @@ impl Artefacts {
         }
         let awaited = Arc::clone(lock(&self.awaited).entry(digest).or_default());
         let artefact = awaited.get_or_try_init(|| self.load(digest, bytes)).await.cloned();
-        if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest) {
-            if Arc::ptr_eq(entry.get(), &awaited) {
-                entry.remove();
-            }
+        if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
+            && Arc::ptr_eq(entry.get(), &awaited)
+        {
+            entry.remove();
         }
         artefact
     }

@@ -60,7 +60,7 @@ pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, Problem> {
 
 fn broken(bytes: &[u8], error: &wasmparser::BinaryReaderError) -> Problem {
     Problem::Broken {
-        offset: error.offset() as usize,
+        offset: error.offset(),
         length: bytes.len(),
         cause: error.message().to_owned(),
     }

@@ -3,8 +3,6 @@
 //! The world is `full`, so that one set of bindings knows every role; which of them a component has is judged in
 //! [`crate::roles`]. Exports take borrowed arguments: on its way into a guest an event is copied once and allocates nothing.
 
-#![expect(missing_docs, unreachable_pub, reason = "generated; the documentation is in the WIT")]
-
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "full",

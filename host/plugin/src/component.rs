@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use wasmtime::component::{InstancePre, Linker};
@@ -48,12 +48,11 @@ impl std::ops::Deref for PluginComponent {
 }
 
 impl PluginComponent {
-    /// Judges `bytes`, the contents of the file `path`, and makes them ready to run: by names, then compiled, then by types.
+    /// Judges `bytes`, the contents of a file, and makes them ready to run: by names, then compiled, then by types.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) async fn new(
-        path: &Path,
         bytes: Vec<u8>,
         pin: Option<Digest>,
         artefacts: &Artefacts,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use informant_cache::listener::{Delivery, Outcome, What};
-use informant_object::{Key, Object, Payload};
+use informant_object::{Object, Payload};
 
 use crate::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
 use crate::instance::{Called, Instance};
@@ -36,7 +36,7 @@ impl Buffers {
         let called = match &delivery.what {
             What::Synced => instance.on_synced(delivery.source.0).await,
             What::Add(_) | What::Update { .. } | What::Delete { .. } => match &rule.event {
-                Some(event) => self.tell(delivery, rule, event, instance).await,
+                Some(event) => self.tell(delivery, event, instance).await,
                 None => None,
             },
         };
@@ -53,7 +53,6 @@ impl Buffers {
     async fn tell(
         &mut self,
         delivery: &Delivery,
-        rule: &SourceRule,
         event: &EventRule,
         instance: &mut Instance,
     ) -> Option<Called<Result<(), Failure>>> {
@@ -95,8 +94,7 @@ impl Buffers {
                 key,
                 final_state_unknown,
             } => {
-                self.object.clear();
-                write_key(&mut self.object, rule, key);
+                // An empty document: no state is known.
                 let o = ObjectRef {
                     source,
                     namespace: key.namespace(),
@@ -104,7 +102,7 @@ impl Buffers {
                     uid: "",
                     resource_version: "",
                 };
-                instance.on_delete(o, call, &self.object, *final_state_unknown).await
+                instance.on_delete(o, call, &[], *final_state_unknown).await
             }
             What::Synced => None,
         }
@@ -137,17 +135,6 @@ pub(crate) fn reference(source: u32, object: &Object) -> ObjectRef<'_> {
         uid: object.uid(),
         resource_version: object.version().as_str(),
     }
-}
-
-/// What is left of an object of which nothing but its key is known, in the shape of an object.
-fn write_key(out: &mut Vec<u8>, rule: &SourceRule, key: &Key) {
-    let mut metadata = serde_json::Map::new();
-    if !key.namespace().is_empty() {
-        metadata.insert("namespace".to_owned(), key.namespace().into());
-    }
-    metadata.insert("name".to_owned(), key.name().into());
-    let document = serde_json::json!({ "apiVersion": rule.api_version, "kind": rule.kind, "metadata": metadata });
-    out.extend_from_slice(document.to_string().as_bytes());
 }
 
 fn outcome(answer: Result<(), Failure>) -> Outcome {

@@ -106,7 +106,7 @@ pub enum Problem {
     /// It exports `lifecycle` and nothing that could be called.
     #[error(
         "has no role: besides lifecycle a plugin exports at least one of event-handler, sync-handler and index-funcs; \
-         Rust: name them in informant_plugin_sdk::plugin!"
+         Rust: name them in export!(Type: events, sync, index)"
     )]
     NoRole,
     /// A role lacks a function, or one has another type.

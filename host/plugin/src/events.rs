@@ -24,9 +24,9 @@ use crate::status::{PluginState, StuckOn};
 /// Events taken from the listener at once, under one lock.
 const BATCH_EVENTS_MAX: usize = 64;
 
-/// How long an answer may wait for others to be handed in with it. Below what anybody notices, above what a quick handler
-/// takes for a batch.
-const ANSWERS_KEPT_MAX: Duration = Duration::from_millis(1);
+/// How long an answer may wait for others to be handed in with it, and the actor go on without letting others run: 1 ms.
+/// Below what anybody notices, above what a quick handler takes for a batch.
+const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// Tells one plugin of events.
 pub(crate) struct Events {
@@ -95,6 +95,7 @@ impl Events {
         {
             Pull::Delivered(_) => {
                 self.work(now).await;
+                tokio::task::yield_now().await;
                 Go::On
             }
             Pull::WaitUntil(until) => self.wait(Some(until)).await,
@@ -105,9 +106,9 @@ impl Events {
 
     async fn wait(&mut self, until: Option<Moment>) -> Go {
         match self.inbox.wait(until).await {
-            Woken::ByOrder(order) => self.obey(order),
-            Woken::ByWork | Woken::ByTime => {}
-            Woken::ByEnd => return Go::End,
+            Woken::Order(order) => self.obey(order),
+            Woken::Work | Woken::Time => {}
+            Woken::End => return Go::End,
         }
         Go::On
     }
@@ -120,8 +121,11 @@ impl Events {
         let mut deliveries = batch.drain(..);
         for delivery in deliveries.by_ref() {
             now = self.handle(&delivery, now).await;
-            if now - answered > ANSWERS_KEPT_MAX {
+            if now - answered > TURN_MAX {
                 self.answer(now);
+                // Calls that end at once never let other tasks run.
+                tokio::task::yield_now().await;
+                now = self.place.shared.now();
                 answered = now;
             }
             while let Some(order) = self.inbox.order() {

@@ -95,3 +95,25 @@ impl log::Host for GuestState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::component::Component;
+
+    use super::*;
+    use crate::imports;
+
+    #[test]
+    fn every_interface_that_is_offered_by_name_is_linked() {
+        let engine = crate::engine::engine().unwrap();
+        let linker = linker(&engine).unwrap();
+        for import in imports::offered() {
+            let bytes = wat::parse_str(format!(r#"(component (import "{import}" (instance)))"#)).unwrap();
+            let component = Component::new(&engine, bytes).unwrap();
+            linker
+                .instantiate_pre(&component)
+                .map(|_| ())
+                .unwrap_or_else(|error| panic!("{import}: {error:#}"));
+        }
+    }
+}

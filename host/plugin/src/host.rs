@@ -156,7 +156,7 @@ impl HostParts {
             .spawn_blocking(move || component::read(&file))
             .await
             .map_err(|_| Problem::Stopping)??;
-        let component = PluginComponent::new(&path, bytes, pin, &self.artefacts, &self.linker).await?;
+        let component = PluginComponent::new(bytes, pin, &self.artefacts, &self.linker).await?;
         let reader = Reader::new(self.catalog.clone(), Access::Denied(DENIED_IN_DESCRIBE));
         let ration = self.ration(&plugin, limits, World::Still, reader, Counter::default());
         let watch = Watch::new(Arc::clone(&self.env), limits.call, CancellationToken::new());

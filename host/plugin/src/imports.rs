@@ -148,6 +148,17 @@ mod tests {
             text += &judge(import).unwrap_err().to_string();
             text.push('\n');
         }
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        imports wasi:http/outgoing-handler@0.2.6, which Informant does not offer; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
+        imports wasi:cli/stdout@0.3.0, which Informant does not offer; it offers WASI 0.2: build for that (Rust: --target wasm32-wasip2)
+        imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not offer; it offers WASI 0.2, and drafts and release candidates of it do not fit: update the toolchain
+        imports wasi:keyvalue/store@0.2.0-draft, which Informant does not offer; it offers WASI 0.2, and drafts and release candidates of it do not fit: update the toolchain
+        imports wasi:config/store@0.2.0, which Informant does not offer; it offers WASI 0.2 without http, tls, config and keyvalue
+        imports informant:plugin/kube@0.1.0, which Informant does not offer yet; upgrade Informant, or build it without
+        built for the newer contract 0.2.0, this Informant speaks 0.1.0; upgrade Informant, or build it with an older SDK
+        built for the older contract 0.0.1, this Informant speaks 0.1.0; build it again with the present SDK
+        imports acme:tools/clock@1.0.0, which Informant does not offer; build it without, or compose it with a component that exports it (wac plug)
+        imports read-file, which Informant does not offer: it is no interface of a package; plugins import only what their SDK's world names
+        "#);
     }
 }

@@ -26,8 +26,9 @@ use crate::status::{PluginState, StuckOn};
 /// Objects taken from the feed at once.
 const BATCH_OBJECTS_MAX: usize = 64;
 
-/// How long values may wait for others to be handed in with them: an informer may be waiting.
-const RESULTS_KEPT_MAX: Duration = Duration::from_millis(1);
+/// How long values may wait for others to be handed in with them (an informer may be waiting), and the actor go on without
+/// letting others run.
+const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// Computes the index values of one plugin.
 pub(crate) struct Indexing {
@@ -113,9 +114,9 @@ impl Indexing {
 
     async fn wait(&mut self) -> Go {
         match self.inbox.wait(None).await {
-            Woken::ByOrder(order) => self.obey(order),
-            Woken::ByWork | Woken::ByTime => Go::On,
-            Woken::ByEnd => Go::End,
+            Woken::Order(order) => self.obey(order),
+            Woken::Work | Woken::Time => Go::On,
+            Woken::End => Go::End,
         }
     }
 
@@ -127,9 +128,11 @@ impl Indexing {
             let values = self.compute(&job).await;
             self.results.push(job.answer(values));
             let now = self.place.shared.now();
-            if now - handed_in > RESULTS_KEPT_MAX || self.jobs.is_empty() {
+            if now - handed_in > TURN_MAX || self.jobs.is_empty() {
                 feed.complete(self.results.drain(..));
-                handed_in = now;
+                // Calls that end at once never let other tasks run.
+                tokio::task::yield_now().await;
+                handed_in = self.place.shared.now();
             }
             if self.place.is_empty() || self.inbox.has_order() {
                 break;

@@ -1,6 +1,7 @@
 //! The metrics of plugins, resolved once per plugin so that an event costs an addition and no look-up.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -28,6 +29,16 @@ struct Families {
     index_objects: Family<IndexLabels, Counter>,
     compile_seconds: Histogram,
     artefacts: Family<ArtefactLabels, Counter>,
+    /// Who uses the series of each plugin: while one is exchanged for another of the same name, two do.
+    users: Mutex<BTreeMap<String, Users>>,
+}
+
+/// Who uses the series of one plugin.
+#[derive(Default)]
+struct Users {
+    handles: usize,
+    /// The informers whose events were counted.
+    informers: BTreeSet<String>,
 }
 
 /// The handles of one plugin.
@@ -58,6 +69,15 @@ const EVENTS: [&str; 4] = ["add", "update", "delete", "sync"];
 
 /// Results of a call, as metrics write them.
 const RESULTS: [&str; 6] = ["ok", "filtered", "retryable", "permanent", "trap", "timeout"];
+
+/// Why an instance is rebuilt, as metrics write it.
+const RESTART_REASONS: [&str; 4] = ["trap", "timeout", "aborted", "init"];
+
+/// How a swap ends, as metrics write it.
+const RELOAD_RESULTS: [&str; 2] = ["ok", "refused"];
+
+/// How indexing an object ends, as metrics write it.
+const INDEX_RESULTS: [&str; 4] = ["ok", "error", "trap", "timeout"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginLabels {
@@ -128,14 +148,16 @@ impl PluginMetrics {
             index_objects: Family::default(),
             compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
             artefacts: Family::default(),
+            users: Mutex::default(),
         };
         families.register(registry);
         PluginMetrics(Arc::new(families))
     }
 
-    /// The handles of the plugin called `name`.
+    /// The handles of the plugin called `name`. Its series end with the last of them.
     pub(crate) fn plugin(&self, name: &str) -> PluginCounters {
         let families = &self.0;
+        families.users().entry(name.to_owned()).or_default().handles += 1;
         let labels = PluginLabels {
             plugin: name.to_owned(),
         };
@@ -158,24 +180,6 @@ impl PluginMetrics {
     /// An artefact was asked for: `hit`, `miss` or `corrupt`.
     pub(crate) fn artefact(&self, result: &'static str) {
         self.0.artefacts.get_or_create(&ArtefactLabels { result }).inc();
-    }
-
-    /// A plugin is gone: its series end.
-    pub(crate) fn forget(&self, name: &str) {
-        let families = &self.0;
-        let plugin = || name.to_owned();
-        let labels = PluginLabels { plugin: plugin() };
-        families.seconds.remove(&labels);
-        families.lag.remove(&labels);
-        families.instances.remove(&labels);
-        families.memory.remove(&labels);
-        families.log_dropped.remove(&labels);
-        for state in PluginState::ALL {
-            families.state.remove(&StateLabels {
-                plugin: plugin(),
-                state: state.as_str(),
-            });
-        }
     }
 }
 
@@ -231,6 +235,75 @@ impl Families {
     }
 }
 
+impl Families {
+    fn users(&self) -> MutexGuard<'_, BTreeMap<String, Users>> {
+        // Changed by single inserts and removes: whole after any panic.
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the series of the plugin called `name`, which had events of `informers`.
+    fn forget(&self, name: &str, informers: &BTreeSet<String>) {
+        let plugin = || name.to_owned();
+        let labels = PluginLabels { plugin: plugin() };
+        self.seconds.remove(&labels);
+        self.lag.remove(&labels);
+        self.instances.remove(&labels);
+        self.memory.remove(&labels);
+        self.log_dropped.remove(&labels);
+        for state in PluginState::ALL {
+            self.state.remove(&StateLabels {
+                plugin: plugin(),
+                state: state.as_str(),
+            });
+        }
+        for reason in RESTART_REASONS {
+            self.restarts.remove(&RestartLabels {
+                plugin: plugin(),
+                reason,
+            });
+        }
+        for result in RELOAD_RESULTS {
+            self.reloads.remove(&ReloadLabels {
+                plugin: plugin(),
+                result,
+            });
+        }
+        for result in INDEX_RESULTS {
+            self.index_objects.remove(&IndexLabels {
+                plugin: plugin(),
+                result,
+            });
+        }
+        for (informer, event, result) in informers.iter().flat_map(|informer| {
+            EVENTS
+                .into_iter()
+                .flat_map(move |event| RESULTS.map(|result| (informer, event, result)))
+        }) {
+            self.events.remove(&EventLabels {
+                plugin: plugin(),
+                informer: informer.clone(),
+                event,
+                result,
+            });
+        }
+    }
+}
+
+impl Drop for PluginCounters {
+    fn drop(&mut self) {
+        let mut users = self.families.users();
+        let Some(of_plugin) = users.get_mut(&*self.plugin) else {
+            return;
+        };
+        of_plugin.handles -= 1;
+        if of_plugin.handles == 0
+            && let Some(last) = users.remove(&*self.plugin)
+        {
+            self.families.forget(&self.plugin, &last.informers);
+        }
+    }
+}
+
 impl PluginCounters {
     pub(crate) fn plugin(&self) -> &Arc<str> {
         &self.plugin
@@ -238,6 +311,9 @@ impl PluginCounters {
 
     /// The counters for events from the informer called `informer`.
     pub(crate) fn events_of(&self, informer: &str) -> EventCounters {
+        if let Some(users) = self.families.users().get_mut(&*self.plugin) {
+            users.informers.insert(informer.to_owned());
+        }
         EventCounters(EVENTS.map(|event| {
             RESULTS.map(|result| {
                 let labels = EventLabels {

@@ -56,12 +56,12 @@ pub(crate) struct Inbox {
 /// Why an actor stops waiting.
 pub(crate) enum Woken {
     /// There may be something to pull.
-    ByWork,
+    Work,
     /// The time it waited for has come.
-    ByTime,
-    ByOrder(Order),
+    Time,
+    Order(Order),
     /// It is to end at once: the plugin is gone, or its time is over.
-    ByEnd,
+    End,
 }
 
 /// A channel for orders. `abort` ends whoever waits on the inbox.
@@ -133,10 +133,10 @@ impl Inbox {
         };
         tokio::select! {
             biased;
-            () = self.abort.cancelled() => Woken::ByEnd,
-            order = self.orders.recv() => order.map_or(Woken::ByEnd, Woken::ByOrder),
-            () = self.bell.notified() => Woken::ByWork,
-            () = timer => Woken::ByTime,
+            () = self.abort.cancelled() => Woken::End,
+            order = self.orders.recv() => order.map_or(Woken::End, Woken::Order),
+            () = self.bell.notified() => Woken::Work,
+            () = timer => Woken::Time,
         }
     }
 
@@ -144,7 +144,7 @@ impl Inbox {
     pub(crate) async fn wait_for_order(&mut self, until: Option<Moment>) -> Woken {
         loop {
             match self.wait(until).await {
-                Woken::ByWork => {}
+                Woken::Work => {}
                 woken => return woken,
             }
         }

@@ -172,9 +172,9 @@ impl Place {
             };
             if until.is_none_or(|until| self.shared.now() < until) {
                 match inbox.wait_for_order(until).await {
-                    Woken::ByOrder(order) => return Filled::Order(order),
-                    Woken::ByEnd => return Filled::End,
-                    Woken::ByTime | Woken::ByWork => {}
+                    Woken::Order(order) => return Filled::Order(order),
+                    Woken::End => return Filled::End,
+                    Woken::Time | Woken::Work => {}
                 }
             }
             match self.shared.instance(&self.version, self.actor).await {

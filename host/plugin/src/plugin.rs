@@ -265,7 +265,6 @@ impl Plugin {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.abort.cancel();
-        self.shared.host.metrics.forget(&self.shared.spec.name);
     }
 }
 

@@ -86,10 +86,10 @@ impl TickClock {
     /// Keeps the thread ticking until the answer is dropped.
     pub(crate) fn run_guests(self: &Arc<TickClock>) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst) {
-            if let Some(thread) = self.thread.get() {
-                thread.unpark();
-            }
+        if self.asleep.load(Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
         }
         Running(Arc::clone(self))
     }

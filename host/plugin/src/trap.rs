@@ -126,6 +126,10 @@ fn explain(error: &Error, limiter: &Limiter) -> (TrapKind, String) {
     }
     let cause = match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => "it used up its stack: a recursion without an end?".to_owned(),
+        // Where a toolchain puts the stack at the beginning of the memory, that is how its end shows.
+        Some(Trap::MemoryOutOfBounds) => {
+            "it left its memory: a recursion without an end used up its stack, or a pointer is wrong".to_owned()
+        }
         // Most languages end so after a panic, an exception or a failed allocation, and say the rest on stderr.
         Some(Trap::UnreachableCodeReached) => limiter.explain().unwrap_or_else(|| "it panicked".to_owned()),
         Some(trap) => trap.to_string(),

@@ -21,12 +21,22 @@ fn what_is_no_component_is_named() {
         text += &refusal(bytes);
         text.push('\n');
     }
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r#"
+    not WebAssembly: the file is empty; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it begins with the text "hello, I am a plugin"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is WebAssembly's text form, which wasm-tools parse turns into the binary one; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is compressed and has to be unpacked; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is a program for this machine (or a compiled artefact); give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it begins with the bytes [ff, fe, 00, 10]; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    "#);
 }
 
 #[test]
 fn a_core_module_is_told_from_a_component() {
-    insta::assert_snapshot!(refusal(&wat::parse_str("(module)").unwrap()), @"");
+    insta::assert_snapshot!(refusal(&wat::parse_str("(module)").unwrap()), @"a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new");
     assert_eq!(
         surface(&wat::parse_str("(component)").unwrap()).unwrap(),
         Surface::default()
@@ -45,7 +55,7 @@ fn a_component_that_breaks_off_says_where() {
             assert!(matches!(problem, Problem::Broken { .. }), "{length}: {problem}");
         }
     }
-    insta::assert_snapshot!(refusal(&whole[..whole.len() - 3]), @"");
+    insta::assert_snapshot!(refusal(&whole[..whole.len() - 3]), @"broken at byte 44 of 57: unexpected end-of-file; was it copied completely?");
 }
 
 #[test]

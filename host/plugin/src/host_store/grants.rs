@@ -47,7 +47,7 @@ impl Grants {
         if let Some((_, informer)) = self.informers.iter().find(|(name, _)| name == alias) {
             return Ok(informer);
         }
-        if catalog.informers().iter().any(|informer| informer == alias) {
+        if self.alias(alias).is_none() && catalog.informers().iter().any(|informer| informer == alias) {
             return Err(self.denied(alias));
         }
         let known: Vec<&str> = self.informers.iter().map(|(alias, _)| alias.as_str()).collect();
@@ -82,19 +82,28 @@ impl Grants {
     }
 
     fn denied(&self, informer: &str) -> super::HostError {
-        let named = self
-            .informers
-            .iter()
-            .map(|(_, informer)| informer.as_str())
-            .chain([informer]);
-        let line: Vec<String> = named.map(|name| format!("{name:?}")).collect();
         error(
             ErrorCode::Denied,
             format!(
-                "the informer {informer:?} is not granted; in config.toml, [plugin.{}]: informers = [{}]",
+                "the informer {informer:?} is not granted; in config.toml, [plugin.{}]: informers = {}",
                 self.plugin,
-                line.join(", ")
+                self.line_with(informer)
             ),
         )
+    }
+
+    /// The value of `informers` in config.toml that grants `informer` too: a list, or a table where the plugin has names of its own.
+    fn line_with(&self, informer: &str) -> String {
+        let own = self
+            .informers
+            .iter()
+            .map(|(alias, name)| (alias.as_str(), name.as_str()));
+        let all: Vec<(&str, &str)> = own.chain([(informer, informer)]).collect();
+        if all.iter().all(|(alias, name)| alias == name) {
+            let names: Vec<String> = all.iter().map(|(_, name)| format!("{name:?}")).collect();
+            return format!("[{}]", names.join(", "));
+        }
+        let pairs: Vec<String> = all.iter().map(|(alias, name)| format!("{alias} = {name:?}")).collect();
+        format!("{{ {} }}", pairs.join(", "))
     }
 }

@@ -102,11 +102,28 @@ fn what_is_wrong_is_said_with_its_place() {
         text += &Manifest::parse(json.as_bytes(), roles).unwrap_err().to_string();
         text.push('\n');
     }
-    insta::assert_snapshot!(text, @"");
+    insta::assert_snapshot!(text, @r#"
+    is not valid: EOF while parsing a value at line 1 column 0
+    is not valid: invalid length 0, expected struct Manifest with 5 elements at line 1 column 2
+    is not valid: missing field `version` at line 1 column 13
+    has an empty `name`
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `events`, `indexes`, `needs` at line 1 column 37
+    is not valid: missing field `apiVersion` at line 1 column 56
+    is not valid: unknown variant `all`, expected one of `whole`, `metadata`, `fields` at line 1 column 93
+    is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
+    is not valid: `fields` is empty; name at least one JSON pointer, or ask for "metadata" at line 1 column 103
+    says twice in `events` what holds for v1 Pod
+    needs "kube", which this Informant can not grant; upgrade it, or build the plugin without
+    names indexes, but the component does not export index-funcs; add the role, or drop `indexes`
+    names no indexes, but the component exports index-funcs; add `indexes`, or drop the role
+    has an empty `indexes.names`; name at least one index
+    names the index "a" twice
+    has an empty `indexes.objects`; say at least one apiVersion and kind
+    "#);
 }
 
 #[test]
 fn a_manifest_that_is_too_long_is_not_read() {
     let error = Manifest::parse(&vec![b' '; MANIFEST_BYTES_MAX + 1], HANDLER).unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @"has 262145 bytes; 262144 are allowed");
 }

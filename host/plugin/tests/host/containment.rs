@@ -1,0 +1,257 @@
+//! A guest that misbehaves costs its own instance, and no event, and nobody else's time.
+
+use std::time::{Duration, Instant};
+
+use informant_plugin_host::{Limits, OnFailure, PluginSpec, PluginState};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// Limits at which a loop is soon over, and memory used up long before that.
+fn short(spec: &mut PluginSpec) {
+    spec.limits = Limits {
+        cpu: Duration::from_millis(500),
+        memory_bytes: 8 << 20,
+        ..Limits::default()
+    };
+}
+
+fn of(name: &str) -> impl Fn(&Value) -> bool + use<'_> {
+    move |line| line["name"] == name && line["outcome"] == "ok"
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_way_to_break_is_reported_and_survived() {
+    let world = World::new();
+    let actions = ["trap", "loop", "grow", "recurse", "exit"];
+    let rules: Vec<Value> = actions
+        .iter()
+        .map(|action| json!({ "name": format!("{action}-*"), "attempts": 1, "do": action }))
+        .collect();
+    let plugin = world.run("guest_recorder", json!({ "rules": rules }), short).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for action in actions {
+        pods.apply(&format!("{action}-0"));
+    }
+    pods.apply("after");
+    world.recorded(1, of("after")).await;
+    for action in actions {
+        let name = format!("{action}-0");
+        let lines = world.recorded(1, of(&name)).await;
+        assert_eq!(lines[0]["attempt"], 1, "{action}");
+    }
+    let mut reports: Vec<String> = world
+        .log
+        .lines()
+        .into_iter()
+        .filter(|line| line.message == "a plugin lost its instance")
+        .map(|line| line.fields)
+        .collect();
+    reports.sort();
+    insta::assert_snapshot!(reports.join("\n"), @r#"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" cause="it called exit(1); a plugin is called again and again and never exits" frames="" last_lines=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" cause="it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory)" frames="" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" cause="it ran for more than 500ms, the limit for one call (limits.cpu)" frames="" last_lines=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" cause="it left its memory: a recursion without an end used up its stack, or a pointer is wrong" frames="" last_lines=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" frames="" last_lines="panicked at tests/guests/recorder/src/behaviour.rs:132:27: told to trap"
+    "#);
+    insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
+    informant_plugin_restarts_total{plugin="guest_recorder",reason="timeout"} 1
+    informant_plugin_restarts_total{plugin="guest_recorder",reason="trap"} 4
+    "#);
+    insta::assert_snapshot!(world.metrics("informant_handler_events_total").lines().filter(|line| !line.ends_with(" 0")).collect::<Vec<_>>().join("\n"), @r#"
+    informant_handler_events_total{plugin="guest_recorder",informer="pods",event="add",result="ok"} 6
+    informant_handler_events_total{plugin="guest_recorder",informer="pods",event="add",result="timeout"} 1
+    informant_handler_events_total{plugin="guest_recorder",informer="pods",event="add",result="trap"} 4
+    informant_handler_events_total{plugin="guest_recorder",informer="pods",event="sync",result="ok"} 1
+    "#);
+    assert_eq!(plugin.status().restarts, 5);
+    assert_eq!(plugin.status().state, PluginState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poisoned_object_delays_no_other_and_becomes_a_dead_letter() {
+    let world = World::new();
+    let plugin = world
+        .run(
+            "guest_recorder",
+            json!({ "rules": [{ "name": "poison", "do": "trap" }] }),
+            |_| {},
+        )
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("poison");
+    pods.apply_all(&(0..200).map(|number| format!("good-{number}")).collect::<Vec<_>>());
+    let good = world
+        .recorded(200, |line| {
+            line["name"].as_str().is_some_and(|name| name.starts_with("good"))
+        })
+        .await;
+    assert_eq!(good.len(), 200);
+    world
+        .until("a dead letter", || plugin.listener().dead_letters().len() == 1)
+        .await;
+    let attempts = world.recorded(10, |line| line["name"] == "poison").await;
+    assert_eq!(attempts.len(), 10);
+    let letter = &plugin.listener().dead_letters()[0];
+    assert!(letter.error.contains("told to trap"), "{}", letter.error);
+    assert_eq!(plugin.status().dead_letters, 1);
+    assert_eq!(plugin.status().state, PluginState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_always_traps_is_quarantined_and_resumed_without_losing_anything() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "name": "bad-*", "event": "add", "do": "trap" }] });
+    let plugin = world.run("guest_recorder", rules, |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply_all(&(0..100).map(|number| format!("bad-{number}")).collect::<Vec<_>>());
+    world
+        .until("quarantine", || plugin.status().state == PluginState::Quarantined)
+        .await;
+    let status = plugin.status();
+    assert!(
+        status.because.as_deref().unwrap().contains("told to trap"),
+        "{status:?}"
+    );
+    assert!(status.restarts >= 30);
+    insta::assert_snapshot!(world.metrics("informant_plugin_state"), @r#"
+    informant_plugin_state{plugin="guest_recorder",state="draining"} 0
+    informant_plugin_state{plugin="guest_recorder",state="loaded"} 0
+    informant_plugin_state{plugin="guest_recorder",state="quarantined"} 1
+    informant_plugin_state{plugin="guest_recorder",state="restarting"} 0
+    informant_plugin_state{plugin="guest_recorder",state="running"} 0
+    informant_plugin_state{plugin="guest_recorder",state="stopped"} 0
+    "#);
+    for number in 0..100 {
+        pods.delete(&format!("bad-{number}"));
+    }
+    pods.apply("good");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    world.recorded(0, of("good")).await;
+    assert_eq!(
+        world.log.json().iter().filter(|line| of("good")(line)).count(),
+        0,
+        "called in quarantine"
+    );
+    plugin.resume().await;
+    world.recorded(1, of("good")).await;
+    world.until("nothing pending", || plugin.status().pending == 0).await;
+    assert_eq!(plugin.status().state, PluginState::Running);
+    assert_eq!(plugin.status().because, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_failure_quarantine_stops_at_the_first_failure_for_good() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "name": "bad", "times": 1, "do": "permanent" }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| spec.on_failure = OnFailure::Quarantine)
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("bad");
+    world
+        .until("quarantine", || plugin.status().state == PluginState::Quarantined)
+        .await;
+    pods.apply("good");
+    plugin.resume().await;
+    world.recorded(1, of("good")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_limited_and_shown() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "name": "big", "do": { "keep": 8_000_000 } }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| spec.limits.memory_bytes = 16 << 20)
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    let before = plugin.status().memory_bytes;
+    assert!(before > 0 && before < 8_000_000, "{before}");
+    pods.apply("big");
+    world.recorded(1, of("big")).await;
+    world
+        .until("memory in the status", || plugin.status().memory_bytes > 8_000_000)
+        .await;
+    // The second one does not fit: the instance is lost, and with it what it kept.
+    pods.apply("big");
+    world.until("a restart", || plugin.status().restarts == 1).await;
+    assert!(
+        plugin.status().last_error.unwrap().1.contains("limits.memory"),
+        "{:?}",
+        plugin.status().last_error
+    );
+    world
+        .until("the second one handled", || plugin.status().pending == 0)
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_guest_logs_in_one_call_is_bounded_and_the_rest_counted() {
+    let world = World::new();
+    let rules = json!({ "quiet": true, "rules": [
+        { "name": "long", "do": { "log-bytes": 1_000_000 } },
+        { "name": "many", "do": { "log-lines": 100_000 } },
+        { "name": "print", "do": "print" }] });
+    let plugin = world.run("guest_recorder", rules, |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("long");
+    pods.apply("many");
+    pods.apply("print");
+    world
+        .until("all handled", || world.log.text().contains("printed to stderr"))
+        .await;
+    let lines = world.log.lines();
+    assert!(lines.iter().map(|line| line.message.len()).sum::<usize>() < 3 * 64 * 1_024);
+    let dropped: Vec<&str> = lines
+        .iter()
+        .map(|line| line.message.as_str())
+        .filter(|line| line.contains("dropped"))
+        .collect();
+    insta::assert_snapshot!(dropped.join("\n"), @"
+    1000000 bytes of log dropped: one call may write 65536
+    930024 bytes of log dropped: one call may write 65536
+    ");
+    insta::assert_snapshot!(world.metrics("informant_plugin_log_dropped"), @r#"informant_plugin_log_dropped_bytes_total{plugin="guest_recorder"} 1930024"#);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_loops_for_ever_delays_no_other_plugin() {
+    let world = World::new();
+    let rules = json!({ "rules": [{ "name": "loop", "do": "loop" }] });
+    let hog = world
+        .run("guest_recorder", rules, |spec| spec.name = "hog".into())
+        .await;
+    let good = world
+        .run("guest_recorder_v2", json!({ "quiet": true }), |spec| {
+            spec.name = "good".into()
+        })
+        .await;
+    let (mut for_hog, mut for_good) = (world.pods("a"), world.pods("b"));
+    for_hog.attach(&hog.listener());
+    for_good.attach(&good.listener());
+    for_hog.apply("loop");
+    world.until("the hog to loop", || hog.status().stuck_on.is_some()).await;
+    let stuck_on = hog.status().stuck_on.unwrap();
+    assert_eq!(
+        (stuck_on.key.unwrap().to_string().as_str(), stuck_on.event),
+        ("default/loop", "add")
+    );
+    let mut worst = Duration::ZERO;
+    for number in 0..100 {
+        let began = Instant::now();
+        for_good.apply(&format!("good-{number}"));
+        while good.listener().pending() + good.listener().in_flight() > 0 {
+            tokio::task::yield_now().await;
+        }
+        worst = worst.max(began.elapsed());
+    }
+    // Some ticks of 2 ms as a rule; CI machines are shared.
+    assert!(worst < Duration::from_millis(500), "{worst:?}");
+}

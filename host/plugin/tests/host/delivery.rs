@@ -1,0 +1,189 @@
+//! Events reach the guest as the listener says, and nothing is lost when it fails.
+
+use std::time::Duration;
+
+use informant_plugin_host::{Continuation, PluginState};
+use serde_json::json;
+
+use crate::world::{World, spec};
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_told_what_is_there_and_what_changes() {
+    let world = World::new();
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    let plugin = world
+        .run("guest_recorder", json!({ "read-back": true }), |spec| {
+            spec.informers = vec![("pods".into(), "pods".into())]
+        })
+        .await;
+    pods.attach(&plugin.listener());
+    world.recorded(1, |line| line["event"] == "synced").await;
+    pods.apply("a");
+    pods.apply("b");
+    pods.delete("a");
+    let lines = world.recorded(4, |line| line["name"].is_string()).await;
+    let told: Vec<String> = lines
+        .iter()
+        .map(|line| {
+            format!(
+                "{} {} {} {} seen {}",
+                line["event"], line["name"], line["version"], line["reason"], line["seen"]
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    "add" "a" "2" "initial" seen "2"
+    "update" "a" "3" "watch" seen ""
+    "add" "b" "4" "watch" seen "4"
+    "delete" "a" "3" "watch" seen ""
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_projected_handler_is_left_alone_while_what_it_sees_stays_the_same() {
+    let world = World::new();
+    let plugin = world.run("guest_recorder_fields", json!({}), |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    world.recorded(1, |line| line["event"] == "synced").await;
+    for rest in [
+        r#","labels":{"x":"1"}"#,
+        r#","labels":{"x":"1"},"annotations":{"y":"1"}"#,
+        r#","labels":{"x":"2"}"#,
+    ] {
+        pods.apply_with("a", rest);
+        // Only while nothing else of the key waits may it be left out.
+        world
+            .until("it to be told", || {
+                plugin.listener().pending() + plugin.listener().in_flight() == 0
+            })
+            .await;
+    }
+    pods.delete("a");
+    let lines = world.recorded(3, |line| line["name"].is_string()).await;
+    let told: Vec<String> = lines
+        .iter()
+        .map(|line| {
+            format!(
+                "{} {} old {} bytes {}",
+                line["event"], line["version"], line["old"], line["bytes"]
+            )
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    "add" "2" old false bytes 64
+    "update" "4" old false bytes 64
+    "delete" "4" old true bytes 64
+    "#);
+    let filtered = world.metrics("informant_handler_events_total");
+    assert!(
+        filtered.contains(r#"event="update",result="filtered"} 1"#),
+        "{filtered}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_retried_as_the_handler_asks() {
+    let world = World::new();
+    let rules = json!({ "rules": [
+        { "name": "soon", "attempts": 2, "do": { "retry-after-ms": 50 } },
+        { "name": "later", "attempts": 3, "do": "retryable" },
+        { "name": "never", "do": "permanent" }] });
+    let plugin = world.run("guest_recorder", rules, |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for name in ["soon", "later", "never"] {
+        pods.apply(name);
+    }
+    let tries = |name: &'static str| move |line: &serde_json::Value| line["name"] == name;
+    assert_eq!(world.recorded(3, tries("soon")).await.last().unwrap()["outcome"], "ok");
+    assert_eq!(world.recorded(4, tries("later")).await.last().unwrap()["attempt"], 3);
+    let letters = plugin.listener().dead_letters();
+    assert_eq!((letters.len(), letters[0].error.as_str()), (1, "told to fail for good"));
+    assert_eq!(world.log.json().iter().filter(|line| tries("never")(line)).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_looks_its_object_up_finds_that_state_or_a_newer_one() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_recorder", json!({ "read-back": true }), |spec| {
+            spec.informers = vec![("pods".into(), "pods".into())];
+            spec.limits.pending = 100_000;
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for round in 0..300 {
+        pods.apply(&format!("pod-{}", round % 5));
+        if round % 7 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    for line in world.recorded(300, |line| line["name"].is_string()).await {
+        let number = |field: &str| line[field].as_str().unwrap().parse::<u64>().unwrap();
+        assert!(number("seen") >= number("version"), "{line}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_with_replay_shows_the_cache_again() {
+    let world = World::new();
+    let rules = json!({ "quiet": true, "rules": [{ "event": "delete", "attempts": 1, "do": "trap" }] });
+    let plugin = world
+        .run("guest_recorder", rules, |spec| spec.on_restart = Continuation::Replay)
+        .await;
+    let mut pods = world.pods("pods");
+    for number in 0..50 {
+        pods.apply(&format!("pod-{number}"));
+    }
+    pods.attach(&plugin.listener());
+    world
+        .recorded(1, |line| line["event"] == "synced" && line["keys"] == 50)
+        .await;
+    pods.delete("pod-7");
+    let expected = pods.digest();
+    world
+        .recorded(1, |line| {
+            line["event"] == "synced" && line["digest"] == expected.as_str()
+        })
+        .await;
+    assert_eq!(plugin.status().restarts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resyncs_show_every_object_again() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_recorder", json!({}), |spec| {
+            spec.resync = Some(Duration::from_secs(5))
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    pods.attach(&plugin.listener());
+    let resyncs = world.recorded(2, |line| line["reason"] == "resync").await;
+    assert_eq!(
+        (&resyncs[0]["event"], &resyncs[0]["old"]),
+        (&json!("update"), &json!(true))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_is_not_called_before_it_is_started() {
+    let world = World::new();
+    let plugin = world.host.load(spec("guest_recorder", json!({}))).await.unwrap();
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(plugin.status().state, PluginState::Loaded);
+    plugin.start().await;
+    world.recorded(1, |line| line["name"] == "a").await;
+    assert_eq!(plugin.status().state, PluginState::Running);
+    // Series end with the plugin.
+    plugin.stop(Duration::from_secs(1)).await;
+    drop(plugin);
+    assert_eq!(world.metrics("informant_handler"), "");
+}

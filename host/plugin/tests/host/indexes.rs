@@ -1,0 +1,258 @@
+//! Index plugins: attached whole or not at all, and apart from everything else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::index_feed::{IndexPoll, IndexState};
+use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::{Environment, IndexFeedHandle, Reason};
+use informant_plugin_host::{Limits, Plugin, PluginSpec, PluginState};
+use serde_json::json;
+
+use crate::world::{Pods, World, guest, pod};
+
+const APP_WEB: &str = r#","labels":{"app":"web"}"#;
+
+/// What an informer loop does for an index plugin, for one source.
+struct Loop<'w> {
+    world: &'w World,
+    pods: Pods,
+    feed: IndexFeedHandle,
+}
+
+impl<'w> Loop<'w> {
+    fn new(world: &'w World, plugin: &Plugin) -> Loop<'w> {
+        let feed = plugin.index_feed().expect("it computes indexes");
+        let mut pods = world.pods("pods");
+        feed.add_source(pods.id, Arc::new(|| {}));
+        for name in feed.names() {
+            pods.writer.declare_index(&name).unwrap();
+        }
+        pods.writer.publish();
+        Loop { world, pods, feed }
+    }
+
+    fn apply(&mut self, name: &str, rest: &str) {
+        self.pods.apply_with(name, rest);
+        let object = pod(name, self.pods.version, rest);
+        let change = Change {
+            kind: ChangeKind::Add(object),
+            reason: Reason::Watch,
+            received: self.world.env.now(),
+        };
+        self.feed.submit(self.pods.id, &[change]);
+    }
+
+    fn state(&self) -> IndexState {
+        self.feed.state(self.pods.id).unwrap()
+    }
+
+    /// Begins a back-fill where one is wanted, and attaches what is whole. Returns whether it was.
+    fn turn(&mut self) -> bool {
+        if self.feed.wants_backfill(self.pods.id) {
+            self.feed.begin_backfill(self.pods.id, &self.pods.snapshot());
+        }
+        let IndexPoll::Ready(contents) = self.feed.poll(self.pods.id, self.world.env.now()) else {
+            return false;
+        };
+        for (name, contents) in contents {
+            self.pods.writer.attach_index(&name, contents).unwrap();
+        }
+        self.pods.writer.publish();
+        true
+    }
+
+    async fn attach(&mut self) {
+        let world = self.world;
+        world.until("the index to be attached", || self.turn()).await;
+    }
+
+    /// The names of the objects under `value`.
+    fn under(&self, index: &str, value: &str) -> Vec<String> {
+        let snapshot = self.pods.snapshot();
+        snapshot
+            .by_index(index, value)
+            .unwrap()
+            .map(|object| object.name().to_owned())
+            .collect()
+    }
+}
+
+fn quick(spec: &mut PluginSpec) {
+    spec.limits = Limits {
+        cpu: Duration::from_millis(500),
+        memory_bytes: 8 << 20,
+        ..Limits::default()
+    };
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_is_back_filled_and_attached_whole() {
+    let world = World::new();
+    let plugin = world.run("guest_index", json!({}), quick).await;
+    let mut informer = Loop::new(&world, &plugin);
+    for number in 0..1_000 {
+        informer.apply(&format!("pod-{number:04}"), APP_WEB);
+    }
+    assert!(
+        informer.pods.snapshot().by_index("app", "web").is_err(),
+        "answered before it was whole"
+    );
+    informer.attach().await;
+    assert_eq!(informer.under("app", "web").len(), 1_000);
+    informer.apply("pod-1000", APP_WEB);
+    informer.attach().await;
+    assert_eq!(informer.under("app", "web").len(), 1_001);
+    assert_eq!(informer.state(), IndexState::Attached);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_fails_is_absent_and_listed_and_costs_no_other_its_place() {
+    let world = World::new();
+    let plugin = world.run("guest_index", json!({}), quick).await;
+    let mut informer = Loop::new(&world, &plugin);
+    for name in [
+        "fail-0", "trap-0", "loop-0", "grow-0", "many-0", "stray-0", "twice-0", "good-0", "good-1",
+    ] {
+        informer.apply(name, APP_WEB);
+    }
+    informer.attach().await;
+    assert_eq!(informer.under("app", "web"), ["good-0", "good-1", "twice-0"]);
+    let failures: Vec<String> = informer
+        .feed
+        .failures()
+        .into_iter()
+        .map(|failure| format!("{}: {}", failure.key, failure.error))
+        .collect();
+    insta::assert_snapshot!(failures.join("\n"), @r#"
+    default/fail-0: told to fail
+    default/grow-0: index for v1 Pod default/grow-0 trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    default/loop-0: index for v1 Pod default/loop-0 did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
+    default/many-0: more than 1024 values or 65536 bytes of them for one object; index something that has fewer values
+    default/stray-0: the plugin gave values for "stray", which its manifest does not name as an index
+    default/trap-0: index for v1 Pod default/trap-0 trapped: it panicked; it wrote: panicked at tests/guests/index/src/lib.rs:68:23: told to trap
+    "#);
+    assert_eq!(plugin.status().restarts, 3);
+    insta::assert_snapshot!(world.metrics("informant_plugin_index_objects"), @r#"
+    informant_plugin_index_objects_total{plugin="guest_index",result="error"} 1
+    informant_plugin_index_objects_total{plugin="guest_index",result="ok"} 5
+    informant_plugin_index_objects_total{plugin="guest_index",result="timeout"} 1
+    informant_plugin_index_objects_total{plugin="guest_index",result="trap"} 2
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_function_that_asks_the_host_is_denied() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_index", json!({}), |spec| {
+            spec.informers = vec![("pods".into(), "pods".into())]
+        })
+        .await;
+    let mut informer = Loop::new(&world, &plugin);
+    informer.apply("ask-0", "");
+    informer.attach().await;
+    assert_eq!(informer.under("app", "denied"), ["ask-0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trap_storm_detaches_the_index_until_the_plugin_is_resumed() {
+    let world = World::new();
+    let plugin = world.run("guest_index", json!({}), quick).await;
+    let mut informer = Loop::new(&world, &plugin);
+    informer.apply("good", APP_WEB);
+    informer.attach().await;
+    for number in 0..100 {
+        informer.apply(&format!("trap-{number}"), "");
+    }
+    world
+        .until("quarantine", || {
+            informer.turn();
+            plugin.status().state == PluginState::Quarantined
+        })
+        .await;
+    assert!(
+        matches!(informer.state(), IndexState::Detached { .. }),
+        "{:?}",
+        informer.state()
+    );
+    for number in 0..100 {
+        informer.pods.delete(&format!("trap-{number}"));
+    }
+    plugin.resume().await;
+    informer.attach().await;
+    assert_eq!(informer.under("app", "web"), ["good"]);
+    assert_eq!(plugin.status().state, PluginState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn handler_and_index_functions_share_no_memory() {
+    let world = World::new();
+    let plugin = world.run("guest_both", json!({}), |_| {}).await;
+    let mut informer = Loop::new(&world, &plugin);
+    informer.pods.attach(&plugin.listener());
+    informer.apply("a", "");
+    informer.attach().await;
+    world.recorded(1, |line| line["call"] == "on-add").await;
+    let lines: Vec<String> = world
+        .log
+        .json()
+        .iter()
+        .map(|line| format!("{} {} {}", line["role"], line["calls"], line["call"]).replace('"', ""))
+        .collect();
+    let of = |role: &str| {
+        lines
+            .iter()
+            .filter(|line| line.starts_with(role))
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    insta::assert_snapshot!(of("events"), @"events 1 init, events 2 on-add, events 3 on-synced");
+    insta::assert_snapshot!(of("index"), @"index 1 init, index 2 index");
+    insta::assert_snapshot!(world.metrics("informant_plugin_instances"), @r#"informant_plugin_instances{plugin="guest_both"} 2"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_version_computes_everything_again_and_is_attached_whole() {
+    let world = World::new();
+    let plugin = world.run("guest_index", json!({}), quick).await;
+    let mut informer = Loop::new(&world, &plugin);
+    informer.apply("a", APP_WEB);
+    informer.attach().await;
+    let swapped = plugin.swap(&guest("guest_index")).await.unwrap();
+    assert!(
+        plugin.index_feed().unwrap().ptr_eq(&informer.feed),
+        "the same names need no other feed"
+    );
+    assert!(swapped.previous_feed.unwrap().ptr_eq(&informer.feed));
+    assert!(
+        matches!(informer.state(), IndexState::Detached { .. }),
+        "{:?}",
+        informer.state()
+    );
+    informer.attach().await;
+    assert_eq!(informer.under("app", "web"), ["a"]);
+    // A version with other indexes has another feed, and the old one says why it has nothing any more.
+    plugin.swap(&guest("guest_both")).await.unwrap();
+    let feed = plugin.index_feed().unwrap();
+    assert_eq!(
+        feed.names().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["name"]
+    );
+    assert!(matches!(informer.state(), IndexState::Detached { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_is_stopped_detaches_its_index() {
+    let world = World::new();
+    let plugin = world.run("guest_index", json!({}), quick).await;
+    let mut informer = Loop::new(&world, &plugin);
+    informer.apply("a", APP_WEB);
+    informer.attach().await;
+    plugin.stop(Duration::from_secs(1)).await;
+    let IndexState::Detached { reason } = informer.state() else {
+        panic!("{:?}", informer.state())
+    };
+    assert_eq!(&*reason, "the plugin is stopped");
+}

@@ -1,0 +1,236 @@
+//! What is no plugin is refused with a message that says what to change, and nothing of it stays.
+
+use std::fs;
+use std::path::Path;
+
+use informant_plugin_host::{Digest, Limits, PluginSpec};
+use serde_json::json;
+
+use crate::world::{World, guest, spec};
+
+/// What a load is answered, with the folder of the guests left out.
+async fn refusal(world: &World, spec: PluginSpec) -> String {
+    let folder = spec.component.parent().unwrap().display().to_string();
+    let error = world.host.load(spec).await.err().expect("it was loaded");
+    error.to_string().replace(&folder, "FOLDER")
+}
+
+async fn refusal_of_bytes(world: &World, name: &str, bytes: &[u8]) -> String {
+    let file = world.cache.path().join(name);
+    fs::write(&file, bytes).unwrap();
+    refusal(world, PluginSpec::new("greeter", file)).await
+}
+
+#[tokio::test]
+async fn files_that_are_no_components() {
+    let world = World::new();
+    let whole = fs::read(guest("guest_recorder")).unwrap();
+    let mut text = String::new();
+    for (name, bytes) in [
+        ("empty.wasm", &b""[..]),
+        ("text.wasm", b"hello, I am a plugin"),
+        ("page.wasm", b"<!DOCTYPE html>\n<html><head><title>Sign in"),
+        ("zeroes.wasm", &[0; 100_000]),
+        ("truncated.wasm", &whole[..20_000]),
+        (
+            "module.wasm",
+            &wat::parse_str("(module (func (export \"on-add\")))").unwrap(),
+        ),
+    ] {
+        text += &refusal_of_bytes(&world, name, bytes).await;
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text, @r#"
+    plugin "greeter": FOLDER/empty.wasm: not WebAssembly: the file is empty; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/text.wasm: not WebAssembly: it begins with the text "hello, I am a plugin"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/page.wasm: not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/zeroes.wasm: not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/truncated.wasm: broken at byte 17068 of 20000: unexpected end-of-file; was it copied completely?
+    plugin "greeter": FOLDER/module.wasm: a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new
+    "#);
+}
+
+#[tokio::test]
+async fn a_file_that_is_missing_or_too_long() {
+    let world = World::new();
+    insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", "/no/such/folder/greeter.wasm")).await, @r#"plugin "greeter": FOLDER/greeter.wasm: can not be read: No such file or directory (os error 2)"#);
+    let file = world.cache.path().join("long.wasm");
+    fs::File::create(&file).unwrap().set_len(500 << 20).unwrap();
+    insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", file)).await, @r#"plugin "greeter": FOLDER/long.wasm: 500 MiB long; a component may have 64 MiB"#);
+}
+
+#[tokio::test]
+async fn components_that_are_no_plugins() {
+    let world = World::new();
+    let mut text = String::new();
+    for name in [
+        "guest_command",
+        "guest_no_role",
+        "guest_newer",
+        "guest_foreign_import",
+        "guest_half_role",
+        "guest_wrong_type",
+        "guest_manifest_text",
+        "guest_manifest_unknown_key",
+    ] {
+        text += &refusal(&world, spec(name, json!({}))).await;
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text, @r#"
+    plugin "guest_command": FOLDER/guest_command.wasm: a command (it exports wasi:cli/run@0.2.0), but a plugin is a library that is called; Rust: crate-type = ["cdylib"] and no main; C and Go: a reactor (-mexec-model=reactor, -buildmode=c-shared)
+    plugin "guest_no_role": FOLDER/guest_no_role.wasm: has no role: besides lifecycle a plugin exports at least one of event-handler, sync-handler and index-funcs; Rust: name them in export!(Type: events, sync, index)
+    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.2.0, this Informant speaks 0.1.0; upgrade Informant, or build it with an older SDK
+    plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not offer; build it without, or compose it with a component that exports it (wac plug)
+    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.1.0 is missing; build it with the SDK of contract 0.1.0
+    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.1.0 has another type: expected record of 5 fields, found 6 fields; build it with the SDK of contract 0.1.0
+    plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (what describe returned) is not valid: expected ident at line 1 column 2
+    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (what describe returned) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changed-only` at line 1 column 107
+    "#);
+}
+
+#[tokio::test]
+async fn components_of_others() {
+    let world = World::new();
+    let http = r#"(component
+        (import "wasi:http/outgoing-handler@0.2.6" (instance))
+        (instance $i)
+        (export "informant:plugin/lifecycle@0.1.0" (instance $i))
+        (export "informant:plugin/event-handler@0.1.0" (instance $i)))"#;
+    let stranger = r#"(component (instance $i) (export "acme:shop/cart@1.0.0" (instance $i)))"#;
+    let older = r#"(component (instance $i) (export "informant:plugin/lifecycle@0.0.7" (instance $i)))"#;
+    let hollow = r#"(component
+        (instance $i)
+        (export "informant:plugin/lifecycle@0.1.0" (instance $i))
+        (export "informant:plugin/event-handler@0.1.0" (instance $i)))"#;
+    let mut text = String::new();
+    for (name, component) in [
+        ("http.wasm", http),
+        ("stranger.wasm", stranger),
+        ("older.wasm", older),
+        ("hollow.wasm", hollow),
+    ] {
+        text += &refusal_of_bytes(&world, name, &wat::parse_str(component).unwrap()).await;
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text, @r#"
+    plugin "greeter": FOLDER/http.wasm: imports wasi:http/outgoing-handler@0.2.6, which Informant does not offer; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
+    plugin "greeter": FOLDER/stranger.wasm: exports no informant:plugin/lifecycle; it is a component, but no plugin: use a plugin SDK (its exports: acme:shop/cart@1.0.0)
+    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, this Informant speaks 0.1.0; build it again with the present SDK
+    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.1.0 is missing; build it with the SDK of contract 0.1.0
+    "#);
+}
+
+#[tokio::test]
+async fn components_that_misbehave_while_they_are_loaded() {
+    let world = World::new();
+    let mut text = String::new();
+    let limits = Limits {
+        cpu: std::time::Duration::from_millis(500),
+        memory_bytes: 8 << 20,
+        ..Limits::default()
+    };
+    for name in ["guest_describe_traps", "guest_describe_loops", "guest_describe_grows"] {
+        let spec = PluginSpec {
+            limits,
+            ..spec(name, json!({}))
+        };
+        text += &refusal(&world, spec).await;
+        text.push('\n');
+    }
+    for action in ["trap", "loop", "grow", "recurse", "exit", "permanent", "retryable"] {
+        let spec = PluginSpec {
+            limits,
+            ..spec("guest_recorder", json!({ "init": action }))
+        };
+        text += &refusal(&world, spec).await;
+        text.push('\n');
+    }
+    let unknown = spec("guest_recorder", json!({ "greeting": "hello" }));
+    text += &refusal(&world, unknown).await;
+    insta::assert_snapshot!(text, @r#"
+    plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: told to trap in describe
+    plugin "guest_describe_loops": FOLDER/guest_describe_loops.wasm: describe did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
+    plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behaviour.rs:132:27: told to trap
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it left its memory: a recursion without an end used up its stack, or a pointer is wrong
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it called exit(1); a plugin is called again and again and never exits
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail for good; is the plugin's `config` in config.toml what it expects?
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail; is the plugin's `config` in config.toml what it expects?
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: config: unknown field `greeting`, expected one of `label`, `init`, `rules`, `swallow-every`, `read-back`, `quiet`; is the plugin's `config` in config.toml what it expects?
+    "#);
+}
+
+#[tokio::test]
+async fn sections_that_can_not_be_acted_on() {
+    let world = World::new();
+    let mut text = String::new();
+    let base = || spec("guest_recorder", json!({}));
+    let with = |limits: Limits| PluginSpec { limits, ..base() };
+    let default = Limits::default();
+    for spec in [
+        PluginSpec {
+            config: json!("hello"),
+            ..base()
+        },
+        PluginSpec {
+            informers: vec![("pods".into(), "a".into()), ("pods".into(), "b".into())],
+            ..base()
+        },
+        PluginSpec {
+            sha256: Some(Digest::of(b"another file")),
+            ..base()
+        },
+        with(Limits {
+            instances: 2,
+            ..default
+        }),
+        with(Limits { pending: 0, ..default }),
+        with(Limits {
+            memory_bytes: 65_536,
+            ..default
+        }),
+    ] {
+        let found = Digest::of(&fs::read(guest("guest_recorder")).unwrap()).to_string();
+        text += &refusal(&world, spec).await.replace(&found, "FOUND");
+        text.push('\n');
+    }
+    insta::assert_snapshot!(text, @r#"
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `config` is not a table
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `informers` gives the name "pods" twice
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, and config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: limits.instances is 2, and more than one is not built yet: set it to 1
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: a limit of 0 leaves nothing to run with: limits.memory, cpu, call and pending are more than 0
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: can not be instantiated: it asked for 1.0 MiB of memory, and its limit is 64 KiB (limits.memory)
+    "#);
+}
+
+#[tokio::test]
+async fn a_refused_plugin_leaves_no_instance_behind() {
+    let world = World::new();
+    for _ in 0..3 {
+        refusal(&world, spec("guest_recorder", json!({ "init": "trap" }))).await;
+    }
+    insta::assert_snapshot!(world.metrics("informant_plugin_instances"), @"");
+    let plugin = world.host.load(spec("guest_recorder", json!({}))).await.unwrap();
+    insta::assert_snapshot!(world.metrics("informant_plugin_instances"), @r#"informant_plugin_instances{plugin="guest_recorder"} 1"#);
+    drop(plugin);
+}
+
+#[tokio::test]
+async fn inspecting_tells_what_a_component_is() {
+    let world = World::new();
+    let inspection = world.host.inspect(&guest("guest_both")).await.unwrap();
+    insta::assert_snapshot!(inspection.roles, @"event-handler, sync-handler, index-funcs");
+    assert_eq!(inspection.manifest.index_names(), ["name"]);
+    assert!(
+        inspection
+            .imports
+            .iter()
+            .any(|import| import.starts_with("informant:plugin/log@"))
+    );
+    assert_eq!(inspection.digest, Digest::of(&fs::read(guest("guest_both")).unwrap()));
+    let error = world.host.inspect(Path::new("/no/such/file.wasm")).await.unwrap_err();
+    insta::assert_snapshot!(error, @"/no/such/file.wasm: can not be read: No such file or directory (os error 2)");
+}

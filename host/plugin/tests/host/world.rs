@@ -1,0 +1,358 @@
+//! What these tests run in: a host, informers made by hand, and everything that is logged.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::{
+    BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
+};
+use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
+use informant_plugin_host::{HostOptions, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Metadata, Subscriber};
+
+/// How long a condition may take to come true, in real time. Generous: CI machines are slow and shared.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The built guest called `name`.
+pub(crate) fn guest(name: &str) -> PathBuf {
+    let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin"),
+        PathBuf::from,
+    );
+    let path = folder.join(format!("{name}.wasm"));
+    assert!(path.exists(), "{} is missing: run `cargo xtask guests`", path.display());
+    path
+}
+
+/// A host with nothing loaded.
+pub(crate) struct World {
+    pub(crate) host: PluginHost,
+    pub(crate) catalog: Catalog,
+    pub(crate) env: Arc<TestEnvironment>,
+    pub(crate) log: Log,
+    pub(crate) cache: tempfile::TempDir,
+    registry: Registry,
+    _log: DefaultGuard,
+}
+
+impl World {
+    /// On the runtime that runs now. Logs of this thread are kept.
+    pub(crate) fn new() -> World {
+        World::with_cache(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn with_cache(cache: tempfile::TempDir) -> World {
+        let log = Log::default();
+        let guard = tracing::subscriber::set_default(log.clone());
+        let env = Arc::new(TestEnvironment::new());
+        let catalog = Catalog::new();
+        let mut registry = Registry::with_prefix("informant");
+        let host = PluginHost::new(HostOptions {
+            cache_dir: cache.path().to_owned(),
+            env: Arc::clone(&env) as Arc<dyn Environment>,
+            handle: Handle::current(),
+            catalog: catalog.clone(),
+            metrics: PluginMetrics::register(&mut registry),
+        })
+        .unwrap();
+        World {
+            host,
+            catalog,
+            env,
+            log,
+            cache,
+            registry,
+            _log: guard,
+        }
+    }
+
+    /// A plugin that runs, named as its guest, with `config`.
+    pub(crate) async fn run(&self, guest_name: &str, config: Value, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
+        let mut spec = spec(guest_name, config);
+        adjust(&mut spec);
+        let plugin = self.host.load(spec).await.unwrap();
+        plugin.start().await;
+        plugin
+    }
+
+    /// An informer's only source, empty and synced.
+    pub(crate) fn pods(&self, informer: &str) -> Pods {
+        let info = SourceInfo {
+            informer: informer.to_owned(),
+            cluster: String::new(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: None,
+        };
+        let id = self.catalog.add_source(info);
+        let mut writer = StoreWriter::publishing_to(&self.catalog, id).unwrap();
+        writer.set_version(ResourceVersion::new("1"), 0);
+        writer.publish();
+        self.catalog.set_state(id, SourceState::Live);
+        self.catalog.source(id).unwrap().set_synced();
+        Pods {
+            id,
+            writer,
+            listeners: Vec::new(),
+            env: Arc::clone(&self.env),
+            version: 1,
+        }
+    }
+
+    /// What `/metrics` would show, lines that begin with `prefix` only.
+    pub(crate) fn metrics(&self, prefix: &str) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let mut lines: Vec<&str> = text.lines().filter(|line| line.starts_with(prefix)).collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    }
+
+    /// Waits until `condition` holds.
+    pub(crate) async fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !condition() {
+            assert!(
+                Instant::now() < deadline,
+                "it never came to this: {what}\n{}",
+                self.log.text()
+            );
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits until the recorder has written `count` lines that `wanted` picks; returns them.
+    pub(crate) async fn recorded(&self, count: usize, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
+        self.until("that many lines", || {
+            self.log.json().iter().filter(|line| wanted(line)).count() >= count
+        })
+        .await;
+        self.log.json().into_iter().filter(|line| wanted(line)).collect()
+    }
+}
+
+pub(crate) fn spec(guest_name: &str, config: Value) -> PluginSpec {
+    let mut spec = PluginSpec::new(guest_name, guest(guest_name));
+    spec.config = config;
+    spec
+}
+
+/// One informer of pods, written by hand.
+pub(crate) struct Pods {
+    pub(crate) id: SourceId,
+    pub(crate) writer: StoreWriter,
+    pub(crate) version: u64,
+    listeners: Vec<ListenerHandle>,
+    env: Arc<TestEnvironment>,
+}
+
+impl Pods {
+    /// Shows this informer to `listener` from now on.
+    pub(crate) fn attach(&mut self, listener: &ListenerHandle) {
+        listener.attach(self.id, self.writer.published(), self.env.now());
+        self.listeners.push(listener.clone());
+    }
+
+    /// Writes a pod, with `spec`; the informer publishes and tells it.
+    pub(crate) fn apply_with(&mut self, name: &str, rest: &str) {
+        self.version += 1;
+        let new = pod(name, self.version, rest);
+        let kind = match self.writer.add(new.clone()) {
+            Some(old) => ChangeKind::Update { old, new },
+            None => ChangeKind::Add(new),
+        };
+        self.tell(vec![kind]);
+    }
+
+    pub(crate) fn apply(&mut self, name: &str) {
+        self.apply_with(name, "");
+    }
+
+    /// Writes several pods in one batch.
+    pub(crate) fn apply_all(&mut self, names: &[String]) {
+        let mut kinds = Vec::new();
+        for name in names {
+            self.version += 1;
+            let new = pod(name, self.version, "");
+            kinds.push(match self.writer.add(new.clone()) {
+                Some(old) => ChangeKind::Update { old, new },
+                None => ChangeKind::Add(new),
+            });
+        }
+        self.tell(kinds);
+    }
+
+    pub(crate) fn delete(&mut self, name: &str) {
+        let key = Key::new("default", name);
+        let last = self.writer.delete(key.as_ref());
+        self.version += 1;
+        self.tell(vec![ChangeKind::Delete {
+            last,
+            key,
+            final_state_unknown: false,
+        }]);
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.writer.published().clone()
+    }
+
+    /// What a handler's view of this source would be if it had seen everything: as the recorder computes it.
+    pub(crate) fn digest(&self) -> String {
+        let mut view = BTreeMap::new();
+        for object in self.writer.published().iter() {
+            view.insert((object.namespace(), object.name()), object.version().as_str());
+        }
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        for ((namespace, name), version) in view {
+            for byte in format!("{namespace}/{name}={version}\n").bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        format!("{hash:016x}")
+    }
+
+    fn tell(&mut self, kinds: Vec<ChangeKind>) {
+        self.writer
+            .set_version(ResourceVersion::new(&self.version.to_string()), 0);
+        let now = self.env.now();
+        let snapshot = self.writer.publish();
+        let changes: Vec<Change> = kinds
+            .into_iter()
+            .map(|kind| Change {
+                kind,
+                reason: Reason::Watch,
+                received: now,
+            })
+            .collect();
+        for listener in &self.listeners {
+            listener.push(self.id, &snapshot, &changes, now);
+        }
+        drop(self.writer.take_garbage());
+    }
+}
+
+pub(crate) fn pod(name: &str, version: u64, rest: &str) -> Object {
+    let json = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"{name}","uid":"uid-{name}","resourceVersion":"{version}"{rest}}}}}"#
+    );
+    Object::parse(json.as_bytes(), &Shape::of("v1", "Pod")).unwrap()
+}
+
+/// Time as tokio has it, paused or not.
+pub(crate) struct TestEnvironment {
+    began: tokio::time::Instant,
+    handle: Handle,
+    random: AtomicU64,
+}
+
+impl TestEnvironment {
+    pub(crate) fn new() -> TestEnvironment {
+        TestEnvironment {
+            began: tokio::time::Instant::now(),
+            handle: Handle::current(),
+            random: AtomicU64::new(1),
+        }
+    }
+}
+
+impl Environment for TestEnvironment {
+    fn now(&self) -> Moment {
+        Moment::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap())
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture {
+        let _entered = self.handle.enter();
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn spawn(&self, _name: &'static str, task: BoxFuture) {
+        self.handle.spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+}
+
+/// A subscriber that keeps what is logged.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<Line>>>);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) level: String,
+    pub(crate) message: String,
+    pub(crate) fields: String,
+}
+
+impl Log {
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Lines that are JSON documents: what recorders write.
+    pub(crate) fn json(&self) -> Vec<Value> {
+        let lines = self.0.lock().unwrap();
+        lines
+            .iter()
+            .filter_map(|line| serde_json::from_str(&line.message).ok())
+            .collect()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for line in self.lines() {
+            writeln!(text, "{} {}{}", line.level, line.message, line.fields).unwrap();
+        }
+        text
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("informant")
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line {
+            level: event.metadata().level().to_string(),
+            ..Line::default()
+        };
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        } else {
+            write!(self.fields, " {}={value:?}", field.name()).unwrap();
+        }
+    }
+}
