@@ -234,3 +234,10 @@ async fn inspecting_tells_what_a_component_is() {
     let error = world.host.inspect(Path::new("/no/such/file.wasm")).await.unwrap_err();
     insta::assert_snapshot!(error, @"/no/such/file.wasm: can not be read: No such file or directory (os error 2)");
 }
+
+#[tokio::test]
+async fn a_result_that_is_too_large_is_not_taken() {
+    let world = World::new();
+    let component = wat::parse_str(include_str!("huge-result.wat")).unwrap();
+    insta::assert_snapshot!(refusal_of_bytes(&world, "huge.wasm", &component).await, @r#"plugin "greeter": FOLDER/huge.wasm: describe trapped: it handed over more than 16 MiB at once"#);
+}
