@@ -76,13 +76,14 @@ async fn a_poisoned_object_delays_no_other_and_becomes_a_dead_letter() {
     let plugin = world
         .run(
             "guest_recorder",
-            json!({ "rules": [{ "name": "poison", "do": "trap" }] }),
+            json!({ "rules": [{ "name": "a-poison", "do": "trap" }] }),
             |_| {},
         )
         .await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    pods.apply("poison");
+    // First in its batch, so that the others are still to be called for when it traps.
+    pods.apply("a-poison");
     pods.apply_all(&(0..200).map(|number| format!("good-{number}")).collect::<Vec<_>>());
     let good = world
         .recorded(200, |line| {
@@ -93,7 +94,7 @@ async fn a_poisoned_object_delays_no_other_and_becomes_a_dead_letter() {
     world
         .until("a dead letter", || plugin.listener().dead_letters().len() == 1)
         .await;
-    let attempts = world.recorded(10, |line| line["name"] == "poison").await;
+    let attempts = world.recorded(10, |line| line["name"] == "a-poison").await;
     assert_eq!(attempts.len(), 10);
     let letter = &plugin.listener().dead_letters()[0];
     assert!(letter.error.contains("told to trap"), "{}", letter.error);
