@@ -23,7 +23,7 @@ pub enum Kind {
 
 enum Server {
     Embedded(embedded::Embedded),
-    Real(real::Real),
+    Real(Box<real::Real>),
 }
 
 /// A running cluster. It ends when dropped.
@@ -41,7 +41,7 @@ impl Cluster {
         let folder = tempfile::tempdir()?;
         let server = match kind {
             Kind::Embedded => Server::Embedded(embedded::Embedded::start(folder.path()).await?),
-            Kind::Real => Server::Real(real::Real::start(folder.path()).await?),
+            Kind::Real => Server::Real(Box::new(real::Real::start(folder.path()).await?)),
         };
         Ok(Self { folder, server })
     }

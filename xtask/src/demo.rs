@@ -18,7 +18,7 @@ pub(crate) struct Args {
     handler: Option<PathBuf>,
 }
 
-/// Builds and runs. The exit code is 0 only if every step was seen to hold.
+/// Builds and runs. The exit code is 0 only if every step was seen to hold, and 3 if one was not.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report::step("building the plugins");
     guests::add_target()?;

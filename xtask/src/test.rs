@@ -1,5 +1,6 @@
 //! Every check there is, in the order in which they fail soonest.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
@@ -124,8 +125,7 @@ fn no_go() -> Option<&'static str> {
 }
 
 fn no_rustfmt() -> Option<&'static str> {
-    (!cargo::is_there("cargo", "fmt") && !cargo::is_there("rustfmt", "--version"))
-        .then_some("rustfmt is not installed (rustup component add rustfmt)")
+    (!cargo::is_there("cargo-fmt", "--version")).then_some("rustfmt is not installed (rustup component add rustfmt)")
 }
 
 fn no_clippy() -> Option<&'static str> {
@@ -174,17 +174,33 @@ fn documentation() -> Result<()> {
     cargo::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-fn demo(handler: Option<&std::path::Path>) -> Result<bool> {
+/// How the demo says that a step was not seen to hold, as against a demo that could not be shown.
+const STEP_FAILED: i32 = 3;
+
+fn demo(handler: Option<&Path>) -> Result<Option<i32>> {
     let mut command = Command::new(workspace::target()?.join("debug").join("demo"));
     command.arg("--once");
     if let Some(handler) = handler {
         command.arg("--handler").arg(handler);
     }
-    Ok(cargo::status(&mut command)?.success())
+    Ok(cargo::status(&mut command)?.code())
 }
 
 fn demo_holds() -> Result<()> {
-    ensure!(demo(None)?, "the demo failed");
+    let code = demo(None)?;
+    ensure!(code == Some(0), "the demo ended with {code:?}");
+    Ok(())
+}
+
+/// The demo must notice what is wrong with `handler`.
+fn demo_fails_with(handler: &Path) -> Result<()> {
+    ensure!(handler.is_file(), "{} was not built", handler.display());
+    let code = demo(Some(handler))?;
+    ensure!(
+        code == Some(STEP_FAILED),
+        "the demo ended with {code:?}, not {STEP_FAILED}, with {}",
+        handler.display()
+    );
     Ok(())
 }
 
@@ -196,21 +212,14 @@ fn demo_fails_when_truncated() -> Result<()> {
     let bytes = std::fs::read(&built)?;
     let truncated = workspace::target()?.join("truncated.wasm");
     std::fs::write(&truncated, &bytes[..bytes.len() / 2])?;
-    ensure!(
-        !demo(Some(&truncated))?,
-        "the demo passed with half a component as its handler"
-    );
-    Ok(())
+    demo_fails_with(&truncated)
 }
 
 fn demo_fails_when_swallowing() -> Result<()> {
-    let swallower = workspace::target()?
-        .join(guests::TARGET)
-        .join("plugin")
-        .join("guest_swallow_tenth.wasm");
-    ensure!(
-        !demo(Some(&swallower))?,
-        "the demo passed with a handler that swallows every tenth event"
-    );
-    Ok(())
+    demo_fails_with(
+        &workspace::target()?
+            .join(guests::TARGET)
+            .join("plugin")
+            .join("guest_swallow_tenth.wasm"),
+    )
 }

@@ -98,40 +98,45 @@ impl InformerLoop {
         self.end();
     }
 
-    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch.
+    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch. Once a batch was full, orders and
+    /// feeds get their turn before the next message.
     async fn take(&mut self, first: Updates) {
         let mut next = Some(first);
         while let Some(updates) = next {
             let (updates, received) = updates.into_parts();
+            let mut was_full = false;
             for update in updates {
-                self.take_one(update, received).await;
+                was_full |= self.take_one(update, received).await;
             }
-            let is_full = self.parts.fifo.len() >= BATCH_DELTAS_MAX;
-            next = if is_full {
+            next = if was_full {
                 None
             } else {
                 self.parts.updates.try_recv().ok()
             };
-            // Between two messages, so that a list behind events cannot make the batch longer than it is allowed to be.
-            if is_full {
-                self.process_queued().await;
-            }
         }
         self.process_queued().await;
     }
 
-    async fn take_one(&mut self, update: Update, received: Moment) {
+    /// Whether a batch was full, and so processed, on the way.
+    async fn take_one(&mut self, update: Update, received: Moment) -> bool {
         match update {
             Update::Event { kind, object } => {
                 self.queue(kind, object, received);
-                if self.parts.fifo.len() >= BATCH_DELTAS_MAX {
-                    self.process_queued().await;
+                if self.parts.fifo.len() < BATCH_DELTAS_MAX {
+                    return false;
                 }
+                self.process_queued().await;
+                tokio::task::yield_now().await;
+                true
             }
-            Update::Bookmark(version) => self.parts.fifo.bookmark(version.as_ref()),
+            Update::Bookmark(version) => {
+                self.parts.fifo.bookmark(version.as_ref());
+                false
+            }
             Update::Replace(list) => {
                 self.process_queued().await;
                 self.replace(list, received).await;
+                true
             }
         }
     }

@@ -23,6 +23,12 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
+    /// The 32 bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// The first twelve digits: enough to tell versions apart in a line of text.
     #[must_use]
     pub fn short(&self) -> String {

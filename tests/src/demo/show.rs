@@ -25,6 +25,42 @@ const KILLS_PER_SECOND: u64 = 200;
 /// How long a step may wait for what must come.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
+/// What the demo is played on: an API server with pods, and a folder with the components.
+pub(super) struct Stage {
+    folder: PathBuf,
+    cluster: Cluster,
+    client: Client,
+    next: PathBuf,
+}
+
+impl Stage {
+    pub(super) async fn set(handler: Option<&Path>) -> Result<Self> {
+        println!("1. An API server and Informant");
+        let shown = match handler {
+            Some(file) => file.to_path_buf(),
+            None => guests::component("crash-loop")?,
+        };
+        let cluster = Cluster::start(Kind::Embedded).await?;
+        let folder = guests::target_folder().join("demo");
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        std::fs::copy(cluster.kubeconfig(), folder.join("kubeconfig"))?;
+        put(&shown, &folder.join("crash-loop.wasm"))?;
+        put(&guests::component("image-index")?, &folder.join("image-index.wasm"))?;
+        let client = cluster.client().await?;
+        for number in 0..PODS {
+            let image = if number % 4 == 0 { "nginx:1.25" } else { "shop:1" };
+            client.post(&pods(""), &pod(&name(number), image)).await?;
+        }
+        let next = guests::component("guest-crash-loop-next")?;
+        Ok(Self {
+            folder,
+            cluster,
+            client,
+            next,
+        })
+    }
+}
+
 pub(super) struct Show {
     folder: PathBuf,
     cluster: Cluster,
@@ -66,24 +102,14 @@ required = true
 "#;
 
 impl Show {
-    /// Starts the API server and Informant with both plugins.
-    pub(super) async fn start(handler: Option<&Path>) -> Result<Self> {
-        println!("1. An API server and Informant");
-        let cluster = Cluster::start(Kind::Embedded).await?;
-        let folder = guests::target_folder().join("demo");
-        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        std::fs::copy(cluster.kubeconfig(), folder.join("kubeconfig"))?;
-        let shown = match handler {
-            Some(file) => file.to_path_buf(),
-            None => guests::component("crash-loop")?,
-        };
-        put(&shown, &folder.join("crash-loop.wasm"))?;
-        put(&guests::component("image-index")?, &folder.join("image-index.wasm"))?;
-        let client = cluster.client().await?;
-        for number in 0..PODS {
-            let image = if number % 4 == 0 { "nginx:1.25" } else { "shop:1" };
-            client.post(&pods(""), &pod(&name(number), image)).await?;
-        }
+    /// Starts Informant with both plugins.
+    pub(super) async fn start(stage: Stage) -> Result<Self> {
+        let Stage {
+            folder,
+            cluster,
+            client,
+            next,
+        } = stage;
         println!("   {PODS} pods, and target/demo/config.toml:\n");
         CONFIG.lines().for_each(|line| println!("     {line}"));
         let begin = Instant::now();
@@ -93,11 +119,6 @@ impl Show {
             "\n   ready after {:.1} s, plugins compiled included",
             begin.elapsed().as_secs_f64()
         );
-        // The next version stands in for the handler of the demo; a handler of the reader's own is swapped for itself.
-        let next = match handler {
-            Some(file) => file.to_path_buf(),
-            None => guests::component("guest-crash-loop-next")?,
-        };
         Ok(Self {
             folder,
             cluster,

@@ -75,7 +75,9 @@ impl PluginKeeper {
                 Ok(plugin) => {
                     self.metrics.daemon.loaded(name, true);
                     tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
-                    return (plugin, content);
+                    // What was loaded, which may be newer than what was looked at.
+                    let loaded = Content::Hash(plugin.digest().bytes());
+                    return (plugin, loaded);
                 }
                 Err(error) => {
                     self.metrics.daemon.loaded(name, false);
@@ -108,6 +110,8 @@ impl PluginKeeper {
                 wiring.refit(&swapped).await;
                 let (version, digest) = (&wiring.plugin.manifest().version, swapped.digest.short());
                 tracing::info!(plugin = %name, %component, %version, %digest, "plugin swapped");
+                // What was swapped in, which may be newer than what was looked at.
+                return Content::Hash(swapped.digest.bytes());
             }
             Err(error) => {
                 tracing::error!(plugin = %name, %component, error = %error, "new component refused; the old one goes on");
