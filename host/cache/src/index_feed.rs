@@ -50,6 +50,7 @@ pub type NamedContents = Vec<(Arc<str>, IndexContents)>;
 
 /// What [`IndexFeedHandle::poll`] answers.
 #[derive(Clone, Debug)]
+#[must_use = "the loop has to attach or detach the indexes"]
 pub enum IndexPoll {
     /// All that was submitted is in: attach these, and publish.
     Ready(NamedContents),

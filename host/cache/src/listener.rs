@@ -116,9 +116,4 @@ impl Listener {
     fn is_paused(&self) -> bool {
         self.swapping || self.quarantined
     }
-
-    /// Whether nothing waits, is in flight or will be shown by a cursor.
-    fn is_drained(&self) -> bool {
-        self.queue.slots.is_empty() && !self.sources.has_cursor()
-    }
 }

@@ -93,16 +93,16 @@ impl Feed {
         }
     }
 
-    pub(super) fn overrun(&mut self, source: SourceId, now: Moment) {
-        let Some(feed) = self
+    pub(super) fn overrun(&mut self, source: SourceId, now: Moment) -> IndexPoll {
+        if let Some(feed) = self
             .sources
             .get_mut(&source)
             .filter(|feed| feed.is_attached() && !feed.is_current())
-        else {
-            return;
-        };
-        self.counters.overruns += 1;
-        self.counters.held += u64::from(feed.overrun(now));
+        {
+            self.counters.overruns += 1;
+            self.counters.held += u64::from(feed.overrun(now));
+        }
+        self.poll(source, now)
     }
 
     pub(super) fn held_until(&self, source: SourceId) -> Option<Moment> {

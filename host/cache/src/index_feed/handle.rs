@@ -81,16 +81,17 @@ impl IndexFeedHandle {
     }
 
     /// Asks for the contents that go with all that was submitted. After [`IndexPoll::Ready`] the source is attached. Loop side.
-    #[must_use]
     pub fn poll(&self, source: SourceId, now: Moment) -> IndexPoll {
         self.change(|feed| feed.poll(source, now))
     }
 
     /// Says that the budget was spent while [`poll`](Self::poll) answered [`IndexPoll::Computing`]. The source is detached until
-    /// it has caught up; after a second time within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is held back for longer. Loop
-    /// side.
-    pub fn overrun(&self, source: SourceId, now: Moment) {
-        self.change(|feed| feed.overrun(source, now));
+    /// it has caught up; after a second time within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is held back for longer.
+    ///
+    /// Answers as `poll` does from then on: [`IndexPoll::Detached`], or [`IndexPoll::Ready`] if the last value came just now.
+    /// Loop side.
+    pub fn overrun(&self, source: SourceId, now: Moment) -> IndexPoll {
+        self.change(|feed| feed.overrun(source, now))
     }
 
     /// When a source that has caught up may be attached again, if it is held back. Loop side.

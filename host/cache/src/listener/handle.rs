@@ -79,12 +79,7 @@ impl ListenerHandle {
     /// The next call to make. Consumer side.
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {
-        let mut one = Vec::with_capacity(1);
-        match self.next_batch(now, 1, &mut one) {
-            Pull::WaitUntil(until) => Next::WaitUntil(until),
-            Pull::Closed => Next::Closed,
-            Pull::Delivered(_) | Pull::Idle => one.pop().map_or(Next::Idle, Next::Deliver),
-        }
+        lock(&self.0.listener).next(now)
     }
 
     /// Appends up to `max` calls to make, each of another key. Consumer side.

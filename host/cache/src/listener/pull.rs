@@ -1,11 +1,12 @@
 //! What the consumer takes out.
 
+use informant_object::{Object, SourceId};
+
 use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
 use crate::listener::options::CURSOR_STEPS_MAX;
-use crate::listener::{Delivery, Listener, Pull, What};
-use informant_object::{Object, SourceId};
+use crate::listener::{Delivery, Listener, Next, Pull, What};
 
 /// What a cursor came to.
 enum Step {
@@ -16,39 +17,70 @@ enum Step {
 }
 
 impl Listener {
+    /// The next delivery.
+    pub(super) fn next(&mut self, now: Moment) -> Next {
+        let mut steps_left = CURSOR_STEPS_MAX;
+        if self.begin(now)
+            && let Some(delivery) = self.take(now, &mut steps_left)
+        {
+            return Next::Deliver(delivery);
+        }
+        match self.nothing(now) {
+            Pull::WaitUntil(until) => Next::WaitUntil(until),
+            Pull::Closed => Next::Closed,
+            Pull::Idle | Pull::Delivered(_) => Next::Idle,
+        }
+    }
+
     /// Appends up to `max` deliveries.
     pub(super) fn next_batch(&mut self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> Pull {
-        self.told_to_wait = None;
-        if self.closed && self.is_drained() {
-            return Pull::Closed;
-        }
-        if self.is_paused() {
-            return self.wait(None);
-        }
-        self.settle_unattempted(now);
-        self.fire_timers(now);
-        let mut steps_left = CURSOR_STEPS_MAX.max(max);
-        let deliveries = std::iter::from_fn(|| self.take(now, &mut steps_left)).take(max);
         let before = out.len();
-        out.extend(deliveries);
+        if self.begin(now) {
+            let mut steps_left = CURSOR_STEPS_MAX.max(max);
+            out.extend(std::iter::from_fn(|| self.take(now, &mut steps_left)).take(max));
+        }
         match out.len() - before {
-            0 if self.has_work() => self.wait(Some(now)),
-            0 => self.wait(self.next_due()),
+            0 => self.nothing(now),
             delivered => Pull::Delivered(delivered),
         }
     }
 
-    fn wait(&mut self, until: Option<Moment>) -> Pull {
+    /// Makes ready what is due. Returns whether anything may be handed out.
+    fn begin(&mut self, now: Moment) -> bool {
+        self.told_to_wait = None;
+        if self.is_paused() {
+            return false;
+        }
+        self.settle_unattempted(now);
+        self.fire_timers(now);
+        true
+    }
+
+    /// What to tell a consumer that got nothing.
+    fn nothing(&mut self, now: Moment) -> Pull {
+        if self.is_over() {
+            return Pull::Closed;
+        }
+        let until = match self.is_paused() {
+            true => None,
+            // The cursor stopped to let others have the lock.
+            false if self.has_work() => Some(now),
+            false => self.next_due(),
+        };
         self.told_to_wait = Some(until.unwrap_or(Moment::NEVER));
         until.map_or(Pull::Idle, Pull::WaitUntil)
+    }
+
+    /// Whether nothing comes any more.
+    fn is_over(&self) -> bool {
+        self.closed && self.queue.slots.is_empty() && !self.sources.has_cursor()
     }
 
     /// Whether the consumer has to be woken; says so once.
     pub(super) fn take_wake(&mut self) -> bool {
         let Some(told) = self.told_to_wait else { return false };
-        let is_over = self.closed && self.is_drained();
         let is_sooner = || !self.is_paused() && (self.has_work() || self.next_due().is_some_and(|due| due < told));
-        let wake = is_over || is_sooner();
+        let wake = self.is_over() || is_sooner();
         if wake {
             self.told_to_wait = None;
         }
