@@ -4,6 +4,7 @@
 //! panic is contained by [`EventHandler::deliver`](informant_cache::EventHandler) and answered as a trap, which the listener retries.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use informant_cache::listener::{Delivery, Outcome, Pull};
 use informant_cache::{Environment, EventHandler, ListenerHandle};
@@ -12,8 +13,15 @@ use tokio::sync::{Notify, watch};
 
 use crate::metrics::SourceMetrics;
 
-/// How many calls are made before other tasks get their turn. A handler that needs a microsecond holds its thread for well below a millisecond.
-const CALLS_PER_TURN_MAX: usize = 64;
+/// How many calls are fetched and answered together; the clock is read once for them.
+const CALLS_PER_BATCH_MAX: usize = 64;
+
+/// How long one handler's calls go on before other tasks get their turn. Whole batches: a handler that needs a microsecond per call makes hundreds of
+/// calls in a turn and keeps up with its loop, one that needs a millisecond holds its thread for a batch at most.
+const TURN_MAX: Duration = Duration::from_millis(1);
+
+/// How many batches a turn has at most, however quick they are, so that a clock that stands still does not make a turn endless.
+const BATCHES_PER_TURN_MAX: usize = 8;
 
 /// What the owner of a handler keeps. Dropping it changes nothing: the handler stays until it is removed or the informer stops.
 #[derive(Debug, Clone)]
@@ -115,18 +123,25 @@ impl Driver {
         let woken = Arc::new(Notify::new());
         let waker = Arc::clone(&woken);
         self.listener.set_waker(Arc::new(move || waker.notify_one()));
-        let mut deliveries = Vec::with_capacity(CALLS_PER_TURN_MAX);
-        let mut outcomes = Vec::with_capacity(CALLS_PER_TURN_MAX);
+        let mut deliveries = Vec::with_capacity(CALLS_PER_BATCH_MAX);
+        let mut outcomes = Vec::with_capacity(CALLS_PER_BATCH_MAX);
+        let mut turn_began = self.environment.now();
+        let mut now = turn_began;
+        let mut batches = 0;
         loop {
-            let now = self.environment.now();
-            match self.listener.next_batch(now, CALLS_PER_TURN_MAX, &mut deliveries) {
+            match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
                 Pull::Delivered(_) => {
                     self.call(&mut deliveries, &mut outcomes);
-                    self.listener.done_batch(outcomes.drain(..), self.environment.now());
+                    now = self.environment.now();
+                    self.listener.done_batch(outcomes.drain(..), now);
+                    batches += 1;
+                    if batches < BATCHES_PER_TURN_MAX && now - turn_began < TURN_MAX {
+                        continue;
+                    }
                     tokio::task::yield_now().await;
                 }
                 Pull::WaitUntil(moment) => {
-                    let wait = moment - self.environment.now();
+                    let wait = moment - now;
                     tokio::select! {
                         biased;
                         () = woken.notified() => {}
@@ -136,6 +151,9 @@ impl Driver {
                 Pull::Idle => woken.notified().await,
                 Pull::Closed => return,
             }
+            turn_began = self.environment.now();
+            now = turn_began;
+            batches = 0;
         }
     }
 

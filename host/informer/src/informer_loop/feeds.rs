@@ -160,38 +160,44 @@ impl InformerLoop {
         let now = self.parts.environment.now();
         let mut computing = false;
         for at in 0..self.feeds.feeds.len() {
-            match self.feeds.feeds[at].handle.poll(self.parts.source, now) {
-                IndexPoll::Ready(contents) => {
-                    for (name, contents) in contents {
-                        self.parts
-                            .store
-                            .attach_index(&name, contents)
-                            .expect("the index was declared with its feed");
-                    }
-                    self.set_attached(at, true);
-                }
-                IndexPoll::Computing => computing = true,
-                IndexPoll::Detached => self.detach(at),
-            }
+            let poll = self.feeds.feeds[at].handle.poll(self.parts.source, now);
+            computing |= matches!(poll, IndexPoll::Computing);
+            self.heed(at, poll);
         }
         computing
     }
 
-    /// The budget is spent: what is not there is left out.
+    fn heed(&mut self, at: usize, poll: IndexPoll) {
+        match poll {
+            IndexPoll::Ready(contents) => {
+                for (name, contents) in contents {
+                    self.parts
+                        .store
+                        .attach_index(&name, contents)
+                        .expect("the index was declared with its feed");
+                }
+                self.set_attached(at, true);
+            }
+            IndexPoll::Computing => {}
+            IndexPoll::Detached => self.detach(at),
+        }
+    }
+
+    /// The budget is spent: what is not there is left out, what came at the last moment is not.
     fn overrun(&mut self) {
         let now: Moment = self.parts.environment.now();
         for at in 0..self.feeds.feeds.len() {
-            let handle = self.feeds.feeds[at].handle.clone();
-            if matches!(handle.poll(self.parts.source, now), IndexPoll::Computing) {
-                handle.overrun(self.parts.source, now);
+            let was_attached = self.feeds.feeds[at].attached;
+            let poll = self.feeds.feeds[at].handle.overrun(self.parts.source, now);
+            if was_attached && matches!(poll, IndexPoll::Detached) {
                 let names = self.feeds.feeds[at].names.join(", ");
                 tracing::warn!(
                     "{}: index {names} took longer than {} ms for one batch; published without it",
                     self.parts.name,
                     INDEX_BUDGET.as_millis()
                 );
-                self.detach(at);
             }
+            self.heed(at, poll);
         }
     }
 
