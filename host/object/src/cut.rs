@@ -35,6 +35,11 @@ impl Cuts {
         self.0.is_empty()
     }
 
+    /// Bytes held for cuts.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Range<usize>>()
+    }
+
     /// Adds a cut that begins where the last one ended or later.
     pub(crate) fn push(&mut self, cut: Range<usize>) {
         if cut.is_empty() {

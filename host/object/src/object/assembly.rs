@@ -136,8 +136,8 @@ impl Scratch {
     fn clear(&mut self) {
         self.cuts.clear();
         self.text.clear();
-        if self.text.capacity() > SCRATCH_BYTES_MAX {
-            self.text = String::new();
+        if self.text.capacity() + self.cuts.capacity_bytes() > SCRATCH_BYTES_MAX {
+            *self = Scratch::default();
         }
     }
 }

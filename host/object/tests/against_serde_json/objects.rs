@@ -203,3 +203,80 @@ fn nesting_is_refused_beyond_the_depth_that_guests_can_parse() {
     let error = Object::parse(too_deep.as_bytes(), &Shape::verbatim()).expect_err("too deep");
     assert!(matches!(error, ObjectError::TooDeep { .. }), "{error}");
 }
+
+fn parsed(text: &str) -> Object {
+    Object::parse(text.as_bytes(), &Shape::of("v1", "Pod")).expect("an object")
+}
+
+#[test]
+fn an_empty_kind_is_as_if_it_were_absent() {
+    for (text, kind) in [
+        (r#"{"kind":null,"metadata":{"name":"a"}}"#, "Pod"),
+        (r#"{"kind":"","kind":"Node","metadata":{"name":"a"}}"#, "Node"),
+        (r#"{"kind":"Node","metadata":{"name":"a"},"kind":null}"#, "Node"),
+    ] {
+        let object = parsed(text);
+        assert_eq!(object.kind(), kind, "{text}");
+        assert_eq!(value(object.json())["kind"], kind, "{text}");
+    }
+}
+
+#[test]
+fn of_a_doubled_name_a_pointer_finds_the_first_and_a_star_each() {
+    let object = parsed(r#"{"metadata":{"name":"a"},"spec":{"node":"x","node":"y"}}"#);
+    let find = |pointer: &str| object.pointer(&Pointer::parse(pointer).expect("a pointer"));
+    assert_eq!(find("/spec/node"), ["x"]);
+    assert_eq!(find("/spec/*"), ["x", "y"]);
+}
+
+#[test]
+fn selectors_look_into_the_object_itself() {
+    use informant_object::{FieldSelector, LabelSelector};
+    let object = parsed(
+        r#"{"metadata":{"name":"web-1","labels":{"app":"web","tier":"fr\u006fnt"}},"spec":{"nodeName":"n1","replicas":3},"status":{}}"#,
+    );
+    for (selector, matches) in [
+        ("app=web,tier in (front)", true),
+        ("app!=web", false),
+        ("!missing", true),
+        ("missing", false),
+    ] {
+        assert_eq!(
+            LabelSelector::parse(selector).expect("a selector").matches(&object),
+            matches,
+            "{selector}"
+        );
+    }
+    for (selector, matches) in [
+        ("metadata.name=web-1,spec.nodeName=n1", true),
+        ("status.phase=", true),
+        ("status.phase!=Failed", true),
+        ("spec.replicas=3", true),
+        ("metadata.name!=web-1", false),
+    ] {
+        assert_eq!(
+            FieldSelector::parse(selector).expect("a selector").matches(&object),
+            matches,
+            "{selector}"
+        );
+    }
+}
+
+#[test]
+fn an_object_malformed_where_a_projection_leads_is_shown_whole() {
+    let object = parsed(r#"{"metadata":{"name":"a"},"spec":{"a" "b"}}"#);
+    let mut out = b"kept".to_vec();
+    object.project(
+        &Projection::new(&[Pointer::parse("/spec/c").expect("a pointer")]),
+        &mut out,
+    );
+    assert_eq!(out, [b"kept", object.json()].concat());
+}
+
+#[test]
+fn clones_share_one_allocation_and_its_size_counts_head_and_text() {
+    let object = parsed(r#"{"metadata":{"name":"a"}}"#);
+    assert!(object.ptr_eq(&object.clone()) && !object.ptr_eq(&parsed(r#"{"metadata":{"name":"a"}}"#)));
+    let around = object.size_bytes() - object.json().len();
+    assert!((80..=112).contains(&around), "{around}");
+}
