@@ -39,7 +39,7 @@ fn help_names_every_command() {
       -V, --version  Print version
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
 
     Exit codes:
@@ -62,7 +62,7 @@ fn help_of_run() {
     Options:
       -c, --config <FILE>                The configuration [default: config.toml]
           --admin-listen <ADDRESS:PORT>  Where the admin server listens; port 0 takes a free one [default: [admin] in the configuration, 127.0.0.1:8089]
-          --cache-dir <FOLDER>           Where compiled components are kept [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR=]
+          --cache-dir <FOLDER>           Where compiled components are kept [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
       -h, --help                         Print help (see more with '--help')
 
     Cluster:
@@ -70,7 +70,7 @@ fn help_of_run() {
           --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
     "#);
 }
@@ -93,7 +93,7 @@ fn help_of_check() {
           --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
     "#);
 }
@@ -121,7 +121,7 @@ fn help_of_get() {
       -h, --help                   Print help (see more with '--help')
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
     "#);
 }
@@ -140,7 +140,7 @@ fn help_of_apiserver() {
       -h, --help                   Print help (see more with '--help')
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
     "#);
 }
@@ -160,7 +160,7 @@ fn help_of_plugin_inspect() {
       -h, --help             Print help (see more with '--help')
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG=] [default: info]
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
     "#);
 }

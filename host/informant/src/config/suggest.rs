@@ -29,7 +29,7 @@ pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str
 }
 
 /// "did you mean `word`?", or else the list of what there is.
-pub(crate) fn did_you_mean<'k>(written: &str, known: &[&'k str], of_what: &str) -> String {
+pub(crate) fn did_you_mean(written: &str, known: &[&str], of_what: &str) -> String {
     if let Some(word) = nearest(written, known.iter().copied()) {
         return format!("did you mean `{word}`?");
     }

@@ -464,10 +464,11 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:9:12: `resource`: `v1/pods/status/x` names no resource: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
     error: config.toml:10:15: "Default" cannot be a namespace
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
-    error: config.toml:11:9: `drop`: "metadata/annotations" is not a JSON pointer: JSON pointer "metadata/annotations" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
-      help: write "/spec/nodeName"; `*` stands for every element, `~1` for a slash in a key
+    error: config.toml:11:9: `drop`: JSON pointer "metadata/annotations" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
+      help: in a JSON pointer `*` stands for every element, `~1` for a slash in a key
     error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" can not be dropped: it covers metadata.name, which every object must keep
-    error: config.toml:12:18: `label-selector` = "app in (a": label selector "app in (a", byte 9: found the end, expected "," or ")"
+    error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
+    error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
     error: config.toml:15:11: [informer.none] lacks `resource`
       help: name what is watched: resource = "v1/pods"
     error: config.toml:16:14: `namespaces` is empty
@@ -478,8 +479,8 @@ config = { big = 99999999999999999999, rate = nan }
       help: every informer has an index of that name already
     error: config.toml:24:1: "a=b" cannot be the name of an index
       help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
-    error: config.toml:25:8: `node`: "spec.nodeName" is not a JSON pointer: JSON pointer "spec.nodeName" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
-      help: write "/spec/nodeName"; `*` stands for every element, `~1` for a slash in a key
+    error: config.toml:25:8: `node`: JSON pointer "spec.nodeName" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
+      help: in a JSON pointer `*` stands for every element, `~1` for a slash in a key
     error: config.toml:28:13: `component` is empty
     error: config.toml:29:10: `sha256` must be 64 hexadecimal digits
       help: `informant plugin inspect FILE` prints it

@@ -45,7 +45,7 @@ async fn a_resource_that_does_not_exist_yet_holds_up_nobody_else() {
     assert_eq!(status, 503);
     assert!(text.contains("[+]informer/pods ok: Live, 1 objects"), "{text}");
     assert!(
-        text.contains("[-]informer/widgets failed: the API server serves no resource example.com/v1/widgets"),
+        text.contains("[-]informer/widgets failed: the API server serves no resource `example.com/v1/widgets`"),
         "{text}"
     );
 

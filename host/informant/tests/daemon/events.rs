@@ -43,7 +43,7 @@ async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
 
     let plugins = daemon.json("/api/v1/plugins").await;
     assert_eq!(plugins["items"][0]["state"], "running");
-    assert_eq!(plugins["items"][0]["manifestName"], "recorder");
+    assert_eq!(plugins["items"][0]["manifestName"], "guest-recorder");
     assert_eq!(daemon.stop().await.undelivered, 0);
 }
 
@@ -118,14 +118,14 @@ async fn what_is_not_there_not_ready_and_not_known_are_told_apart() {
             error["message"].as_str().unwrap()
         )
     };
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-9").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-0&namespace=other").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/pdos").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/v1/nodes").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?selector=a+in+(").await, @"");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?colour=red").await, @"");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-9").await, @r#"404 not-found: informer pods has no object "web-9""#);
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-0&namespace=other").await, @r#"404 not-found: informer pods has no object "web-0" in namespace other"#);
+    insta::assert_snapshot!(refusal("/api/v1/get/pdos").await, @r#"404 unknown-informer: no informer is called or watches "pdos"; did you mean `pods`?"#);
+    insta::assert_snapshot!(refusal("/api/v1/get/v1/nodes").await, @r#"409 ambiguous: several informers watch "v1/nodes": name one of `nodes-a`, `nodes-b`"#);
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"404 unknown-index: index with name nodes does not exist; there are: namespace, node");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"400 invalid: `index` and `value` belong together");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?selector=a+in+(").await, @r#"400 invalid: selector "a in (": label selector "a in (", byte 6: found the end, expected "," or ")""#);
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?colour=red").await, @"400 invalid: Failed to deserialize query string: colour: unknown field `colour`, expected one of `namespace`, `name`, `index`, `value`, `selector`");
     let waiting = refusal("/api/v1/get/widgets").await;
     assert!(
         waiting.starts_with("503 not-synced: informer widgets is not synced: "),
@@ -149,5 +149,52 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     let count = families.len();
     families.dedup();
     assert_eq!(families.len(), count, "a family is described twice");
-    insta::assert_snapshot!(families.join("\n"), @"");
+    insta::assert_snapshot!(families.join("\n"), @"
+    informant_build info
+    informant_dead_letters gauge
+    informant_dead_letters_evicted counter
+    informant_delta_fifo_keys gauge
+    informant_handler_events counter
+    informant_handler_lag_seconds histogram
+    informant_handler_seconds histogram
+    informant_index_attached gauge
+    informant_informer_discoveries counter
+    informant_informer_discovering gauge
+    informant_informer_synced gauge
+    informant_listener_accepted counter
+    informant_listener_bytes gauge
+    informant_listener_coalesced counter
+    informant_listener_deletes_cut counter
+    informant_listener_discarded counter
+    informant_listener_failing gauge
+    informant_listener_keyed gauge
+    informant_listener_olds_dropped counter
+    informant_listener_pending gauge
+    informant_listener_resync_ticks_skipped counter
+    informant_listener_shown counter
+    informant_listener_skipped counter
+    informant_listener_vanished counter
+    informant_native_handler_panics counter
+    informant_plugin_artefacts counter
+    informant_plugin_compile_seconds histogram
+    informant_plugin_index_objects counter
+    informant_plugin_instances gauge
+    informant_plugin_loads counter
+    informant_plugin_log_dropped_bytes counter
+    informant_plugin_memory_bytes gauge
+    informant_plugin_refused gauge
+    informant_plugin_state gauge
+    informant_reflector_channel_bytes gauge
+    informant_reflector_lists counter
+    informant_reflector_watch_events counter
+    informant_reflector_watches counter
+    informant_source_epochs counter
+    informant_source_guard_off gauge
+    informant_source_outdated_keys gauge
+    informant_source_state gauge
+    informant_stop_undelivered counter
+    informant_store_bytes gauge
+    informant_store_objects gauge
+    informant_store_resource_version gauge
+    ");
 }

@@ -200,14 +200,57 @@ async fn get_shows_objects_as_kubectl_does() {
         let args: Vec<_> = [&["get"], args, &["--admin", &address]].concat();
         transcript(&world, &args).await
     };
-    insta::assert_snapshot!(get(&["pods"]).await, @"");
-    insta::assert_snapshot!(get(&["pods", "-n", "default", "--no-headers"]).await, @"");
-    insta::assert_snapshot!(get(&["pods", "-A", "-l", "app=web", "-o", "name"]).await, @"");
-    insta::assert_snapshot!(get(&["Pod", "--index", "node=node-1", "-o", "name"]).await, @"");
-    insta::assert_snapshot!(get(&["pods", "-n", "kube-system"]).await, @"");
-    insta::assert_snapshot!(get(&["pods", "-n", "kube-system", "-o", "json"]).await, @"");
-    insta::assert_snapshot!(get(&["pods", "web-9"]).await, @"");
-    insta::assert_snapshot!(get(&["nodes"]).await, @"");
+    insta::assert_snapshot!(get(&["pods"]).await, @"
+    exit 0
+    NAMESPACE   NAME              AGE
+    default     a-longer-name-0   DAYS
+    default     web-0             DAYS
+    --
+    ");
+    insta::assert_snapshot!(get(&["pods", "-n", "default", "--no-headers"]).await, @"
+    exit 0
+    a-longer-name-0   DAYS
+    web-0             DAYS
+    --
+    ");
+    insta::assert_snapshot!(get(&["pods", "-A", "-l", "app=web", "-o", "name"]).await, @"
+    exit 0
+    pod/web-0
+    --
+    ");
+    insta::assert_snapshot!(get(&["Pod", "--index", "node=node-1", "-o", "name"]).await, @"
+    exit 0
+    pod/a-longer-name-0
+    pod/web-0
+    --
+    ");
+    insta::assert_snapshot!(get(&["pods", "-n", "kube-system"]).await, @"
+    exit 0
+    --
+    No resources found in kube-system namespace.
+    ");
+    insta::assert_snapshot!(get(&["pods", "-n", "kube-system", "-o", "json"]).await, @r#"
+    exit 0
+    {
+        "apiVersion": "v1",
+        "items": [],
+        "kind": "List",
+        "metadata": {
+            "resourceVersion": ""
+        }
+    }
+    --
+    "#);
+    insta::assert_snapshot!(get(&["pods", "web-9"]).await, @r#"
+    exit 1
+    --
+    error: informer pods has no object "web-9"
+    "#);
+    insta::assert_snapshot!(get(&["nodes"]).await, @r#"
+    exit 1
+    --
+    error: no informer is called or watches "nodes"; informers: `pods`
+    "#);
 
     for (args, kind, count) in [(vec!["pods"], "List", Some(2)), (vec!["pods", "web-0"], "Pod", None)] {
         let args: Vec<_> = [&["get"], &args[..], &["-o", "json", "--admin", &address]].concat();
@@ -221,9 +264,17 @@ async fn get_shows_objects_as_kubectl_does() {
 async fn get_says_when_nobody_answers() {
     let world = World::unreachable().await;
     // Where the cluster would be, nobody listens.
-    insta::assert_snapshot!(transcript(&world, &["get", "pods", "--admin", &world.address.to_string()]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["get", "pods", "--admin", &world.address.to_string()]).await, @"
+    exit 1
+    --
+    error: no daemon answers at ADDRESS; start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    ");
     world.configure(PODS);
-    insta::assert_snapshot!(transcript(&world, &["get", "pods"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["get", "pods"]).await, @"
+    exit 1
+    --
+    error: the configuration has the admin server take a free port: name it with --admin, the daemon's log says it
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,8 +288,21 @@ async fn check_judges_file_components_and_cluster() {
          [plugin.image-index]\ncomponent = \"image-index.wasm\"\ninformers = {{ main = \"pods\" }}\n"
     );
     world.configure(&good);
-    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["check", "--offline", "-c", "config.toml"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
+    exit 0
+    plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    informer pods: v1/pods (Pod), all namespaces, may list and watch
+    config.toml is good
+    --
+    ");
+    insta::assert_snapshot!(transcript(&world, &["check", "--offline", "-c", "config.toml"]).await, @"
+    exit 0
+    plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    config.toml is good
+    --
+    ");
 
     world.write("broken.wasm", b"not at all");
     world.configure(&format!(
@@ -250,34 +314,103 @@ async fn check_judges_file_components_and_cluster() {
          [plugin.second]\ncomponent = \"image-index.wasm\"\ninformers = [\"pods\"]\n",
         0
     ));
-    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @r#"
+    exit 3
+    plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    plugin pinned: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
+    plugin second: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
+    informer pods: v1/pods (Pod), all namespaces, may list and watch
+    --
+    error: config.toml:13:12: [informer.widgets] the API server serves no resource `v1/pdos`; did you mean `v1/pods`
+    error: config.toml:14:11: [informer.nodes] names namespace "default", but v1/nodes is not in namespaces
+      help: leave `namespaces` out
+    error: config.toml:18:13: [plugin.broken] ./broken.wasm: not WebAssembly: it begins with the text "not at all"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    error: config.toml:21:13: [plugin.pinned] pins sha256 0000000000000000000000000000000000000000000000000000000000000000, and its component has DIGEST
+      help: change `sha256` if the new file is the right one
+    warning: config.toml:22:14: [plugin.pinned] wants nothing of v1 Node, of which informer "nodes" tells it
+      help: `informant plugin inspect` shows what it wants; leave the informer out, or take another
+    error: config.toml:25:13: [plugin.second] brings the index "image", which [plugin.image-index] has already
+      help: let one of them go: an informer has one index of a name
+    error: config.toml:25:13: [plugin.second] brings the index "image-repository", which [plugin.image-index] has already
+      help: let one of them go: an informer has one index of a name
+    config.toml is refused
+    "#);
 
     world.configure(PODS);
     world
         .server
         .faults()
         .forbid(informant_apiserver::Filter::any().resource("pods").verb("watch"));
-    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
+    exit 3
+    --
+    error: config.toml:4:12: [informer.pods] may not watch (forbidden by a fault rule) v1/pods in all namespaces
+      help: grant `list` and `watch` on it to the identity that Informant runs as, or name one namespace
+    config.toml is refused
+    ");
     world.configure("[informer.pods]\nresuorce = \"v1/pods\"\n");
-    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["check", "-c", "nowhere.toml"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @r#"
+    exit 3
+    --
+    error: config.toml:3:11: [informer.pods] lacks `resource`
+      help: name what is watched: resource = "v1/pods"
+    error: config.toml:4:1: unknown key `resuorce` in [informer.pods]
+      help: did you mean `resource`?
+    "#);
+    insta::assert_snapshot!(transcript(&world, &["check", "-c", "nowhere.toml"]).await, @"
+    exit 3
+    --
+    error: nowhere.toml: failed to read: No such file or directory (os error 2)
+      help: name the configuration with -c FILE; the default is config.toml in the current folder
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_says_when_the_cluster_cannot_be_reached() {
     let world = World::unreachable().await;
     world.configure(PODS);
-    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["check", "--cluster"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "nowhere"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
+    exit 0
+    config.toml is good
+    --
+    2026-11-21T01:35:18.550231Z ERROR kube_client::client::builder: failed with error client error (Connect)
+    warning: config.toml: the cluster could not be asked: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
+      help: resources and rights are not judged; --offline says that this is meant
+    ");
+    insta::assert_snapshot!(transcript(&world, &["check", "--cluster"]).await, @"
+    exit 3
+    --
+    2026-11-21T01:35:18.595032Z ERROR kube_client::client::builder: failed with error client error (Connect)
+    error: config.toml: the cluster could not be asked: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
+    config.toml is refused
+    ");
+    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @"
+    exit 3
+    --
+    error: config.toml: the cluster could not be asked: the kubeconfig ($KUBECONFIG, ~/.kube/config): failed to load current context: other
+    config.toml is refused
+    ");
+    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "nowhere"]).await, @r#"
+    exit 3
+    --
+    error: config.toml: the cluster could not be asked: kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
+    config.toml is refused
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_configuration_that_is_refused_is_not_run() {
     let world = World::unreachable().await;
     world.configure("[informer.pods]\nresuorce = \"v1/pods\"\n");
-    insta::assert_snapshot!(transcript(&world, &["run"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["run"]).await, @r#"
+    exit 3
+    --
+    error: config.toml:3:11: [informer.pods] lacks `resource`
+      help: name what is watched: resource = "v1/pods"
+    error: config.toml:4:1: unknown key `resuorce` in [informer.pods]
+      help: did you mean `resource`?
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -285,7 +418,11 @@ async fn an_address_in_use_is_said() {
     let world = World::start().await;
     world.configure(PODS);
     let address = world.address.to_string();
-    insta::assert_snapshot!(transcript(&world, &["run", "--log-level=off", "--admin-listen", &address]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["run", "--log-level=off", "--admin-listen", &address]).await, @"
+    exit 1
+    --
+    error: the admin server cannot listen on ADDRESS; change `listen` in [admin], or use --admin-listen: Address already in use (os error 98)
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,9 +430,65 @@ async fn inspect_shows_what_a_component_is() {
     let world = World::unreachable().await;
     world.install("crash-loop", "crash-loop.wasm");
     world.install("image-index", "image-index.wasm");
-    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "crash-loop.wasm"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "image-index.wasm"]).await, @"");
-    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "kubeconfig"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "crash-loop.wasm"]).await, @"
+    exit 0
+    plugin    crash-loop 0.1.0
+    component crash-loop.wasm
+    sha256    DIGEST
+    size      SIZE
+    contract  informant:plugin@0.1.0
+    roles     event-handler, sync-handler
+    events    v1 Pod: fields /status/initContainerStatuses/*/name /status/initContainerStatuses/*/restartCount /status/initContainerStatuses/*/state/waiting/reason /status/initContainerStatuses/*/state/running/startedAt /status/initContainerStatuses/*/state/terminated/reason /status/initContainerStatuses/*/state/terminated/exitCode /status/initContainerStatuses/*/lastState/terminated/reason /status/initContainerStatuses/*/lastState/terminated/exitCode /status/containerStatuses/*/name /status/containerStatuses/*/restartCount /status/containerStatuses/*/state/waiting/reason /status/containerStatuses/*/state/running/startedAt /status/containerStatuses/*/state/terminated/reason /status/containerStatuses/*/state/terminated/exitCode /status/containerStatuses/*/lastState/terminated/reason /status/containerStatuses/*/lastState/terminated/exitCode, only if it changed
+    imports   informant:plugin/types@0.1.0
+              informant:plugin/log@0.1.0
+              wasi:io/poll@0.2.6
+              wasi:io/error@0.2.6
+              wasi:io/streams@0.2.6
+              wasi:cli/environment@0.2.6
+              wasi:cli/exit@0.2.6
+              wasi:cli/stdin@0.2.6
+              wasi:cli/stdout@0.2.6
+              wasi:cli/stderr@0.2.6
+              wasi:cli/terminal-input@0.2.6
+              wasi:cli/terminal-output@0.2.6
+              wasi:cli/terminal-stdin@0.2.6
+              wasi:cli/terminal-stdout@0.2.6
+              wasi:cli/terminal-stderr@0.2.6
+    needs     no grants
+    --
+    ");
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "image-index.wasm"]).await, @"
+    exit 0
+    plugin    image-index 0.1.0
+    component image-index.wasm
+    sha256    DIGEST
+    size      SIZE
+    contract  informant:plugin@0.1.0
+    roles     index-funcs
+    indexes   image, image-repository of v1 Pod: fields /spec/containers/*/image /spec/initContainers/*/image /spec/ephemeralContainers/*/image
+    imports   informant:plugin/types@0.1.0
+              informant:plugin/log@0.1.0
+              wasi:io/poll@0.2.6
+              wasi:io/error@0.2.6
+              wasi:io/streams@0.2.6
+              wasi:cli/environment@0.2.6
+              wasi:cli/exit@0.2.6
+              wasi:cli/stdin@0.2.6
+              wasi:cli/stdout@0.2.6
+              wasi:cli/stderr@0.2.6
+              wasi:cli/terminal-input@0.2.6
+              wasi:cli/terminal-output@0.2.6
+              wasi:cli/terminal-stdin@0.2.6
+              wasi:cli/terminal-stdout@0.2.6
+              wasi:cli/terminal-stderr@0.2.6
+    needs     no grants
+    --
+    ");
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "kubeconfig"]).await, @r#"
+    exit 1
+    --
+    error: kubeconfig: not WebAssembly: it begins with the text "{\"apiVersion\":\"v1\",\"clus"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    "#);
     let json = output(&world, &["plugin", "inspect", "-o", "json", "crash-loop.wasm"])
         .await
         .stdout;
@@ -317,7 +510,12 @@ async fn apiserver_writes_a_kubeconfig_that_reaches_it() {
     })
     .await;
     world.configure(PODS);
-    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "written"]).await, @"");
+    insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "written"]).await, @"
+    exit 0
+    informer pods: v1/pods (Pod), all namespaces, may list and watch
+    config.toml is good
+    --
+    ");
     let id = server.id().unwrap().to_string();
     assert!(
         Command::new("kill")

@@ -55,8 +55,8 @@ impl Table {
             }
         }
         for row in self.rows.drain(..) {
-            for column in self.from..COLUMNS - 1 {
-                write!(out, "{:width$}", row[column], width = self.widths[column] + GAP)?;
+            for (cell, width) in row.iter().zip(self.widths).take(COLUMNS - 1).skip(self.from) {
+                write!(out, "{cell:width$}", width = width + GAP)?;
             }
             writeln!(out, "{}", row[COLUMNS - 1])?;
         }
