@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 enum Server {
-    Embedded(embedded::Embedded),
+    Embedded(Box<embedded::Embedded>),
     Real(Box<real::Real>),
 }
 
@@ -40,7 +40,7 @@ impl Cluster {
     pub async fn start(kind: Kind) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let server = match kind {
-            Kind::Embedded => Server::Embedded(embedded::Embedded::start(folder.path()).await?),
+            Kind::Embedded => Server::Embedded(Box::new(embedded::Embedded::start(folder.path()).await?)),
             Kind::Real => Server::Real(Box::new(real::Real::start(folder.path()).await?)),
         };
         Ok(Self { folder, server })
