@@ -307,7 +307,7 @@ impl ApiServer {
         self.inner.store().revision()
     }
 
-    /// The requests that came in, oldest first; at most [`REQUESTS_KEPT_MAX`](crate::REQUESTS_KEPT_MAX).
+    /// The requests that came in, oldest first; at most [`REQUESTS_KEPT_MAX`].
     pub fn requests(&self) -> Vec<RequestRecord> {
         locked(&self.inner.requests).iter().cloned().collect()
     }

@@ -18,7 +18,7 @@
 //!   ([`IndexFeedHandle::overrun`]): never for a plugin to start, to be rebuilt or to catch up.
 //! - An object that fails is absent from these indexes until it changes, counted and listed.
 //!
-//! No I/O, no clock (time is handed in), no tasks. What an index is: [`IndexContents`](crate::IndexContents).
+//! No I/O, no clock (time is handed in), no tasks. What an index is: [`IndexContents`].
 
 mod feed;
 mod handle;

@@ -7,6 +7,11 @@
 //! Flags that kubectl has are called as kubectl calls them. Answers go to stdout, everything else to stderr. Exit codes are
 //! those of [`Exit`].
 
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "what help texts put in brackets are sections of config.toml; only rustdoc knows this lint, so nothing can be expected"
+)]
+
 mod apiserver;
 mod check;
 mod exit;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
-/// How the delays of a [`Backoff`] grow.
+/// How the delays of a `Backoff` grow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BackoffOptions {
     /// The first delay, before jitter. Default 800 ms.

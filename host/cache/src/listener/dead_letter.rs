@@ -23,7 +23,7 @@ pub struct DeadLetter {
     pub event: &'static str,
     /// Why it was told.
     pub reason: Reason,
-    /// What the handler, or the host for it, said at the last attempt; at most [`ERROR_BYTES_MAX`](super::ERROR_BYTES_MAX) bytes.
+    /// What the handler, or the host for it, said at the last attempt; at most [`ERROR_BYTES_MAX`] bytes.
     pub error: String,
     /// The result's name: `retryable`, `permanent`, `trap` or `timeout`.
     pub result: &'static str,

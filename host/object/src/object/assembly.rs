@@ -1,4 +1,4 @@
-//! Putting an [`Object`](super::Object) together: one scan, one copy, one allocation.
+//! Putting an [`Object`] together: one scan, one copy, one allocation.
 
 use std::cell::Cell;
 use std::ops::Range;

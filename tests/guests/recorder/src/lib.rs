@@ -1,4 +1,4 @@
-//! Test guest: see [`recorder`].
+//! Test guest: see `recorder`.
 
 mod behaviour;
 mod recorder;
