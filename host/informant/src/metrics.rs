@@ -188,7 +188,7 @@ const GAUGES: [(&str, &str, Reading); 5] = [
 ];
 
 /// Counters by plugin.
-const COUNTERS: [(&str, &str, Reading); 10] = [
+const COUNTERS: [(&str, &str, Reading); 14] = [
     ("listener_accepted", "Changes taken from informers", |stats| {
         stats.counters.accepted
     }),
@@ -231,6 +231,26 @@ const COUNTERS: [(&str, &str, Reading); 10] = [
         "listener_discarded",
         "Events dropped with their source or at the end of the process",
         |stats| stats.counters.discarded,
+    ),
+    (
+        "listener_left_to_cursor",
+        "Changes of keys that a running initial list or replay was yet to show",
+        |stats| stats.counters.left_to_cursor,
+    ),
+    (
+        "listener_unattached",
+        "Changes of sources whose first list was not complete, which will show them",
+        |stats| stats.counters.unattached,
+    ),
+    (
+        "listener_refused",
+        "Changes that came after the plugin had begun to stop",
+        |stats| stats.counters.refused,
+    ),
+    (
+        "listener_late",
+        "Answers to calls whose source had gone",
+        |stats| stats.counters.late,
     ),
     (
         "dead_letters_evicted",

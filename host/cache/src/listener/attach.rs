@@ -23,6 +23,7 @@ impl Listener {
     /// Drops a source with all that waits for it. No deletes are told.
     pub(super) fn detach(&mut self, source: SourceId) {
         self.queue.discard(|slot| slot.source == source);
+        self.queue.unattempted.retain(|other| *other != source);
         let slots = &self.queue.slots;
         self.timers
             .retain(|id| slots.try_get(id).is_some_and(|slot| slot.state == State::BackingOff));
@@ -48,7 +49,6 @@ impl Listener {
     pub(super) fn abandon(&mut self) -> u64 {
         self.close();
         let before = self.queue.counters.discarded;
-        self.queue.counters.discarded += self.queue.in_flight as u64;
         for source in self.sources.ids() {
             self.detach(source);
         }

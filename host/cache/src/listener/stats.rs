@@ -49,7 +49,8 @@ pub struct ListenerCounters {
     pub refused: u64,
     /// Changes of a source that is not attached: its initial list will show them, or it is gone.
     pub unattached: u64,
-    /// Events dropped when their source was detached or the listener abandoned, with what a cursor had not shown.
+    /// Events dropped when their source was detached or the listener abandoned, with what was in flight and what a
+    /// cursor had not shown.
     pub discarded: u64,
     /// Answers to deliveries that no longer exist: their source was detached, or they were answered already.
     pub late: u64,

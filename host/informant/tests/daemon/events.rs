@@ -168,11 +168,15 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     informant_listener_discarded counter
     informant_listener_failing gauge
     informant_listener_keyed gauge
+    informant_listener_late counter
+    informant_listener_left_to_cursor counter
     informant_listener_olds_dropped counter
     informant_listener_pending gauge
+    informant_listener_refused counter
     informant_listener_resync_ticks_skipped counter
     informant_listener_shown counter
     informant_listener_skipped counter
+    informant_listener_unattached counter
     informant_listener_vanished counter
     informant_native_handler_panics counter
     informant_plugin_artefacts counter
