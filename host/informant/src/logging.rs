@@ -29,6 +29,10 @@ pub struct LogFlags {
     log_format: LogFormat,
 }
 
+/// What kube's client says of each failed request, which is said again, with what it means, where the failure is met. Named
+/// in `--log-level` it is heard.
+const SAID_AGAIN: &str = "kube_client::client::builder";
+
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -43,8 +47,13 @@ pub enum LogFormat {
 /// # Errors
 /// When the filter cannot be read.
 pub fn start(flags: &LogFlags) -> Result<()> {
+    let silence = if flags.log_level.contains("kube_client") {
+        String::new()
+    } else {
+        format!("{SAID_AGAIN}=off,")
+    };
     let filter = EnvFilter::builder()
-        .parse(&flags.log_level)
+        .parse(format!("{silence}{}", flags.log_level))
         .with_context(|| format!("--log-level (or INFORMANT_LOG) \"{}\" cannot be read", flags.log_level))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

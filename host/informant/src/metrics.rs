@@ -247,11 +247,9 @@ const COUNTERS: [(&str, &str, Reading); 14] = [
         "Changes that came after the plugin had begun to stop",
         |stats| stats.counters.refused,
     ),
-    (
-        "listener_late",
-        "Answers to calls whose source had gone",
-        |stats| stats.counters.late,
-    ),
+    ("listener_late", "Answers to calls whose source had gone", |stats| {
+        stats.counters.late
+    }),
     (
         "dead_letters_evicted",
         "Dead letters dropped at the limit of their number",

@@ -89,6 +89,15 @@ async fn swap_under_load(on_reload: &str) -> Result<(Versions, Vec<Call>)> {
     );
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
     daemon.wait_until_ready().await?;
+    wait::until("the first list to be handled", CALM_WITHIN, async || {
+        let calls = recording::calls(&daemon, "recorder", 0);
+        if calls.iter().any(|call| call.event == "synced") {
+            Ok(())
+        } else {
+            Err(format!("{} calls so far", calls.len()))
+        }
+    })
+    .await?;
 
     let load = tokio::spawn(write_for_a_while(client));
     swap_now_and_then(&daemon, &component).await?;

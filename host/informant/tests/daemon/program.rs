@@ -374,14 +374,12 @@ async fn check_says_when_the_cluster_cannot_be_reached() {
     exit 0
     config.toml is good
     --
-    2026-11-21T01:35:18.550231Z ERROR kube_client::client::builder: failed with error client error (Connect)
     warning: config.toml: the cluster could not be asked: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
       help: resources and rights are not judged; --offline says that this is meant
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster"]).await, @"
     exit 3
     --
-    2026-11-21T01:35:18.595032Z ERROR kube_client::client::builder: failed with error client error (Connect)
     error: config.toml: the cluster could not be asked: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
     config.toml is refused
     ");

@@ -40,12 +40,18 @@ async fn files_that_are_no_components() {
         text += &refusal_of_bytes(&world, name, bytes).await;
         text.push('\n');
     }
+    // Where the last whole section of half a component ends differs from build to build.
+    let (before, after) = text.split_once("broken at byte ").unwrap();
+    let text = format!(
+        "{before}broken at byte POSITION{}",
+        after.trim_start_matches(|c: char| c.is_ascii_digit())
+    );
     insta::assert_snapshot!(text, @r#"
     plugin "greeter": FOLDER/empty.wasm: not WebAssembly: the file is empty; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/text.wasm: not WebAssembly: it begins with the text "hello, I am a plugin"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/page.wasm: not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "greeter": FOLDER/zeroes.wasm: not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    plugin "greeter": FOLDER/truncated.wasm: broken at byte 17068 of 20000: unexpected end-of-file; was it copied completely?
+    plugin "greeter": FOLDER/truncated.wasm: broken at byte POSITION of 20000: unexpected end-of-file; was it copied completely?
     plugin "greeter": FOLDER/module.wasm: a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new
     "#);
 }
