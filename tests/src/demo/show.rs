@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval};
 
@@ -114,7 +114,11 @@ impl Show {
         CONFIG.lines().for_each(|line| println!("     {line}"));
         let begin = Instant::now();
         let daemon = Daemon::start(&folder, &folder.join("kubeconfig"), CONFIG).await?;
-        daemon.wait_until_ready().await?;
+        tokio::select! {
+            biased;
+            ready = daemon.wait_until_ready() => ready?,
+            reason = refusal(&daemon) => bail!("a plugin was refused: {}", reason?),
+        }
         println!(
             "\n   ready after {:.1} s, plugins compiled included",
             begin.elapsed().as_secs_f64()
@@ -285,6 +289,25 @@ impl Show {
         );
         Ok(())
     }
+}
+
+/// Comes back once a plugin is refused, with what Informant says of it.
+async fn refusal(daemon: &Daemon) -> Result<String> {
+    wait::until("a plugin to be refused", Duration::MAX, async || {
+        let refused = daemon
+            .metric("informant_plugin_refused", &[])
+            .await
+            .map_err(|error| format!("{error:#}"))?;
+        let said = daemon
+            .process()
+            .lines(0, |line| line.contains("plugin refused").then(|| line.to_owned()));
+        if refused >= Some(1.0) {
+            Ok(said.join("\n"))
+        } else {
+            Err("none is".to_owned())
+        }
+    })
+    .await
 }
 
 fn name(number: u32) -> String {
