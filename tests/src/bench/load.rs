@@ -22,7 +22,9 @@ pub(super) async fn create(client: &Client, count: u32) -> Result<()> {
 pub(super) async fn update(client: &Client, objects: u32, count: u32) -> Result<()> {
     let patches = stream::iter(0..count).map(|number| {
         let client = client.clone();
-        let status = json!({"status": {"containerStatuses": [status("app", number), status("sidecar", number)]}});
+        // Each stretch counts from another number, or the first of one would repeat the last of another.
+        let restarts = number + count;
+        let status = json!({"status": {"containerStatuses": [status("app", restarts), status("sidecar", restarts)]}});
         async move {
             client
                 .merge(&format!("{}/status", pods(&name(number % objects))), &status)
