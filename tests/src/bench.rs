@@ -115,13 +115,13 @@ async fn round(args: &Args) -> Result<Figures> {
     daemon.wait_until_ready().await?;
     wait_for_events(&daemon, "add", args.objects).await?;
     let synced = usage_of(&daemon)?;
-    load::update(&client, args.objects, args.events).await?;
+    load::update(&client, args.objects, 1, args.events).await?;
     wait_for_seen(&daemon, args.events).await?;
     let updated = usage_of(&daemon)?;
     for burst in 1..=BURSTS {
         // Stopped, it finds them all at once when it goes on.
         daemon.process().signal("STOP").await?;
-        load::update(&client, args.objects, BURST_EVENTS).await?;
+        load::update(&client, args.objects, args.events + burst * BURST_EVENTS, BURST_EVENTS).await?;
         daemon.process().signal("CONT").await?;
         wait_for_seen(&daemon, args.events + burst * BURST_EVENTS).await?;
     }

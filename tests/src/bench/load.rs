@@ -19,11 +19,11 @@ pub(super) async fn create(client: &Client, count: u32) -> Result<()> {
 }
 
 /// Each update changes what the handler looks at, so that none is filtered.
-pub(super) async fn update(client: &Client, objects: u32, count: u32) -> Result<()> {
+/// What it is set to counts up from `first`.
+pub(super) async fn update(client: &Client, objects: u32, first: u32, count: u32) -> Result<()> {
     let patches = stream::iter(0..count).map(|number| {
         let client = client.clone();
-        // Each stretch counts from another number, or the first of one would repeat the last of another.
-        let restarts = number + count;
+        let restarts = first + number;
         let status = json!({"status": {"containerStatuses": [status("app", restarts), status("sidecar", restarts)]}});
         async move {
             client
