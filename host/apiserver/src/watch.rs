@@ -128,6 +128,10 @@ fn start(store: &Store, view: &View, request: &Request) -> Result<Start, Status>
     let shelf = store.shelf(request.place);
     let begins_with_state = match (options.send_initial_events, options.version) {
         (Some(true), Version::At(version)) if version > newest => return Err(Status::too_large(version, newest)),
+        // The newest state is asked for, and this replica does not have it.
+        (Some(true), Version::Unset) if newest < store.revision() => {
+            return Err(Status::too_large(store.revision(), newest));
+        }
         (Some(initial), _) => initial,
         (None, version) => !matches!(version, Version::At(_)),
     };

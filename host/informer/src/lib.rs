@@ -40,4 +40,4 @@ pub use reflector::ReflectorOptions;
 pub use resource::GroupVersionResource;
 pub use shared_informer::{AddIndexersError, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport};
 pub use spec::SourceSpec;
-pub use status::{OUTDATED_KEYS_MAX, SourceStatus};
+pub use status::{OUTDATED_KEYS_MAX, SourceStatus, WatchListUse};

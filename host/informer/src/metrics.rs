@@ -26,12 +26,14 @@ pub struct InformerMetrics(Arc<Series>);
 #[derive(Debug, Default)]
 pub(crate) struct Series {
     lists: Family<ResultLabels, Counter>,
+    watch_lists: Family<ResultLabels, Counter>,
     watches: Family<ResultLabels, Counter>,
     watch_events: Family<TypeLabels, Counter>,
     relists: Family<ReasonLabels, Counter>,
     skipped: Family<ReasonLabels, Counter>,
     rejected: Family<TypeLabels, Counter>,
     source_epochs: Family<InformerLabels, Counter>,
+    watch_list_refused: Family<InformerLabels, Gauge>,
     outdated_keys: Family<InformerLabels, Gauge>,
     guard_off: Family<InformerLabels, Gauge>,
     informer_synced: Family<InformerLabels, Gauge>,
@@ -75,6 +77,16 @@ impl Series {
             "reflector_lists",
             "LIST requests of reflectors, by result",
             self.lists.clone(),
+        );
+        registry.register(
+            "reflector_watch_lists",
+            "WatchList requests of reflectors (watches that begin with all there is), by result",
+            self.watch_lists.clone(),
+        );
+        registry.register(
+            "source_watch_list_refused",
+            "Sources whose API server refused a WatchList or did not bring it to an end, so that LIST is used",
+            self.watch_list_refused.clone(),
         );
         registry.register(
             "reflector_watches",
@@ -196,6 +208,7 @@ impl Series {
         }
         all.remove(labels);
         for family in [
+            &self.watch_list_refused,
             &self.outdated_keys,
             &self.guard_off,
             &self.informer_synced,

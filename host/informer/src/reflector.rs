@@ -1,15 +1,14 @@
 //! The reflector: lists a collection, watches it from there on, and tells the informer loop what it sees.
 //!
 //! ```text
-//! list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ list again when the watch cannot go on
+//! watch-list, or list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ from the beginning when it cannot go on
 //! ```
 //!
 //! Owns what is asked of the API server and when: versions, paging, back-off, deadlines. Promises that whatever the API server does, the next
 //! step is one of: go on, try again after a stated wait, list anew; each visible in the source's state, its last error and a counter. Everything
 //! is cancelled by dropping the future of [`Reflector::run`]. Does not know the store beyond a snapshot to compare with.
 //!
-//! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so. LIST comes first for now; [`Reflector::list`] is
-//! the one place to try a WatchList instead.
+//! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so.
 
 mod decide;
 mod events;
@@ -18,6 +17,8 @@ mod paging;
 mod skipped;
 mod staging;
 mod watch;
+mod watch_list;
+mod watch_list_support;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,13 +31,20 @@ use kube::Client;
 use crate::api::{ApiError, CollectionRequest};
 use crate::backoff::{Backoff, BackoffOptions};
 use crate::metrics::SourceMetrics;
-use crate::status::{StatusCell, Step};
+use crate::status::{StatusCell, Step, WatchListUse};
 use crate::updates::UpdateSender;
 use decide::{WatchNext, after_list_failure};
 use paging::ListVersions;
+use watch::OpenWatch;
+use watch_list::StreamEnd;
+use watch_list_support::WatchListSupport;
 
 /// How many items a page of a list is asked to hold. Source: client-go's pager.
 pub(crate) const LIST_PAGE_ITEMS: usize = 500;
+
+/// How long the initial events of a WatchList may take in all. A busy API server brings a hundred thousand large objects in half a minute; one that
+/// does not know what it is asked for never says that they ended.
+pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 
 /// How a reflector departs from the usual.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +60,11 @@ pub struct ReflectorOptions {
     /// How many items a page of a list is asked to hold. Unset, lists are paged by 500 where the API server reads its database, and come in
     /// one piece where its watch cache can serve them.
     pub page_items: Option<usize>,
+    /// Whether the state is asked for by a WatchList first (a watch that begins with all there is), and by LIST only where that is refused or does not
+    /// end. Default true.
+    pub watch_list: bool,
+    /// How long the initial events of a WatchList may take; after it LIST is used, and remembered. Default 3 min.
+    pub initial_events_max: Duration,
 }
 
 impl Default for ReflectorOptions {
@@ -61,6 +74,8 @@ impl Default for ReflectorOptions {
             watch_timeout_min: Duration::from_secs(300),
             watch_line_bytes_max: WATCH_LINE_BYTES_MAX,
             page_items: None,
+            watch_list: true,
+            initial_events_max: INITIAL_EVENTS_MAX,
         }
     }
 }
@@ -84,6 +99,7 @@ pub(crate) struct ReflectorParts {
 pub(crate) struct Reflector {
     parts: ReflectorParts,
     versions: ListVersions,
+    watch_list: WatchListSupport,
     backoff: Backoff,
     /// Whether some key is marked outdated, so that events have to look.
     has_outdated: bool,
@@ -114,6 +130,7 @@ impl Reflector {
     pub(crate) fn new(parts: ReflectorParts) -> Self {
         Self {
             versions: ListVersions::new(parts.options.page_items),
+            watch_list: WatchListSupport::new(parts.options.watch_list),
             backoff: Backoff::new(parts.options.backoff),
             has_outdated: false,
             fruitless_watches: 0,
@@ -129,17 +146,38 @@ impl Reflector {
     }
 
     async fn list_and_watch(&mut self) -> RoundEnd {
-        match self.list().await {
-            Ok(()) => self.watch_while_it_goes_on().await,
+        match self.obtain().await {
+            Ok(open) => self.watch_while_it_goes_on(open).await,
             Err(ListEnd::LoopGone) => RoundEnd::LoopGone,
             Err(ListEnd::Failed(error)) => RoundEnd::Again(self.list_failed(&error)),
             Err(ListEnd::Rejected { list, high_water }) => RoundEnd::Again(self.list_rejected(list, high_water)),
         }
     }
 
-    async fn watch_while_it_goes_on(&mut self) -> RoundEnd {
+    /// Brings all there is to the loop. By a WatchList there is an open watch afterwards.
+    async fn obtain(&mut self) -> Result<Option<OpenWatch>, ListEnd> {
+        if self.watch_list.is_worth_asking(self.parts.environment.now()) {
+            match self.watch_list().await {
+                Ok(open) => return Ok(Some(open)),
+                Err(StreamEnd::Over(end)) => return Err(end),
+                Err(StreamEnd::ListInstead) => {}
+            }
+        }
+        let end = self.list().await;
+        if let Err(ListEnd::Failed(error)) = &end
+            && self.watch_list.listing_failed(error)
+        {
+            self.parts.status.set_watch_list(WatchListUse::Untried);
+        }
+        end.map(|()| None)
+    }
+
+    async fn watch_while_it_goes_on(&mut self, mut open: Option<OpenWatch>) -> RoundEnd {
         loop {
-            let end = self.watch().await;
+            let end = match open.take() {
+                Some(open) => self.read_watch(open).await,
+                None => self.watch().await,
+            };
             match self.after_watch(end) {
                 WatchNext::LoopGone => return RoundEnd::LoopGone,
                 WatchNext::Reopen => {}

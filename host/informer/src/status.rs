@@ -38,18 +38,33 @@ pub struct SourceStatus {
     pub last_event_age: Option<Duration>,
     /// How long ago the last bookmark came.
     pub bookmark_age: Option<Duration>,
-    /// Lists begun, the first included.
+    /// Lists begun, by LIST or by WatchList, the first included.
     pub lists: u64,
     /// Lists after the first one that succeeded.
     pub relists: u64,
     /// Watches opened.
     pub watches: u64,
+    /// How the state is obtained.
+    pub watch_list: WatchListUse,
     /// Objects, lines and events that could not be used.
     pub skipped: u64,
     /// Lists and events refused because they were older than what is known.
     pub rejected: u64,
     /// Keys of which the store holds an older state, because the newest was too large to take; at most [`OUTDATED_KEYS_MAX`].
     pub outdated: Vec<Key>,
+}
+
+/// Whether a source's state is obtained by WatchList, a watch that begins with all there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchListUse {
+    /// It is not asked for: the configuration says so.
+    Off,
+    /// It is asked for and has not been answered yet.
+    Untried,
+    /// It is used.
+    InUse,
+    /// The API server refused it, or did not bring it to an end: LIST is used. Why.
+    Refused(String),
 }
 
 /// Whether the source can be reached, as its reflector sees it.
@@ -103,6 +118,7 @@ struct Inner {
     lists: u64,
     relists: u64,
     watches: u64,
+    watch_list: WatchListUse,
     outdated: BTreeSet<Key>,
 }
 
@@ -112,6 +128,19 @@ pub(crate) enum Step {
     List,
     Relist,
     Watch,
+}
+
+impl WatchListUse {
+    /// The word for it in the admin API.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Untried => "untried",
+            Self::InUse => "in-use",
+            Self::Refused(_) => "refused",
+        }
+    }
 }
 
 impl StatusCell {
@@ -126,6 +155,7 @@ impl StatusCell {
             lists: 0,
             relists: 0,
             watches: 0,
+            watch_list: WatchListUse::Untried,
             outdated: BTreeSet::new(),
         };
         metrics.set_state(SourceState::Syncing);
@@ -199,6 +229,13 @@ impl StatusCell {
         self.lock().guarded = guarded;
     }
 
+    /// How the state is obtained from now on.
+    pub(crate) fn set_watch_list(&self, usage: WatchListUse) {
+        let refused = matches!(usage, WatchListUse::Refused(_));
+        self.metrics.watch_list_refused.set(usize::from(refused));
+        self.lock().watch_list = usage;
+    }
+
     /// The watch brought something; `bookmark` if that was among it.
     pub(crate) fn saw_frame(&self, received: Moment, bookmark: bool) {
         let stamp = received.as_nanos().saturating_add(1);
@@ -266,6 +303,7 @@ impl StatusCell {
             lists: inner.lists,
             relists: inner.relists,
             watches: inner.watches,
+            watch_list: inner.watch_list.clone(),
             skipped: self.skipped.load(Ordering::Relaxed),
             rejected: self.rejected.load(Ordering::Relaxed),
             outdated: inner.outdated.iter().cloned().collect(),

@@ -23,7 +23,8 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use crate::{
-    GroupVersionResource, InformerMetrics, InformerOptions, Registration, SharedInformer, SourceSpec, TokioEnvironment,
+    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration, SharedInformer, SourceSpec,
+    TokioEnvironment,
 };
 
 /// The body of a scripted answer.
@@ -121,9 +122,28 @@ impl Default for RigOptions {
     fn default() -> Self {
         Self {
             spec: pods(),
-            informer: InformerOptions::default(),
+            informer: by_list(ReflectorOptions::default()),
             client: None,
         }
+    }
+}
+
+/// The state comes by LIST.
+pub(crate) fn by_list(reflector: ReflectorOptions) -> InformerOptions {
+    InformerOptions {
+        reflector: ReflectorOptions {
+            watch_list: false,
+            ..reflector
+        },
+        ..InformerOptions::default()
+    }
+}
+
+/// The state comes by WatchList.
+pub(crate) fn by_watch_list() -> RigOptions {
+    RigOptions {
+        informer: InformerOptions::default(),
+        ..RigOptions::default()
     }
 }
 

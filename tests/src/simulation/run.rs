@@ -8,7 +8,7 @@ use super::checker::{self, Violation};
 use super::dice::Dice;
 use super::history::{Entry, History};
 use super::schedule::Schedule;
-use super::world::World;
+use super::world::{Setting, World};
 
 /// How long everything may take to come to rest once trouble has ended, in simulated time: longer than the longest back-off of
 /// a listener (5 min), the longest life of a watch (10 min) and its silence together.
@@ -40,8 +40,13 @@ pub fn run(seed: u64) -> Run {
 
 async fn play(seed: u64) -> History {
     let mut dice = Dice::new(seed);
-    let history_events_max = dice.pick(&[3, 20, 10_000]);
-    let world = World::new(seed, history_events_max, dice.percent(50));
+    let setting = Setting {
+        history_events_max: dice.pick(&[3, 20, 10_000]),
+        paging_at_zero: dice.percent(50),
+        by_watch_list: dice.percent(70),
+        server_knows_watch_list: dice.percent(80),
+    };
+    let world = World::new(seed, &setting);
     Schedule::new(world.clone(), dice).play().await;
     world.environment.sleep(REST).await;
     let [index, scan] = world.index_and_scan();

@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_apiserver::{ApiServer, Options, Replica};
 use informant_cache::{Catalog, Environment, Snapshot};
-use informant_informer::{GroupVersionResource, InformerMetrics, SharedInformer, SourceSpec, TokioEnvironment};
+use informant_informer::{
+    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, SharedInformer, SourceSpec,
+    TokioEnvironment,
+};
 use informant_object::{Object, Pointer};
 use kube::client::Body;
 use tower::ServiceExt;
@@ -17,6 +20,16 @@ pub(super) const RESOURCE: &str = "v1/configmaps";
 
 /// The index every run has.
 pub(super) const INDEX: &str = "value";
+
+/// What a seed decides about a world before anything happens in it.
+pub(super) struct Setting {
+    pub(super) history_events_max: usize,
+    pub(super) paging_at_zero: bool,
+    /// Whether the informer asks for its state by WatchList first.
+    pub(super) by_watch_list: bool,
+    /// Whether the server gives it.
+    pub(super) server_knows_watch_list: bool,
+}
 
 pub(super) struct World {
     pub(super) server: ApiServer,
@@ -32,23 +45,31 @@ pub(super) struct World {
 
 impl World {
     /// A server and an informer on it. Must run on the runtime of the run.
-    pub(super) fn new(seed: u64, history_events_max: usize, paging_at_zero: bool) -> Arc<Self> {
+    pub(super) fn new(seed: u64, setting: &Setting) -> Arc<Self> {
         let options = Options {
             seed,
-            history_events_max,
-            paging_at_zero,
+            history_events_max: setting.history_events_max,
+            paging_at_zero: setting.paging_at_zero,
+            watch_list: setting.server_knows_watch_list,
             ..Options::default()
         };
         let server = ApiServer::new(options);
         let replica = server.replica();
         let on_replica = Arc::new(AtomicBool::new(false));
         let environment = Arc::new(TokioEnvironment::current(seed));
-        let informer = SharedInformer::start(
+        let informer = SharedInformer::start_with(
             spec(),
             client(&server, &replica, on_replica.clone()),
             environment.clone(),
             Catalog::new(),
             &InformerMetrics::register(&mut Default::default()),
+            InformerOptions {
+                reflector: ReflectorOptions {
+                    watch_list: setting.by_watch_list,
+                    ..ReflectorOptions::default()
+                },
+                ..InformerOptions::default()
+            },
         )
         .expect("the specification is sound");
         Arc::new(Self {

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use informant_cache::Source;
+use informant_informer::WatchListUse;
 use serde::Serialize;
 
 use super::AdminState;
@@ -34,6 +35,10 @@ struct SourceItem {
     /// The store has seen everything up to it.
     resource_version: Option<String>,
     epoch: u64,
+    /// How its state is obtained: `in-use`, `refused`, `off` or `untried`.
+    watch_list: Option<&'static str>,
+    /// Why WatchList is not used although it was asked for.
+    watch_list_refused: Option<String>,
     indexes: Vec<String>,
     /// What is wrong, if anything is.
     trouble: Option<String>,
@@ -72,6 +77,8 @@ fn without_source(entry: &InformerEntry) -> SourceItem {
         bytes: 0,
         resource_version: None,
         epoch: 0,
+        watch_list: None,
+        watch_list_refused: None,
         indexes: Vec::new(),
         trouble,
     }
@@ -79,6 +86,7 @@ fn without_source(entry: &InformerEntry) -> SourceItem {
 
 fn of_source(entry: &InformerEntry, source: &Source) -> SourceItem {
     let (info, status) = (source.info(), source.status());
+    let watch_list = watch_list_of(entry, source);
     SourceItem {
         id: Some(source.id().0),
         informer: info.informer.clone(),
@@ -93,7 +101,20 @@ fn of_source(entry: &InformerEntry, source: &Source) -> SourceItem {
         bytes: status.snapshot.bytes(),
         resource_version: status.snapshot.version().map(|version| version.as_str().to_owned()),
         epoch: status.snapshot.epoch(),
+        watch_list: watch_list.as_ref().map(WatchListUse::as_str),
+        watch_list_refused: watch_list.and_then(|usage| match usage {
+            WatchListUse::Refused(why) => Some(why),
+            _ => None,
+        }),
         indexes: status.snapshot.index_names(),
         trouble: status.trouble.map(|trouble| trouble.to_string()),
     }
+}
+
+/// What the source's reflector knows of WatchLists.
+fn watch_list_of(entry: &InformerEntry, source: &Source) -> Option<WatchListUse> {
+    let InformerPhase::Running(running) = entry.phase() else {
+        return None;
+    };
+    (running.shared.source() == source.id()).then(|| running.shared.status().watch_list)
 }

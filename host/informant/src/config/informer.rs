@@ -20,6 +20,7 @@ const KEYS: Keys = Keys {
         "required",
         "resource",
         "resync",
+        "watch-list",
     ],
     planned: &[
         ("clusters", "there is one cluster: leave it out"),
@@ -67,6 +68,8 @@ pub struct InformerSection {
     pub drop: Vec<Pointer>,
     /// Whether `metadata.managedFields` stays.
     pub keep_managed_fields: bool,
+    /// Whether the first state is asked for by WatchList before LIST.
+    pub watch_list: bool,
     /// Native indexes by name.
     pub indexes: Vec<(String, Pointer)>,
     /// Whether readiness waits for its first sync.
@@ -84,6 +87,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         drop: read_drop(table),
         keep_managed_fields: table.boolean("keep-managed-fields").unwrap_or(false),
+        watch_list: table.boolean("watch-list").unwrap_or(true),
         indexes: read_indexes(table),
         required: read_required(table, Required::Once),
         resource: resource.and_then(|resource| judge_resource(table, resource))?,

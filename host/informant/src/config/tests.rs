@@ -135,6 +135,7 @@ fn the_whole_shape_is_read() {
                     "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
                 ],
                 keep_managed_fields: true,
+                watch_list: true,
                 indexes: [
                     (
                         "image",
@@ -267,7 +268,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `colour` in [informer.pods]
-      help: keys of [informer.pods]: drop, field-selector, index, keep-managed-fields, label-selector, namespaces, required, resource, resync
+      help: keys of [informer.pods]: drop, field-selector, index, keep-managed-fields, label-selector, namespaces, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{Catalog, Environment};
-use informant_informer::{Discovered, SharedInformer, SourceSpec, discover_in};
+use informant_informer::{Discovered, InformerOptions, ReflectorOptions, SharedInformer, SourceSpec, discover_in};
 use tokio_util::sync::CancellationToken;
 
 use super::board::{InformerEntry, InformerPhase, RunningInformer};
@@ -66,12 +66,13 @@ impl InformerKeeper {
                 "`namespaces` names {namespace}, but {resource} is not in namespaces: leave it out"
             ));
         }
-        SharedInformer::start(
+        SharedInformer::start_with(
             spec(&self.entry.name, section, discovered),
             self.cluster.client.clone(),
             Arc::clone(&self.environment),
             self.catalog.clone(),
             &self.metrics.informers,
+            options(section),
         )
         .map_err(|error| error.to_string())
     }
@@ -104,6 +105,16 @@ impl InformerKeeper {
 /// From 0.8 to 1.2, so that informers that failed together do not come back together.
 fn jitter(random: u64) -> f64 {
     0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
+}
+
+fn options(section: &InformerSection) -> InformerOptions {
+    InformerOptions {
+        reflector: ReflectorOptions {
+            watch_list: section.watch_list,
+            ..ReflectorOptions::default()
+        },
+        ..InformerOptions::default()
+    }
 }
 
 fn spec(name: &str, section: &InformerSection, discovered: &Discovered) -> SourceSpec {

@@ -189,13 +189,14 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     informant_plugin_refused gauge
     informant_plugin_state gauge
     informant_reflector_channel_bytes gauge
-    informant_reflector_lists counter
     informant_reflector_watch_events counter
+    informant_reflector_watch_lists counter
     informant_reflector_watches counter
     informant_source_epochs counter
     informant_source_guard_off gauge
     informant_source_outdated_keys gauge
     informant_source_state gauge
+    informant_source_watch_list_refused gauge
     informant_stop_undelivered counter
     informant_store_bytes gauge
     informant_store_objects gauge

@@ -37,6 +37,17 @@ pub(crate) struct WatchQuery<'a> {
     pub(crate) timeout_seconds: u64,
 }
 
+/// What a WatchList asks for: a watch that begins with all there is.
+///
+/// Source: KEP-3157; client-go `Reflector.watchList`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WatchListQuery<'a> {
+    /// Unset asks for the newest state, consistently; another for one not older than that.
+    pub(crate) version: Option<&'a str>,
+    /// When the server is to end the watch by itself, seconds.
+    pub(crate) timeout_seconds: u64,
+}
+
 impl CollectionRequest {
     pub(crate) fn list(&self, query: &ListQuery<'_>) -> Result<Request<Body>, ApiError> {
         let mut parameters = self.parameters();
@@ -57,11 +68,25 @@ impl CollectionRequest {
         parameters.append_pair("allowWatchBookmarks", "true");
         parameters.append_pair("resourceVersion", query.version);
         parameters.append_pair("timeoutSeconds", &query.timeout_seconds.to_string());
-        // A compressed watch comes as one gzip member per event (Kubernetes 1.37), of which kube's layer decodes only the first.
-        build(
-            Request::get(self.uri(&parameters.finish()))
-                .header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity")),
-        )
+        self.streamed(&parameters.finish())
+    }
+
+    pub(crate) fn watch_list(&self, query: &WatchListQuery<'_>) -> Result<Request<Body>, ApiError> {
+        let mut parameters = self.parameters();
+        parameters.append_pair("watch", "true");
+        parameters.append_pair("sendInitialEvents", "true");
+        parameters.append_pair("resourceVersionMatch", "NotOlderThan");
+        parameters.append_pair("allowWatchBookmarks", "true");
+        if let Some(version) = query.version {
+            parameters.append_pair("resourceVersion", version);
+        }
+        parameters.append_pair("timeoutSeconds", &query.timeout_seconds.to_string());
+        self.streamed(&parameters.finish())
+    }
+
+    /// A watch comes plain: a compressed one is one gzip member per event (Kubernetes 1.37), of which kube's layer decodes only the first.
+    fn streamed(&self, parameters: &str) -> Result<Request<Body>, ApiError> {
+        build(Request::get(self.uri(parameters)).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity")))
     }
 
     fn parameters(&self) -> Serializer<'static, String> {
@@ -143,6 +168,24 @@ mod tests {
         })
         .unwrap();
         assert_eq!(request.uri(), "/api/v1/pods");
+    }
+
+    #[test]
+    fn a_watch_list_asks_for_the_state_and_its_end_mark() {
+        let query = |version| {
+            let query = WatchListQuery {
+                version,
+                timeout_seconds: 333,
+            };
+            let request = CollectionRequest {
+                label_selector: String::new(),
+                field_selector: String::new(),
+                ..pods()
+            };
+            request.watch_list(&query).unwrap().uri().query().unwrap().to_owned()
+        };
+        insta::assert_snapshot!(query(None), @"watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=333");
+        insta::assert_snapshot!(query(Some("7")), @"watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=333");
     }
 
     #[test]

@@ -77,6 +77,7 @@ pub(crate) struct SourceMetrics {
     labels: InformerLabels,
     events: [Counter; 5],
     pub(crate) source_epochs: Counter,
+    pub(crate) watch_list_refused: GaugePart,
     pub(crate) outdated_keys: GaugePart,
     pub(crate) guard_off: GaugePart,
     pub(crate) store_objects: GaugePart,
@@ -102,6 +103,7 @@ impl SourceMetrics {
         Self {
             events,
             source_epochs: series.source_epochs.get_or_create_owned(&labels),
+            watch_list_refused: part(&series.watch_list_refused),
             outdated_keys: part(&series.outdated_keys),
             guard_off: part(&series.guard_off),
             store_objects: part(&series.store_objects),
@@ -138,6 +140,14 @@ impl SourceMetrics {
     pub(crate) fn count_list(&self, result: &'static str) {
         self.series
             .lists
+            .get_or_create(&ResultLabels::new(&self.labels, result))
+            .inc();
+    }
+
+    /// A WatchList came to its end (`ok`), or the word for what went wrong.
+    pub(crate) fn count_watch_list(&self, result: &'static str) {
+        self.series
+            .watch_lists
             .get_or_create(&ResultLabels::new(&self.labels, result))
             .inc();
     }
@@ -218,6 +228,7 @@ impl SourceMetrics {
     /// The source is over: takes back what it added to gauges, and the series themselves if no other source shares them.
     pub(crate) fn retire(&self) {
         let parts = [
+            &self.watch_list_refused,
             &self.outdated_keys,
             &self.guard_off,
             &self.store_objects,

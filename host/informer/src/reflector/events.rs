@@ -16,22 +16,28 @@ pub(super) struct FrameReading {
     /// Bytes of the objects in `updates`.
     pub(super) bytes: usize,
     pub(super) counts: EventCounts,
+    /// Whether a key was marked outdated.
+    pub(super) outdated: bool,
     /// The watch told of an error: it is over.
     pub(super) error: Option<ApiError>,
 }
 
 impl Reflector {
     /// Reads the lines that end in `frame`, up to an error.
-    pub(super) fn read_lines(&mut self, splitter: &mut LineSplitter, frame: &[u8], reading: &mut FrameReading) {
+    pub(super) fn read_lines(&self, splitter: &mut LineSplitter, frame: &[u8], reading: &mut FrameReading) {
         let mut lines = splitter.feed(frame);
-        while let Some(line) = lines.next_line() {
-            match line {
-                Line::Json(line) => self.read_line(line, reading),
-                Line::TooLong(too_long) => self.read_too_long(too_long),
-            }
-            if reading.error.is_some() {
-                return;
-            }
+        while reading.error.is_none()
+            && let Some(line) = lines.next_line()
+        {
+            self.read_one(line, reading);
+        }
+    }
+
+    /// Reads one line.
+    pub(super) fn read_one(&self, line: Line<'_>, reading: &mut FrameReading) {
+        match line {
+            Line::Json(line) => self.read_line(line, reading),
+            Line::TooLong(too_long) => self.read_too_long(too_long, reading),
         }
     }
 
@@ -85,7 +91,7 @@ impl Reflector {
     }
 
     /// A line that is no watch event: an answer that came with status 200 all the same, or damage.
-    fn read_foreign(&self, line: &[u8], error: &WatchLineError, reading: &mut FrameReading) {
+    pub(super) fn read_foreign(&self, line: &[u8], error: &WatchLineError, reading: &mut FrameReading) {
         if let Some(status) = Status::parse(line) {
             reading.counts.error += 1;
             reading.error = Some(ApiError::refused(status));
@@ -118,7 +124,7 @@ impl Reflector {
         }
     }
 
-    fn read_too_long(&mut self, too_long: TooLong) {
+    fn read_too_long(&self, too_long: TooLong, reading: &mut FrameReading) {
         let name = &self.parts.name;
         self.parts.status.count_skipped("too-long");
         match too_long.key {
@@ -129,7 +135,7 @@ impl Reflector {
                     too_long.bytes_max
                 );
                 self.parts.status.add_outdated(key);
-                self.has_outdated = true;
+                reading.outdated = true;
             }
             None => tracing::warn!(
                 "{name}: a watch event above {} bytes is skipped; its name cannot be read",
@@ -164,7 +170,7 @@ impl Reflector {
     }
 }
 
-fn read_error(status: &[u8], reading: &mut FrameReading) {
+pub(super) fn read_error(status: &[u8], reading: &mut FrameReading) {
     reading.counts.error += 1;
     let status = Status::parse(status).unwrap_or_else(|| Status {
         message: Some(format!("an error without a Status: {}", crate::api::text_start(status))),

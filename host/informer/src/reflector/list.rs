@@ -15,11 +15,11 @@ use crate::updates::{StagedList, Update};
 /// After so many items other tasks get their turn, however much of the answer is there already: about a millisecond.
 const ITEMS_PER_TURN_MAX: usize = 256;
 
-/// A list that has come whole.
-struct Listed {
-    staged: Staged,
-    version: ResourceVersion,
-    pages: usize,
+/// A list that has come whole, by LIST or by WatchList.
+pub(super) struct Listed {
+    pub(super) staged: Staged,
+    pub(super) version: ResourceVersion,
+    pub(super) pages: usize,
 }
 
 impl Reflector {
@@ -42,7 +42,11 @@ impl Reflector {
             result = self.list_by(&plan).await;
         }
         match result {
-            Ok(listed) => self.hand_over(&plan, listed).await,
+            Ok(listed) => {
+                let end = self.hand_over(&plan, listed).await;
+                self.parts.metrics.count_list(result_of(&end));
+                end
+            }
             Err(error) => {
                 self.parts.metrics.count_list(error.cause().word());
                 Err(ListEnd::Failed(error))
@@ -51,7 +55,7 @@ impl Reflector {
     }
 
     /// Has the loop judge a list, and take it if it is believed.
-    async fn hand_over(&mut self, plan: &ListPlan, listed: Listed) -> Result<(), ListEnd> {
+    pub(super) async fn hand_over(&mut self, plan: &ListPlan, listed: Listed) -> Result<(), ListEnd> {
         let Listed { staged, version, pages } = listed;
         let source = if plan.version.is_none() {
             ListSource::Consistent
@@ -74,7 +78,6 @@ impl Reflector {
         sent.map_err(|_| ListEnd::LoopGone)?;
         match judged.await.map_err(|_| ListEnd::LoopGone)? {
             ListVerdict::Outdated { list, high_water } => {
-                self.parts.metrics.count_list("rejected");
                 self.parts.status.count_rejected("list");
                 // The next one is to be consistent: only a replica's cache can lag.
                 self.versions.refused();
@@ -89,7 +92,6 @@ impl Reflector {
             }
             ListVerdict::Accept => {}
         }
-        self.parts.metrics.count_list("ok");
         self.versions.listed(plan, &version, pages);
         self.has_outdated |= staged.outdated;
         Ok(())
@@ -175,6 +177,16 @@ impl Reflector {
     }
 }
 
-fn is_about_the_version(error: &ApiError) -> bool {
+/// What came of handing a list over, in the words of the counters.
+pub(super) fn result_of(end: &Result<(), ListEnd>) -> &'static str {
+    match end {
+        Ok(()) => "ok",
+        Err(ListEnd::Rejected { .. }) => "rejected",
+        Err(ListEnd::LoopGone) => "stopped",
+        Err(ListEnd::Failed(error)) => error.cause().word(),
+    }
+}
+
+pub(super) fn is_about_the_version(error: &ApiError) -> bool {
     matches!(error.cause(), Cause::Expired | Cause::VersionTooLarge)
 }

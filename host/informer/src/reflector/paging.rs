@@ -56,6 +56,17 @@ impl ListVersions {
         ListPlan { version, limit }
     }
 
+    /// What the next WatchList asks for: the newest state at first and after a refusal, else nothing older than what was seen.
+    ///
+    /// Source: client-go `rewatchResourceVersion`.
+    pub(crate) fn stream_plan(&self) -> ListPlan {
+        let last = self.last.as_ref().filter(|last| !last.is_empty() && !self.unavailable);
+        ListPlan {
+            version: last.map(|last| last.as_str().to_owned()),
+            limit: 0,
+        }
+    }
+
     /// The version asked for is expired or too large.
     pub(crate) fn refused(&mut self) {
         self.unavailable = true;
@@ -122,6 +133,16 @@ mod tests {
         let mut versions = ListVersions::default();
         listed(&mut versions, "10", 2);
         assert_eq!(versions.plan(), plan(Some("10"), 500));
+    }
+
+    #[test]
+    fn a_watch_list_asks_for_the_newest_state_first_and_for_nothing_older_than_was_seen_then() {
+        let mut versions = ListVersions::default();
+        assert_eq!(versions.stream_plan(), plan(None, 0));
+        listed(&mut versions, "10", 1);
+        assert_eq!(versions.stream_plan(), plan(Some("10"), 0));
+        versions.refused();
+        assert_eq!(versions.stream_plan(), plan(None, 0));
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! A list on its way in: items become objects as they arrive, and are staged until the last one is there.
+//! A list on its way in, by LIST or by WatchList: items become objects as they arrive, and are staged until the last one is there.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use informant_cache::Snapshot;
-use informant_object::frames::TooLong;
-use informant_object::{Object, Shape, head};
+use informant_object::frames::{TooLong, WatchEventType, WatchLine};
+use informant_object::{Key, KeyRef, Object, ObjectError, Shape, head};
 
 use super::skipped::{is_of_shape, reason_of, salvaged_key};
 use crate::status::StatusCell;
@@ -17,6 +20,8 @@ pub(super) struct Staging<'a> {
     /// What the store holds; empty before the first list.
     known: Snapshot,
     objects: Vec<Object>,
+    /// Where each of `objects` is, once that had to be asked.
+    places: Option<BTreeMap<Key, usize>>,
     /// Bytes of the objects that are new.
     new_bytes: usize,
     /// Whether a key was marked outdated.
@@ -38,6 +43,7 @@ impl<'a> Staging<'a> {
             status,
             known,
             objects,
+            places: None,
             new_bytes: 0,
             outdated: false,
         }
@@ -46,13 +52,30 @@ impl<'a> Staging<'a> {
     /// Takes one item. One that cannot be used is counted; what the store holds of it stays, because a broken item is no reason to report its
     /// object as deleted.
     pub(super) fn take(&mut self, json: &[u8]) {
-        if let Some(known) = self.unchanged(json) {
-            return self.objects.push(known);
+        let shape = self.shape;
+        self.take_as(json, || Object::parse(json, shape));
+    }
+
+    /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what happens meanwhile.
+    pub(super) fn take_event(&mut self, event: &WatchLine<'_>) {
+        let shape = self.shape;
+        if event.event_type == WatchEventType::Deleted {
+            return self.remove(event);
         }
-        match Object::parse(json, self.shape) {
+        if event.event_type == WatchEventType::Modified {
+            self.remember_places();
+        }
+        self.take_as(event.object, || event.object(shape));
+    }
+
+    fn take_as(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
+        if let Some(known) = self.unchanged(json) {
+            return self.put(known);
+        }
+        match parse() {
             Ok(object) if is_of_shape(&object, self.shape) => {
                 self.new_bytes += object.size_bytes();
-                self.objects.push(object);
+                self.put(object);
             }
             Ok(object) => {
                 self.status.count_skipped("wrong-kind");
@@ -111,9 +134,52 @@ impl<'a> Staging<'a> {
         same.then(|| known.clone())
     }
 
-    fn keep(&mut self, key: informant_object::KeyRef<'_>) {
-        if let Some(known) = self.known.get(key) {
-            self.objects.push(known.clone());
+    fn keep(&mut self, key: KeyRef<'_>) {
+        if let Some(known) = self.known.get(key).cloned() {
+            self.put(known);
         }
+    }
+
+    /// Stages `object`; in place of an older state of it, if places are known.
+    fn put(&mut self, object: Object) {
+        if let Some(places) = &mut self.places {
+            let place = self.objects.len();
+            match places.entry(object.key().to_key()) {
+                Entry::Vacant(entry) => drop(entry.insert(place)),
+                Entry::Occupied(entry) => {
+                    self.objects[*entry.get()] = object;
+                    return;
+                }
+            }
+        }
+        self.objects.push(object);
+    }
+
+    /// Takes what was deleted while the initial events came out again.
+    fn remove(&mut self, event: &WatchLine<'_>) {
+        let key = match head(event.object) {
+            Ok(head) => head.key().to_key(),
+            Err(error) => {
+                self.status.count_skipped(reason_of(&error));
+                tracing::warn!("a delete among the initial events cannot be used and is skipped: {error}");
+                return;
+            }
+        };
+        let places = self.remember_places();
+        let Some(place) = places.remove(&key) else { return };
+        self.objects.swap_remove(place);
+        if let Some(moved) = self.objects.get(place) {
+            let key = moved.key().to_key();
+            self.remember_places().insert(key, place);
+        }
+    }
+
+    /// From now on it is known where each staged object is. Only what happens while the initial events come needs that.
+    fn remember_places(&mut self) -> &mut BTreeMap<Key, usize> {
+        let objects = &self.objects;
+        self.places.get_or_insert_with(|| {
+            let places = objects.iter().enumerate();
+            places.map(|(place, object)| (object.key().to_key(), place)).collect()
+        })
     }
 }

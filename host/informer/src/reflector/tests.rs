@@ -2,4 +2,5 @@
 
 mod lists;
 mod odd_answers;
+mod watch_lists;
 mod watches;

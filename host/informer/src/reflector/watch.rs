@@ -28,6 +28,17 @@ pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// after a few seconds, cleanly, for ever.
 pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 
+/// A watch that is open, and how far it has been read.
+pub(super) struct OpenWatch {
+    pub(super) frames: Frames,
+    pub(super) splitter: LineSplitter,
+    /// When it was opened.
+    pub(super) began: Moment,
+    /// What was read of it and has not been delivered, and when.
+    pub(super) rest: FrameReading,
+    pub(super) received: Moment,
+}
+
 /// How a watch ended.
 #[derive(Debug)]
 pub(super) enum WatchEnd {
@@ -59,7 +70,8 @@ impl Reflector {
                 metrics.count_watch("ok");
                 status.count(Step::Watch);
                 status.set_reach(Reach::Open);
-                self.read_watch(response.into_body(), timeout).await
+                let open = self.begin_watch(response.into_body(), timeout);
+                self.read_watch(open).await
             }
             Err(error) => {
                 metrics.count_watch(error.cause().word());
@@ -77,15 +89,36 @@ impl Reflector {
         open(&self.parts.client, &self.parts.environment, request).await
     }
 
-    async fn read_watch(&mut self, body: Body, timeout: Duration) -> WatchEnd {
+    fn begin_watch(&self, body: Body, timeout: Duration) -> OpenWatch {
         let began = self.parts.environment.now();
         let patience = Patience {
             until: began + timeout + WATCH_SLACK,
             silence: WATCH_SLACK,
         };
-        let mut frames = Frames::new(body, self.parts.environment.clone(), patience);
-        let mut splitter = LineSplitter::new(self.parts.options.watch_line_bytes_max);
-        let mut events = 0;
+        OpenWatch {
+            frames: Frames::new(body, self.parts.environment.clone(), patience),
+            splitter: LineSplitter::new(self.parts.options.watch_line_bytes_max),
+            began,
+            rest: FrameReading::default(),
+            received: began,
+        }
+    }
+
+    /// Reads a watch from where it stands to its end.
+    pub(super) async fn read_watch(&mut self, open: OpenWatch) -> WatchEnd {
+        let OpenWatch {
+            mut frames,
+            mut splitter,
+            began,
+            rest,
+            received,
+        } = open;
+        let mut events = rest.counts.sum();
+        match self.deliver(rest, received).await {
+            Ok(true) => frames.touch(self.parts.environment.now()),
+            Ok(false) => {}
+            Err(end) => return end,
+        }
         let error = loop {
             let frame = match frames.next().await {
                 Ok(Some(frame)) => frame,
@@ -127,8 +160,10 @@ impl Reflector {
             updates,
             bytes,
             counts,
+            outdated,
             error,
         } = reading;
+        self.has_outdated |= outdated;
         self.parts.metrics.count_events(&counts);
         if counts.sum() > 0 {
             self.parts.status.saw_frame(received, counts.bookmark > 0);

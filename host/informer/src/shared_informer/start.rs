@@ -18,7 +18,7 @@ use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::InformerMetrics;
 use crate::reflector::{Reflector, ReflectorParts};
 use crate::spec::SourceSpec;
-use crate::status::{Reach, StatusCell};
+use crate::status::{Reach, StatusCell, WatchListUse};
 use crate::updates::channel;
 
 /// Why an informer could not be started. Nothing runs then.
@@ -96,6 +96,9 @@ impl SharedInformer {
             Arc::clone(&metrics),
             Arc::clone(&environment),
         ));
+        if !options.reflector.watch_list {
+            status.set_watch_list(WatchListUse::Off);
+        }
         let garbage = GarbageBin::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, orders) = mpsc::unbounded_channel();

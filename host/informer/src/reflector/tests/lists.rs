@@ -3,9 +3,9 @@ use std::time::Duration;
 use informant_apiserver::{Answer, Filter, Options};
 use informant_cache::SourceState;
 
+use crate::BackoffOptions;
 use crate::reflector::ReflectorOptions;
-use crate::testing::{Rig, RigOptions, api_server, delete, pass, put, settle};
-use crate::{BackoffOptions, InformerOptions};
+use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
 fn lists() -> Filter {
     Filter::any().verb("list").resource("pods")
@@ -17,10 +17,7 @@ fn watches() -> Filter {
 
 fn with_reflector(reflector: ReflectorOptions) -> RigOptions {
     RigOptions {
-        informer: InformerOptions {
-            reflector,
-            ..InformerOptions::default()
-        },
+        informer: by_list(reflector),
         ..RigOptions::default()
     }
 }

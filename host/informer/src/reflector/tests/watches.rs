@@ -3,9 +3,8 @@ use std::time::Duration;
 use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
 use informant_cache::SourceState;
 
-use crate::InformerOptions;
 use crate::reflector::ReflectorOptions;
-use crate::testing::{Rig, RigOptions, api_server, delete, pass, put, settle};
+use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
 fn watches() -> Filter {
     Filter::any().verb("watch").resource("pods")
@@ -488,10 +487,7 @@ async fn a_list_that_falls_silent_is_given_up_and_tried_again() {
     let rig = Rig::start_with(
         &server,
         RigOptions {
-            informer: InformerOptions {
-                reflector: ReflectorOptions::default(),
-                ..InformerOptions::default()
-            },
+            informer: by_list(ReflectorOptions::default()),
             ..RigOptions::default()
         },
     );

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use informant_apiserver::{Answer, Ending, Filter};
+use informant_apiserver::{Action, Answer, Ending, Filter, Rule};
 use informant_cache::Environment;
 
-use crate::TokioEnvironment;
-use crate::testing::{Rig, api_server, pass, put, settle};
+use crate::testing::{Rig, api_server, by_watch_list, pass, put, settle};
+use crate::{TokioEnvironment, WatchListUse};
 
 /// Applies what a handler was told, and objects to what it should not have been told.
 fn replay(lines: &[String]) -> BTreeMap<String, String> {
@@ -44,7 +44,7 @@ fn write(rig: &Rig, draw: u64) {
 fn fault(rig: &Rig, draw: u64) {
     let faults = rig.server.faults();
     let watches = Filter::any().verb("watch");
-    match draw % 9 {
+    match draw % 11 {
         0 => drop(faults.drop_watches(&watches, Ending::Clean)),
         1 => drop(faults.drop_watches(&watches, Ending::Reset)),
         2 => drop(faults.drop_watches(&watches, Ending::MidLine)),
@@ -52,16 +52,34 @@ fn fault(rig: &Rig, draw: u64) {
         4 => faults.compact(),
         5 => drop(faults.restart(Duration::from_millis(draw >> 8 & 0xfff), draw & 0x80 == 0)),
         6 => faults.answer(Filter::any().verb("list"), 1, Answer::internal_error()),
+        // Half a list, or half of the initial events.
+        9 => cut_next(rig, draw >> 8 & 0x7ff),
+        10 => faults.answer(watches, 1, Answer::expired()),
         7 => faults.answer(watches, 1, Answer::too_many_requests(1)),
         _ => faults.answer(Filter::any().verb("list"), 1, Answer::expired()),
     }
 }
 
-/// One run; what the handler was told.
+fn cut_next(rig: &Rig, bytes: u64) {
+    rig.server.faults().rule(Rule {
+        filter: Filter::any(),
+        times: Some(1),
+        action: Action::CutBodyBytes(usize::try_from(bytes).expect("a few thousand")),
+    });
+}
+
+/// One run, by LIST or by WatchList; what the handler was told.
 async fn run(seed: u64) -> Vec<String> {
     let random = TokioEnvironment::current(seed);
     let server = api_server();
-    let rig = Rig::start(&server);
+    let rig = match seed.is_multiple_of(2) {
+        true => Rig::start(&server),
+        false => Rig::start_with(&server, by_watch_list()),
+    };
+    assert_eq!(
+        rig.informer.status().watch_list == WatchListUse::Off,
+        seed.is_multiple_of(2)
+    );
     let recorder = rig.record();
     for _ in 0..60 {
         for _ in 0..random.random() % 8 {

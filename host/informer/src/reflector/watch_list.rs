@@ -1,0 +1,271 @@
+//! WatchList: a watch that begins with all there is. One request instead of two, objects line by line instead of a document, and a state that is
+//! consistent without a load on the database.
+//!
+//! ```text
+//! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ judged, sent whole ─▶ the same connection is the watch
+//! ```
+//!
+//! Until the bookmark nothing of it is shown to anybody: a stream that ends, breaks, tells of an error or does not come to its end leaves no trace.
+//!
+//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: a stream without end has a deadline; that it is refused, or broke off several
+//! times, is remembered ([`WatchListSupport`](super::watch_list_support::WatchListSupport)); client-go asks again for ever.
+
+use std::time::Duration;
+
+use informant_cache::Moment;
+use informant_object::ResourceVersion;
+use informant_object::frames::{Bookmark, Line, LineSplitter, WatchEventType, WatchLine};
+
+use super::Reflector;
+use super::events::{FrameReading, read_error};
+use super::list::{Listed, result_of};
+use super::paging::ListPlan;
+use super::staging::Staging;
+use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
+use super::watch_list_support::{AfterStream, after_refusal};
+use super::{ListEnd, ReflectorParts};
+use crate::api::{ApiError, Frames, Patience, WatchListQuery, open};
+use crate::backoff::with_jitter;
+use crate::status::{Reach, Step, WatchListUse};
+
+/// How long a WatchList may be silent before its initial events have ended. A server that ignores what it is asked for sends all it has and waits for
+/// changes; one that knows it sends the end mark right behind.
+pub(super) const INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// After so many initial events other tasks get their turn, however much is there already: about a millisecond.
+const EVENTS_PER_TURN_MAX: usize = 256;
+
+/// Why there is no open watch with the state before it.
+pub(super) enum StreamEnd {
+    /// The state is to be asked for by LIST.
+    ListInstead,
+    /// As a list that ended so.
+    Over(ListEnd),
+}
+
+/// Why a WatchList did not come to its end.
+enum StreamFailure {
+    /// The API server said no, on the request or in the stream.
+    Refused(ApiError),
+    /// The stream ended or broke before the end mark.
+    BrokeOff(Option<ApiError>),
+    /// The end mark did not come in time.
+    Late(String),
+}
+
+/// A WatchList whose initial events have come whole.
+struct Streamed {
+    listed: Listed,
+    open: OpenWatch,
+}
+
+impl Reflector {
+    /// Asks for all there is by a WatchList, hands it to the loop, and returns the watch that goes on behind it.
+    pub(super) async fn watch_list(&mut self) -> Result<OpenWatch, StreamEnd> {
+        let mut plan = self.versions.stream_plan();
+        loop {
+            let failure = match self.stream_by(&plan).await {
+                Ok(Streamed { listed, open }) => return self.take_stream(&plan, listed, open).await,
+                Err(failure) => failure,
+            };
+            match self.after_stream(&failure, &plan) {
+                AfterStream::AskForTheNewest => {
+                    self.versions.refused();
+                    plan = self.versions.stream_plan();
+                }
+                AfterStream::ListInstead => return Err(StreamEnd::ListInstead),
+                AfterStream::ListFromNowOn => {
+                    let now = self.parts.environment.now();
+                    self.watch_list.refused(now);
+                    self.parts.status.set_watch_list(WatchListUse::Refused(failure.text()));
+                    return Err(StreamEnd::ListInstead);
+                }
+                AfterStream::Fail => return Err(StreamEnd::Over(ListEnd::Failed(failure.into_error()))),
+            }
+        }
+    }
+
+    /// The initial events are complete: has the loop judge them. Then the connection is the watch.
+    async fn take_stream(&mut self, plan: &ListPlan, listed: Listed, open: OpenWatch) -> Result<OpenWatch, StreamEnd> {
+        let end = self.hand_over(plan, listed).await;
+        let ReflectorParts { metrics, status, .. } = &self.parts;
+        metrics.count_watch_list(result_of(&end));
+        end.map_err(StreamEnd::Over)?;
+        self.watch_list.worked();
+        status.set_watch_list(WatchListUse::InUse);
+        metrics.count_watch("ok");
+        status.count(Step::Watch);
+        status.set_reach(Reach::Open);
+        Ok(open)
+    }
+
+    /// Counts and tells what went wrong, and says what comes next.
+    fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> AfterStream {
+        self.parts.metrics.count_watch_list(failure.word());
+        let next = match failure {
+            StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
+            StreamFailure::BrokeOff(_) => self.watch_list.broke(),
+            StreamFailure::Late(_) => AfterStream::ListFromNowOn,
+        };
+        let goes_on = match next {
+            AfterStream::AskForTheNewest => "asking for the newest state instead",
+            AfterStream::ListInstead => "listing instead",
+            AfterStream::ListFromNowOn => "listing from now on",
+            // The failed list is reported.
+            AfterStream::Fail => return next,
+        };
+        tracing::info!("{}: watch-list: {}; {goes_on}", self.parts.name, failure.text());
+        next
+    }
+
+    /// One WatchList, up to the end of its initial events.
+    async fn stream_by(&self, plan: &ListPlan) -> Result<Streamed, StreamFailure> {
+        let ReflectorParts {
+            environment,
+            options,
+            status,
+            request,
+            client,
+            ..
+        } = &self.parts;
+        status.count(Step::List);
+        let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
+        let query = WatchListQuery {
+            version: plan.version.as_deref(),
+            timeout_seconds: timeout.as_secs(),
+        };
+        let request = request.watch_list(&query).map_err(StreamFailure::Refused)?;
+        let response = open(client, environment, request)
+            .await
+            .map_err(StreamFailure::Refused)?;
+        let began = environment.now();
+        let patience = Patience {
+            until: Moment::ZERO,
+            silence: INITIAL_EVENTS_SILENCE_MAX,
+        };
+        let mut open = OpenWatch {
+            frames: Frames::new(response.into_body(), environment.clone(), patience),
+            splitter: LineSplitter::new(options.watch_line_bytes_max),
+            began,
+            rest: FrameReading::default(),
+            received: began,
+        };
+        let listed = tokio::select! {
+            biased;
+            listed = self.read_initial_events(&mut open) => listed?,
+            () = environment.sleep(options.initial_events_max) => {
+                let seconds = options.initial_events_max.as_secs();
+                return Err(StreamFailure::Late(format!("the initial events did not end within {seconds} s")));
+            }
+        };
+        // Bookmarks come, so that their absence is a sign from now on.
+        open.frames.set_patience(Patience {
+            until: Moment::ZERO,
+            silence: BOOKMARK_SILENCE_MAX,
+        });
+        Ok(Streamed { listed, open })
+    }
+
+    /// Stages all events up to the end mark. What stands behind it in the same frame waits in `open`.
+    async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<Listed, StreamFailure> {
+        let mut staging = Staging::new(&self.parts.shape, &self.parts.status, self.parts.shown.snapshot());
+        let mut turn = 0;
+        loop {
+            let frame = match open.frames.next().await {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Err(StreamFailure::BrokeOff(None)),
+                Err(ApiError::Silent(silence)) => {
+                    let seconds = silence.as_secs();
+                    let text = format!("nothing came for {seconds} s, and no mark that the initial events ended");
+                    return Err(StreamFailure::Late(text));
+                }
+                Err(error) => return Err(StreamFailure::BrokeOff(Some(error))),
+            };
+            let mut lines = open.splitter.feed(&frame.bytes);
+            while let Some(line) = lines.next_line() {
+                let Some(version) = self.stage_line(line, &mut staging)? else {
+                    turn += 1;
+                    continue;
+                };
+                let rest = &mut open.rest;
+                rest.counts.bookmark += 1;
+                while rest.error.is_none()
+                    && let Some(line) = lines.next_line()
+                {
+                    self.read_one(line, rest);
+                }
+                open.received = frame.received;
+                return Ok(Listed {
+                    staged: staging.finish(),
+                    version,
+                    pages: 1,
+                });
+            }
+            if turn >= EVENTS_PER_TURN_MAX {
+                turn = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Stages one line; the version of the end mark if it is that.
+    fn stage_line(&self, line: Line<'_>, staging: &mut Staging<'_>) -> Result<Option<ResourceVersion>, StreamFailure> {
+        let line = match line {
+            Line::Json(line) => line,
+            Line::TooLong(too_long) => {
+                staging.take_too_long(too_long);
+                return Ok(None);
+            }
+        };
+        let mut reading = FrameReading::default();
+        match WatchLine::parse(line) {
+            Ok(event) => match event.event_type {
+                WatchEventType::Bookmark => return Ok(self.end_mark(event.object)),
+                WatchEventType::Error => read_error(event.object, &mut reading),
+                _ => staging.take_event(&event),
+            },
+            Err(error) => self.read_foreign(line, &error, &mut reading),
+        }
+        reading
+            .error
+            .map_or(Ok(None), |error| Err(StreamFailure::Refused(error)))
+    }
+
+    /// The version of a bookmark that ends the initial events. Any other bookmark says nothing yet.
+    fn end_mark(&self, bookmark: &[u8]) -> Option<ResourceVersion> {
+        match Bookmark::parse(bookmark) {
+            Ok(bookmark) => Some(bookmark.version).filter(|_| bookmark.initial_events_end),
+            Err(error) => {
+                self.parts.status.count_skipped("not-json");
+                tracing::warn!("{}: a bookmark cannot be read and is skipped: {error}", self.parts.name);
+                None
+            }
+        }
+    }
+}
+
+impl StreamFailure {
+    /// The word for it in metrics.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Refused(error) => error.cause().word(),
+            Self::BrokeOff(_) => "broke-off",
+            Self::Late(_) => "late",
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Refused(error) | Self::BrokeOff(Some(error)) => error.to_string(),
+            Self::BrokeOff(None) => "it ended before its initial events did".to_owned(),
+            Self::Late(text) => text.clone(),
+        }
+    }
+
+    fn into_error(self) -> ApiError {
+        match self {
+            Self::Refused(error) | Self::BrokeOff(Some(error)) => error,
+            other => ApiError::Damaged(other.text()),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Whether a WatchList is worth asking for: what was learned from those before.
+
+use std::time::Duration;
+
+use informant_cache::Moment;
+
+use crate::api::{ApiError, Cause};
+
+/// How long a WatchList is not asked for after the API server has refused it or let it go on without an end. An API server learns new tricks by an
+/// upgrade only, and a question costs one request per relist.
+pub(crate) const WATCH_LIST_RETRY_PACE: Duration = Duration::from_secs(3_600);
+
+/// After so many WatchLists in a row that broke off before their end, LIST is used for a while: a proxy in between may end every long answer.
+pub(crate) const BROKEN_STREAMS_BEFORE_LIST: u32 = 3;
+
+/// What a WatchList that did not come to its end means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterStream {
+    /// Once more, and at once, for the newest state.
+    AskForTheNewest,
+    /// The state is asked for by LIST this time.
+    ListInstead,
+    /// And so from now on, for a while.
+    ListFromNowOn,
+    /// It counts as a list that failed.
+    Fail,
+}
+
+/// Whether this source's API server gives WatchLists. client-go falls back for one attempt and asks again with the next.
+#[derive(Debug)]
+pub(super) struct WatchListSupport {
+    wanted: bool,
+    not_before: Option<Moment>,
+    broken_in_a_row: u32,
+}
+
+impl WatchListSupport {
+    pub(super) fn new(wanted: bool) -> Self {
+        Self {
+            wanted,
+            not_before: None,
+            broken_in_a_row: 0,
+        }
+    }
+
+    pub(super) fn is_worth_asking(&self, now: Moment) -> bool {
+        self.wanted && self.not_before.is_none_or(|moment| now >= moment)
+    }
+
+    pub(super) fn worked(&mut self) {
+        self.not_before = None;
+        self.broken_in_a_row = 0;
+    }
+
+    /// It was refused, or does not end: not again before a while.
+    pub(super) fn refused(&mut self, now: Moment) {
+        self.not_before = Some(now + WATCH_LIST_RETRY_PACE);
+        self.broken_in_a_row = 0;
+    }
+
+    /// A LIST was refused in the same manner: it was not about the WatchList.
+    pub(super) fn listing_failed(&mut self, error: &ApiError) -> bool {
+        let forgotten = is_about_the_option(error) && self.not_before.is_some();
+        if forgotten {
+            self.not_before = None;
+        }
+        forgotten
+    }
+
+    /// It broke off before its end.
+    pub(super) fn broke(&mut self) -> AfterStream {
+        self.broken_in_a_row += 1;
+        if self.broken_in_a_row < BROKEN_STREAMS_BEFORE_LIST {
+            AfterStream::ListInstead
+        } else {
+            AfterStream::ListFromNowOn
+        }
+    }
+}
+
+/// What an answer that refuses a WatchList means, on the request or in the stream. `any_version`: it asked for the newest state already.
+///
+/// Source: client-go `watchList`: a version that is gone is asked for anew, everything it cannot retry falls back.
+pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> AfterStream {
+    if is_about_the_option(error) {
+        return AfterStream::ListFromNowOn;
+    }
+    match error.cause() {
+        Cause::Expired | Cause::VersionTooLarge if !any_version => AfterStream::AskForTheNewest,
+        // A list of the newest state needs no cache that has caught up, and some may list but not watch.
+        Cause::Expired | Cause::VersionTooLarge | Cause::Forbidden | Cause::Other(_) => AfterStream::ListInstead,
+        Cause::TooManyRequests(_) | Cause::NotFound | Cause::Unreachable => AfterStream::Fail,
+    }
+}
+
+/// Whether the API server does not take `sendInitialEvents`: an invalid request or option (400, 422), a method or a form it does not have (405, 406, 501).
+fn is_about_the_option(error: &ApiError) -> bool {
+    match error {
+        ApiError::Refused { code, message, .. } => {
+            matches!(code, 400 | 405 | 406 | 422 | 501) || message.contains("sendInitialEvents")
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Status;
+
+    fn refused(code: u16, message: &str) -> ApiError {
+        ApiError::refused(Status {
+            message: Some(message.to_owned()),
+            ..Status::of_code(code)
+        })
+    }
+
+    #[test]
+    fn what_the_server_does_not_know_is_not_asked_for_again_soon() {
+        for code in [400, 405, 406, 422, 501] {
+            assert_eq!(
+                after_refusal(&refused(code, ""), true),
+                AfterStream::ListFromNowOn,
+                "{code}"
+            );
+        }
+        let worded = refused(
+            403,
+            "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+        );
+        assert_eq!(after_refusal(&worded, true), AfterStream::ListFromNowOn);
+    }
+
+    #[test]
+    fn a_version_that_is_gone_is_asked_for_anew_once() {
+        assert_eq!(after_refusal(&refused(410, ""), false), AfterStream::AskForTheNewest);
+        assert_eq!(after_refusal(&refused(410, ""), true), AfterStream::ListInstead);
+    }
+
+    #[test]
+    fn trouble_that_a_list_would_meet_too_is_left_to_the_back_off() {
+        assert_eq!(after_refusal(&refused(429, ""), true), AfterStream::Fail);
+        assert_eq!(after_refusal(&refused(404, ""), true), AfterStream::Fail);
+        assert_eq!(after_refusal(&refused(500, ""), true), AfterStream::ListInstead);
+        assert_eq!(
+            after_refusal(&refused(403, "pods is forbidden"), true),
+            AfterStream::ListInstead
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_remembered_for_a_while_and_success_forgets_it() {
+        let mut support = WatchListSupport::new(true);
+        assert!(support.is_worth_asking(Moment::ZERO));
+        support.refused(Moment::ZERO);
+        assert!(!support.is_worth_asking(Moment::ZERO + (WATCH_LIST_RETRY_PACE - Duration::from_nanos(1))));
+        assert!(support.is_worth_asking(Moment::ZERO + WATCH_LIST_RETRY_PACE));
+        support.worked();
+        assert!(support.is_worth_asking(Moment::ZERO));
+        assert!(!WatchListSupport::new(false).is_worth_asking(Moment::ZERO));
+    }
+
+    #[test]
+    fn one_that_breaks_off_time_and_again_is_given_up() {
+        let mut support = WatchListSupport::new(true);
+        assert_eq!(support.broke(), AfterStream::ListInstead);
+        assert_eq!(support.broke(), AfterStream::ListInstead);
+        assert_eq!(support.broke(), AfterStream::ListFromNowOn);
+        support.worked();
+        assert_eq!(support.broke(), AfterStream::ListInstead);
+    }
+}
