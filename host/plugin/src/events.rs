@@ -206,7 +206,7 @@ impl Events {
             message,
             "a plugin failed on an event"
         );
-        if self.place.shared.spec.on_failure == OnFailure::Quarantine && matches!(outcome, Outcome::Permanent(_)) {
+        if self.place.terms.spec.on_failure == OnFailure::Quarantine && matches!(outcome, Outcome::Permanent(_)) {
             self.place
                 .quarantine(&format!("on-failure = \"quarantine\": {message}"));
         }
@@ -224,7 +224,7 @@ impl Events {
             self.place.shared.listener.pause(Pause::Quarantine);
         }
         match self.place.fill(&mut self.inbox).await {
-            Filled::Rebuilt => self.replay_due |= self.place.shared.spec.on_restart == Continuation::Replay,
+            Filled::Rebuilt => self.replay_due |= self.place.terms.spec.on_restart == Continuation::Replay,
             Filled::Order(order) => self.obey(order),
             Filled::End => return Go::End,
         }
@@ -238,6 +238,7 @@ impl Events {
                 self.place.set_usual(PluginState::Running);
             }
             Order::Swap(successor) => self.swap(*successor),
+            Order::Amend(terms) => self.place.terms = terms,
             Order::Resume => {
                 if self.place.is_quarantined() {
                     self.place.forgive();
@@ -255,15 +256,16 @@ impl Events {
     /// Another version takes over. What was not called for yet is for it; a quarantine ends.
     fn swap(&mut self, successor: Successor) {
         let Successor {
+            terms,
             version,
             instance,
             feed: _,
             done,
         } = successor;
-        self.place.take_over(version, instance);
+        self.place.take_over(terms, version, instance);
         self.rules.forget();
         self.place.shared.listener.resume(Pause::Quarantine);
-        self.replay_due |= self.place.shared.spec.on_reload == Continuation::Replay;
+        self.replay_due |= self.place.terms.spec.on_reload == Continuation::Replay;
         // Whoever asked for the swap may have gone.
         let _ = done.send(());
     }

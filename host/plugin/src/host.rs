@@ -21,6 +21,7 @@ use crate::manifest::Manifest;
 use crate::plugin::Plugin;
 use crate::shared::Shared;
 use crate::spec::{Limits, OnFailure, PluginSpec};
+use crate::terms::Terms;
 use crate::ticker::Ticker;
 use crate::wasi::World;
 use crate::watch::Watch;
@@ -138,7 +139,7 @@ impl HostParts {
             .await?;
         let listener = ListenerHandle::new(self.listener_options(&spec));
         let feed = feed(&version);
-        let shared = Arc::new(Shared::new(Arc::clone(self), spec, listener, &version)?);
+        let shared = Arc::new(Shared::new(Arc::clone(self), Terms::new(spec)?, listener, &version));
         Plugin::new(shared, version, feed).await
     }
 
@@ -196,7 +197,8 @@ impl HostParts {
         }
     }
 
-    fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
+    /// How the listener of a plugin with this section behaves.
+    pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,
             resync: spec.resync,
@@ -221,7 +223,7 @@ pub(crate) fn feed(version: &Described) -> Option<IndexFeedHandle> {
 }
 
 /// What is wrong with a section, whatever its component.
-fn judge(spec: &PluginSpec) -> Result<(), Problem> {
+pub(crate) fn judge(spec: &PluginSpec) -> Result<(), Problem> {
     let limits = &spec.limits;
     let refuse = |problem: String| Err(Problem::Spec(problem));
     if spec.name.is_empty() {

@@ -15,7 +15,7 @@ use informant_cache::{Catalog, IndexError, Snapshot, Source};
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 
 pub use self::answer::POINTERS_MAX;
-pub(crate) use self::grants::{Access, Grants};
+pub(crate) use self::grants::{Access, Grants, GrantsCell};
 pub use self::page::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX};
 
 use self::answer::{Projected, error};

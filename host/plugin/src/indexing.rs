@@ -202,6 +202,7 @@ impl Indexing {
                 self.place.set_usual(PluginState::Running);
             }
             Order::Swap(successor) => self.swap(*successor),
+            Order::Amend(terms) => self.place.terms = terms,
             Order::Resume => {
                 if self.place.is_quarantined() {
                     self.place.forgive();
@@ -216,12 +217,13 @@ impl Indexing {
     /// Another version takes over. Its values may be others: everything is computed again, and attached when it is whole.
     fn swap(&mut self, successor: Successor) {
         let Successor {
+            terms,
             version,
             instance,
             feed,
             done,
         } = successor;
-        self.place.take_over(version, instance);
+        self.place.take_over(terms, version, instance);
         self.jobs.clear();
         self.results.clear();
         self.loaded = false;

@@ -48,6 +48,7 @@ mod rules;
 mod shared;
 mod spec;
 mod status;
+mod terms;
 #[cfg(test)]
 mod testing;
 mod ticker;

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::described::Described;
 use crate::instance::Instance;
+use crate::terms::Terms;
 
 /// Orders that wait for one actor. There is one swap at a time, and people resume and stop; a full queue makes the next of
 /// them wait.
@@ -20,6 +21,8 @@ pub(crate) enum Order {
     Start,
     /// Another version takes over.
     Swap(Box<Successor>),
+    /// The section changed in what the instance need not be made again for.
+    Amend(Arc<Terms>),
     /// End a quarantine.
     Resume,
     /// No more events come: deliver what is left, then end.
@@ -28,6 +31,8 @@ pub(crate) enum Order {
 
 /// The version that takes over, ready to work.
 pub(crate) struct Successor {
+    /// What it was made under.
+    pub(crate) terms: Arc<Terms>,
     pub(crate) version: Described,
     /// None if the version has no role for this actor.
     pub(crate) instance: Option<Instance>,

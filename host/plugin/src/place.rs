@@ -15,12 +15,15 @@ use crate::rebuild::{Losses, Remedy};
 use crate::shared::{Actor, Shared};
 use crate::spec::OnFailure;
 use crate::status::PluginState;
+use crate::terms::Terms;
 use crate::{TrapKind, TrapReport};
 
 /// Where one actor's instance lives.
 pub(crate) struct Place {
     pub(crate) shared: Arc<Shared>,
     pub(crate) version: Described,
+    /// What the instance was made under, or amended since.
+    pub(crate) terms: Arc<Terms>,
     pub(crate) instance: Option<Instance>,
     actor: Actor,
     /// What the actor does while nothing is wrong.
@@ -44,6 +47,7 @@ pub(crate) enum Filled {
 impl Place {
     pub(crate) fn new(shared: Arc<Shared>, version: Described, instance: Option<Instance>, actor: Actor) -> Place {
         let mut place = Place {
+            terms: shared.terms(),
             shared,
             version,
             instance,
@@ -92,7 +96,8 @@ impl Place {
     }
 
     /// Another version takes the place, whatever state it is in.
-    pub(crate) fn take_over(&mut self, version: Described, instance: Option<Instance>) {
+    pub(crate) fn take_over(&mut self, terms: Arc<Terms>, version: Described, instance: Option<Instance>) {
+        self.terms = terms;
         self.version = version;
         self.instance = instance;
         self.forgive();
@@ -127,7 +132,7 @@ impl Place {
 
     fn suffer(&mut self, kind: TrapKind, reason: &'static str, error: &str) {
         self.shared.lost(reason, error);
-        let remedy = match self.shared.spec.on_failure {
+        let remedy = match self.terms.spec.on_failure {
             OnFailure::Quarantine => Remedy::Quarantine,
             OnFailure::Retry | OnFailure::Skip => self.losses.note(kind, self.shared.now()),
         };
@@ -177,7 +182,7 @@ impl Place {
                     Woken::Time | Woken::Work => {}
                 }
             }
-            match self.shared.instance(&self.version, self.actor).await {
+            match self.shared.instance(&self.terms, &self.version, self.actor).await {
                 Ok(instance) => {
                     self.instance = Some(instance);
                     self.note_memory();

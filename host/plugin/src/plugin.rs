@@ -20,6 +20,7 @@ use crate::place::Place;
 use crate::shared::{Actor, Shared};
 use crate::spec::PluginSpec;
 use crate::status::PluginStatus;
+use crate::terms::Terms;
 use crate::{Digest, Roles};
 
 /// A plugin. Clones are the same plugin.
@@ -68,7 +69,7 @@ impl Plugin {
         version: Described,
         feed: Option<IndexFeedHandle>,
     ) -> Result<Plugin, Problem> {
-        let [events, index] = instances(&shared, &version).await?;
+        let [events, index] = instances(&shared, &shared.terms(), &version).await?;
         let channel = || orders(Arc::clone(&shared.host.env), shared.abort.clone());
         let ((events_orders, events_inbox), (index_orders, index_inbox)) = (channel(), channel());
         shared.listener.set_waker(events_inbox.bell());
@@ -97,13 +98,13 @@ impl Plugin {
     /// The plugin's name in config.toml.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.shared.spec.name
+        self.0.shared.counters.plugin()
     }
 
-    /// What it was loaded as.
+    /// What it runs as.
     #[must_use]
-    pub fn spec(&self) -> &PluginSpec {
-        &self.0.shared.spec
+    pub fn spec(&self) -> PluginSpec {
+        self.0.shared.terms().spec.clone()
     }
 
     /// The manifest of the version that runs.
@@ -152,7 +153,7 @@ impl Plugin {
         let stats = self.0.shared.listener.stats();
         let fares = self.0.shared.fares();
         PluginStatus {
-            name: self.0.shared.spec.name.clone(),
+            name: self.name().to_owned(),
             manifest: (fares.manifest.name.clone(), fares.manifest.version.clone()),
             state: fares.state(),
             because: fares.because.clone(),
@@ -179,24 +180,92 @@ impl Plugin {
     /// [`LoadError`]. The old version runs on as if nothing had been.
     pub async fn swap(&self, path: &Path) -> Result<Swapped, LoadError> {
         let _one_at_a_time = self.0.swapping.lock().await;
-        let shared = &self.0.shared;
-        let swapped = self.try_swap(path).await.map_err(|problem| {
-            let error = LoadError::new(path, problem).of_plugin(&shared.spec.name);
-            shared.fares().last_error = Some((shared.now(), error.to_string()));
-            error
-        });
-        shared.counters.reloaded(if swapped.is_ok() { "ok" } else { "refused" });
+        let terms = self.0.shared.terms();
+        let swapped = async {
+            let version = self.describe(path, &terms.spec).await?;
+            self.exchange(terms, version).await
+        };
+        let swapped = self.or_say_why(path, swapped.await);
+        self.0
+            .shared
+            .counters
+            .reloaded(if swapped.is_ok() { "ok" } else { "refused" });
         swapped
     }
 
-    async fn try_swap(&self, path: &Path) -> Result<Swapped, Problem> {
+    /// Has it run by another section from now on, with the least disturbance that does.
+    ///
+    /// What an instance is made of (the component, `config`, the limits on memory and time, the names that informers go by) takes a new
+    /// instance, as [`swap`](Self::swap) makes it: by the new section's `on-reload`. Everything else holds at once, and none is returned then.
+    /// To which informers the listener is attached is the caller's.
+    ///
+    /// # Errors
+    /// [`LoadError`]. The old section holds on as if nothing had been.
+    pub async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let path = spec.component.clone();
+        let done = self.or_say_why(&path, self.try_reconfigure(spec).await);
+        match &done {
+            Ok(None) => {}
+            Ok(Some(_)) => self.0.shared.counters.reloaded("ok"),
+            Err(_) => self.0.shared.counters.reloaded("refused"),
+        }
+        done
+    }
+
+    async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, Problem> {
+        host::judge(&spec)?;
+        let terms = self.0.shared.terms();
+        let serves = terms.serve(&spec);
+        if serves && (&spec.component, spec.sha256) == (&terms.spec.component, terms.spec.sha256) {
+            self.amend(terms.amended(spec)?).await;
+            return Ok(None);
+        }
+        let version = self.describe(&spec.component, &spec).await?;
+        if serves && version.component.digest == self.digest() {
+            self.amend(terms.amended(spec)?).await;
+            return Ok(None);
+        }
+        self.exchange(Terms::new(spec)?, version).await.map(Some)
+    }
+
+    /// Lets other terms hold for the instances that run.
+    async fn amend(&self, terms: Arc<Terms>) {
+        self.hold(&terms);
+        self.order(|| Order::Amend(Arc::clone(&terms))).await;
+    }
+
+    /// Notes the terms that hold from now on.
+    fn hold(&self, terms: &Arc<Terms>) {
+        let shared = &self.0.shared;
+        let options = shared.host.listener_options(&terms.spec);
+        shared.listener.set_options(options, shared.now());
+        shared.set_terms(Arc::clone(terms));
+    }
+
+    async fn describe(&self, path: &Path, spec: &PluginSpec) -> Result<Described, Problem> {
         let shared = &self.0.shared;
         let plugin = Arc::clone(shared.counters.plugin());
-        let version = shared
+        shared
             .host
-            .describe(path.to_owned(), shared.spec.sha256, plugin, shared.limits())
-            .await?;
-        let instances = instances(shared, &version).await?;
+            .describe(path.to_owned(), spec.sha256, plugin, spec.limits)
+            .await
+    }
+
+    /// Notes why a version was not taken.
+    fn or_say_why<T>(&self, path: &Path, result: Result<T, Problem>) -> Result<T, LoadError> {
+        result.map_err(|problem| {
+            let shared = &self.0.shared;
+            let error = LoadError::new(path, problem).of_plugin(self.name());
+            shared.fares().last_error = Some((shared.now(), error.to_string()));
+            error
+        })
+    }
+
+    /// Makes instances of `version` under `terms` and lets them take over.
+    async fn exchange(&self, terms: Arc<Terms>, version: Described) -> Result<Swapped, Problem> {
+        let shared = &self.0.shared;
+        let instances = instances(shared, &terms, &version).await?;
         let previous_feed = self.index_feed();
         let feed = match (&previous_feed, host::feed(&version)) {
             (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
@@ -205,6 +274,7 @@ impl Plugin {
         for (actor, instance) in self.0.actors.iter().zip(instances) {
             let (done, taken_over) = oneshot::channel();
             let successor = Successor {
+                terms: Arc::clone(&terms),
                 version: version.clone(),
                 instance,
                 feed: feed.clone(),
@@ -214,12 +284,15 @@ impl Plugin {
             taken_over.await.map_err(|_| Problem::Stopping)?;
         }
         *self.0.feed.lock().unwrap_or_else(PoisonError::into_inner) = feed;
+        self.hold(&terms);
         let mut fares = shared.fares();
         fares.reloads += 1;
         fares.manifest = Arc::clone(&version.manifest);
         let previous_roles = std::mem::replace(&mut fares.roles, version.component.roles);
         let previous = std::mem::replace(&mut fares.digest, version.component.digest);
-        fares.previous_digest = Some(previous);
+        if previous != fares.digest {
+            fares.previous_digest = Some(previous);
+        }
         Ok(Swapped {
             previous,
             digest: version.component.digest,
@@ -269,14 +342,18 @@ impl Drop for Inner {
 }
 
 /// Makes an instance of `version` for each actor that needs one, where guests run.
-async fn instances(shared: &Arc<Shared>, version: &Described) -> Result<[Option<Instance>; 2], Problem> {
-    let (parts, version) = (Arc::clone(shared), version.clone());
+async fn instances(
+    shared: &Arc<Shared>,
+    terms: &Arc<Terms>,
+    version: &Described,
+) -> Result<[Option<Instance>; 2], Problem> {
+    let (parts, terms, version) = (Arc::clone(shared), Arc::clone(terms), version.clone());
     let make = async move {
         let roles = version.component.roles;
         let mut made = [None, None];
         for (place, actor) in made.iter_mut().zip([Actor::Events, Actor::Index]) {
             if actor.is_needed(roles) {
-                *place = Some(parts.instance(&version, actor).await?);
+                *place = Some(parts.instance(&terms, &version, actor).await?);
             }
         }
         Ok(made)

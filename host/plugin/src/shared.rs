@@ -10,12 +10,12 @@ use crate::described::Described;
 use crate::error::Problem;
 use crate::guest::Ration;
 use crate::host::HostParts;
-use crate::host_store::{Access, Grants, Reader};
+use crate::host_store::{Access, Reader};
 use crate::instance::Instance;
 use crate::manifest::Manifest;
 use crate::metrics::PluginCounters;
-use crate::spec::{Limits, PluginSpec};
 use crate::status::{PluginState, StuckOn};
+use crate::terms::Terms;
 use crate::wasi::World;
 use crate::watch::Watch;
 use crate::{Digest, Roles};
@@ -30,13 +30,12 @@ const ERROR_BYTES_MAX: usize = 4_096;
 /// What all parts of one plugin share.
 pub(crate) struct Shared {
     pub(crate) host: Arc<HostParts>,
-    pub(crate) spec: PluginSpec,
     pub(crate) listener: ListenerHandle,
     pub(crate) counters: PluginCounters,
     /// Ends calls that are under way, and the actors.
     pub(crate) abort: CancellationToken,
-    grants: Arc<Grants>,
-    config: Vec<u8>,
+    /// What new instances are made under. Each actor has those of its own instance.
+    terms: Mutex<Arc<Terms>>,
     fares: Mutex<Fares>,
 }
 
@@ -90,14 +89,12 @@ impl Actor {
 impl Shared {
     pub(crate) fn new(
         host: Arc<HostParts>,
-        spec: PluginSpec,
+        terms: Arc<Terms>,
         listener: ListenerHandle,
         version: &Described,
-    ) -> Result<Shared, Problem> {
-        let config = serde_json::to_vec(&spec.config).map_err(|error| Problem::Spec(format!("config: {error}")))?;
-        Ok(Shared {
-            counters: host.metrics.plugin(&spec.name),
-            grants: Arc::new(Grants::new(&spec.name, &spec.informers)),
+    ) -> Shared {
+        Shared {
+            counters: host.metrics.plugin(&terms.spec.name),
             abort: CancellationToken::new(),
             fares: Mutex::new(Fares {
                 states: [PluginState::Loaded; 2],
@@ -113,22 +110,32 @@ impl Shared {
                 stuck_on: None,
             }),
             host,
-            config,
-            spec,
+            terms: Mutex::new(terms),
             listener,
-        })
+        }
     }
 
-    /// Makes an instance of `version` for `actor` and lets it initialise.
+    /// What new instances are made under.
+    pub(crate) fn terms(&self) -> Arc<Terms> {
+        Arc::clone(&self.terms.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_terms(&self, terms: Arc<Terms>) {
+        *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms;
+    }
+
+    /// Makes an instance of `version` for `actor` under `terms` and lets it initialise.
     ///
     /// # Errors
     /// What went wrong in it.
-    pub(crate) async fn instance(&self, version: &Described, actor: Actor) -> Result<Instance, Problem> {
-        let watch = Watch::new(Arc::clone(&self.host.env), self.spec.limits.call, self.abort.clone());
+    pub(crate) async fn instance(&self, terms: &Terms, version: &Described, actor: Actor) -> Result<Instance, Problem> {
+        let call_max = terms.spec.limits.call;
+        let watch = Watch::new(Arc::clone(&self.host.env), call_max, self.abort.clone());
         let _running = self.host.ticker.clock().run_guests();
-        let mut instance = Instance::new(&self.host.engine, &version.component, self.ration(actor), watch).await?;
+        let mut instance =
+            Instance::new(&self.host.engine, &version.component, self.ration(terms, actor), watch).await?;
         let answer = instance
-            .init(actor.role(), &self.config)
+            .init(actor.role(), &terms.config)
             .await
             .map_err(|report| Problem::Trapped(*report))?;
         answer.map_err(|failure| Problem::Init {
@@ -138,23 +145,19 @@ impl Shared {
         Ok(instance)
     }
 
-    fn ration(&self, actor: Actor) -> Ration {
+    fn ration(&self, terms: &Terms, actor: Actor) -> Ration {
         let (world, access) = match actor {
-            Actor::Events => (World::Real, Access::Granted(Arc::clone(&self.grants))),
+            Actor::Events => (World::Real, Access::Granted(Arc::clone(&terms.grants))),
             Actor::Index => (World::Still, Access::Denied(DENIED_IN_INDEX)),
         };
         let reader = Reader::new(self.host.catalog.clone(), access);
         self.host.ration(
             self.counters.plugin(),
-            self.limits(),
+            terms.spec.limits,
             world,
             reader,
             self.counters.log_dropped.clone(),
         )
-    }
-
-    pub(crate) fn limits(&self) -> Limits {
-        self.spec.limits
     }
 
     pub(crate) fn now(&self) -> Moment {

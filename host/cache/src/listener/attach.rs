@@ -5,7 +5,7 @@ use informant_object::{KeyRef, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
 use crate::listener::slots::{Slot, State};
-use crate::listener::{InFlight, Listener, ListenerStats, Pause};
+use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Pause, RESYNC_MIN};
 use crate::{Moment, Snapshot};
 
 impl Listener {
@@ -18,6 +18,22 @@ impl Listener {
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
         }
+    }
+
+    /// Behaves by `options` from now on; what waits already stays as it is. A new resync period begins now.
+    pub(super) fn set_options(&mut self, options: ListenerOptions, now: Moment) {
+        let resync = options.resync.map(|period| period.max(RESYNC_MIN));
+        if resync != self.options.resync {
+            let has_sources = self.sources.len() > 0;
+            self.resync_next = resync.filter(|_| has_sources).map(|period| now + period);
+        }
+        self.queue.set_limits(&options);
+        self.options = ListenerOptions {
+            resync,
+            seed: self.options.seed,
+            dead_letters_max: self.options.dead_letters_max,
+            ..options
+        };
     }
 
     /// Drops a source with all that waits for it. No deletes are told.

@@ -39,6 +39,12 @@ impl ListenerHandle {
         }))
     }
 
+    /// Has the listener behave by other options from now on: limits, resync, retries, what a failure leads to. What waits stays
+    /// as it is, and so do `seed` and `dead_letters_max`. A changed resync period begins at `now`.
+    pub fn set_options(&self, options: ListenerOptions, now: Moment) {
+        self.change(|listener| listener.set_options(options, now));
+    }
+
     /// Sets what is called when the consumer, having been told to wait, has to ask again. Replaces an earlier one.
     ///
     /// Called without any lock, from whatever thread changed something; at most once until the consumer is told to wait again.

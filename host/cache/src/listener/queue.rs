@@ -61,6 +61,12 @@ impl Queue {
         }
     }
 
+    /// Other limits hold from now on; what waits above them stays, and newer events fold.
+    pub(super) fn set_limits(&mut self, options: &ListenerOptions) {
+        self.pending_events_max = options.pending_events_max;
+        self.pending_bytes_max = options.pending_bytes_max;
+    }
+
     /// Whether newer events fold into waiting ones of their key.
     pub(super) fn is_keyed(&self) -> bool {
         self.always_keyed || self.squeezed || self.pending >= self.pending_events_max

@@ -1,6 +1,6 @@
 //! Which informers a plugin may read, by config.toml.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_cache::{Catalog, SourceInfo};
 
@@ -12,10 +12,14 @@ use crate::bindings::informant::plugin::types::ErrorCode;
 #[derive(Clone)]
 pub(crate) enum Access {
     /// By the plugin's grants.
-    Granted(Arc<Grants>),
+    Granted(Arc<GrantsCell>),
     /// Never, for this reason.
     Denied(&'static str),
 }
+
+/// The grants of the moment: they may change under an instance that runs.
+#[derive(Debug)]
+pub(crate) struct GrantsCell(Mutex<Arc<Grants>>);
 
 /// The informers that a plugin's section of config.toml names.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,9 +32,23 @@ pub(crate) struct Grants {
 impl Access {
     pub(super) fn grants(&self) -> Answer<Arc<Grants>> {
         match self {
-            Access::Granted(grants) => Ok(Arc::clone(grants)),
+            Access::Granted(grants) => Ok(grants.get()),
             Access::Denied(reason) => Err(error(ErrorCode::Denied, *reason)),
         }
+    }
+}
+
+impl GrantsCell {
+    pub(crate) fn new(grants: Grants) -> GrantsCell {
+        GrantsCell(Mutex::new(Arc::new(grants)))
+    }
+
+    pub(crate) fn set(&self, grants: Grants) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
+    }
+
+    fn get(&self) -> Arc<Grants> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

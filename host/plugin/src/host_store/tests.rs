@@ -62,7 +62,7 @@ impl Cache {
         let informers = [("main".to_owned(), "pods".to_owned())];
         Reader::new(
             self.catalog.clone(),
-            Access::Granted(Arc::new(Grants::new("greeter", &informers))),
+            Access::Granted(Arc::new(GrantsCell::new(Grants::new("greeter", &informers)))),
         )
     }
 }

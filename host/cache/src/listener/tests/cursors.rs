@@ -408,3 +408,18 @@ fn a_cursor_holds_the_lock_for_a_bounded_number_of_keys_only() {
     rig.take();
     assert_eq!(rig.counters().resync_keys_skipped, 3_000);
 }
+
+#[test]
+fn a_resync_period_that_is_set_later_begins_then_and_can_be_taken_back() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    rig.drain();
+    let with = |resync| ListenerOptions { resync, ..options() };
+    rig.listener.set_options(with(Some(seconds(10))), rig.now);
+    assert_eq!(rig.take(), "wait 10s");
+    rig.pass(seconds(10));
+    assert_eq!(rig.drain(), "update a@1->1 resync\n");
+    rig.listener.set_options(with(None), rig.now);
+    rig.pass(seconds(100));
+    assert_eq!(rig.drain(), "");
+}

@@ -1,0 +1,143 @@
+//! A plugin's section changes while it runs.
+
+use std::time::Duration;
+
+use informant_plugin_host::{Continuation, OnFailure, PluginSpec};
+use serde_json::{Value, json};
+
+use crate::world::{World, guest};
+
+fn continuing(spec: &mut PluginSpec) {
+    spec.on_reload = Continuation::Continue;
+}
+
+fn changed(plugin: &informant_plugin_host::Plugin, change: impl FnOnce(&mut PluginSpec)) -> PluginSpec {
+    let mut spec = plugin.spec();
+    change(&mut spec);
+    spec
+}
+
+fn inits(line: &Value) -> bool {
+    line["event"] == "init"
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_config_makes_another_instance_that_goes_on_where_the_old_one_stopped() {
+    let world = World::new();
+    let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    world.recorded(1, |line| line["name"] == "a").await;
+
+    let spec = changed(&plugin, |spec| spec.config = json!({ "label": "new" }));
+    let swapped = plugin.reconfigure(spec).await.unwrap().unwrap();
+    assert_eq!(swapped.previous, swapped.digest);
+    pods.apply("b");
+    let lines = world.recorded(2, |line| line["name"].is_string()).await;
+    let told: Vec<String> = lines
+        .iter()
+        .map(|line| format!("{} {} {}", line["label"], line["name"], line["event"]))
+        .collect();
+    assert_eq!(told, [r#""old" "a" "add""#, r#""new" "b" "add""#]);
+    let status = plugin.status();
+    assert_eq!((status.reloads, status.previous_digest), (1, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_replay_another_config_is_shown_everything_again() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_recorder", json!({}), |spec| {
+            spec.on_reload = Continuation::Replay
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    world.recorded(1, |line| line["name"] == "a").await;
+    let spec = changed(&plugin, |spec| spec.config = json!({ "label": "new" }));
+    plugin.reconfigure(spec).await.unwrap().unwrap();
+    world
+        .recorded(1, |line| {
+            line["label"] == "new" && line["name"] == "a" && line["reason"] == "replay"
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_instance_is_made_of_holds_at_once_and_keeps_the_instance() {
+    let world = World::new();
+    let plugin = world.run("guest_recorder", json!({}), continuing).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    world.recorded(1, |line| line["name"] == "a").await;
+
+    let copy = world.cache.path().join("copy.wasm");
+    std::fs::copy(guest("guest_recorder"), &copy).unwrap();
+    let spec = changed(&plugin, |spec| {
+        spec.limits.pending = 3;
+        spec.resync = Some(Duration::from_secs(7));
+        spec.on_failure = OnFailure::Skip;
+        // The same component under another name is no other component.
+        spec.component = copy.clone();
+        spec.sha256 = Some(plugin.digest());
+    });
+    assert!(plugin.reconfigure(spec).await.unwrap().is_none());
+    world
+        .recorded(1, |line| line["name"] == "a" && line["reason"] == "resync")
+        .await;
+    assert_eq!(world.log.json().iter().filter(|line| inits(line)).count(), 1);
+    assert_eq!(plugin.status().reloads, 0);
+    assert_eq!(plugin.spec().component, copy);
+    // Nothing is pulled before the lock of this thread's runtime is given up, so four wait.
+    pods.apply_all(&["b", "c", "d", "e"].map(str::to_owned));
+    assert!(plugin.listener().stats().keyed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_section_that_the_component_refuses_changes_nothing() {
+    let world = World::new();
+    let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for refused in [
+        changed(&plugin, |spec| spec.config = json!({ "lable": "new" })),
+        changed(&plugin, |spec| spec.component = guest("guest_no_role")),
+        changed(&plugin, |spec| {
+            spec.sha256 = Some("0".repeat(64).parse().unwrap());
+            spec.limits.pending = 1;
+        }),
+    ] {
+        let error = plugin.reconfigure(refused).await.map(|_| ()).unwrap_err();
+        assert_eq!(plugin.status().last_error.unwrap().1, error.to_string());
+    }
+    pods.apply("a");
+    world
+        .recorded(1, |line| line["label"] == "old" && line["name"] == "a")
+        .await;
+    assert_eq!(plugin.spec().limits.pending, 1_024);
+    assert_eq!(plugin.spec().sha256, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_informer_that_is_granted_later_can_be_read_by_the_instance_that_runs() {
+    let world = World::new();
+    // The recorder looks each object up while it is told of it.
+    let plugin = world
+        .run("guest_recorder", json!({ "read-back": true }), |spec| {
+            continuing(spec);
+            spec.informers = vec![("others".to_owned(), "others".to_owned())];
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    let spec = changed(&plugin, |spec| {
+        spec.informers.push(("pods".to_owned(), "pods".to_owned()));
+    });
+    assert!(plugin.reconfigure(spec).await.unwrap().is_none());
+    pods.attach(&plugin.listener());
+    pods.apply("a");
+    let lines = world.recorded(1, |line| line["name"] == "a").await;
+    assert_eq!(lines[0]["seen"], lines[0]["version"], "{}", lines[0]);
+}
