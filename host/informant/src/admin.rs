@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! /livez  /readyz[?verbose]  /metrics
-//! /api/v1/get/RESOURCE  /api/v1/sources  /api/v1/plugins  /api/v1/dead-letters
+//! /api/v1/get/RESOURCE  /api/v1/sources  /api/v1/plugins  /api/v1/dead-letters  /api/v1/configuration
 //! ```
 //!
 //! Reads the [`Board`], snapshots and listeners; changes nothing. It asks nobody who they are, which is why it listens on
 //! loopback unless it is told otherwise.
 
+mod configuration;
 mod dead_letters;
 mod error;
 mod health;
@@ -30,6 +31,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+pub use configuration::{ConfigurationView, Waiting};
 pub use error::{ApiError, Code};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{FRESH_AS_OF, STATE};
@@ -104,6 +106,7 @@ fn routes(state: AdminState) -> Router {
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/plugins", get(plugins::list))
         .route("/api/v1/dead-letters", get(dead_letters::list))
+        .route("/api/v1/configuration", get(configuration::get))
         .fallback(not_found)
         .with_state(state)
 }
@@ -120,6 +123,6 @@ async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
 }
 
 async fn not_found() -> (StatusCode, &'static str) {
-    let routes = "there are: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/plugins /api/v1/dead-letters\n";
+    let routes = "there are: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
     (StatusCode::NOT_FOUND, routes)
 }

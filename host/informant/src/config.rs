@@ -31,7 +31,7 @@ pub use informer::{InformerSection, Required};
 pub use plugin::PluginSection;
 pub use problem::{Problem, Problems, Severity};
 pub use references::WATCHES_MAX;
-pub use source::{CONFIG_BYTES_MAX, Located, Place, ReadError, SourceFile};
+pub use source::{CONFIG_BYTES_MAX, Located, Place, ReadError, SourceFile, TextHash};
 pub(crate) use suggest::did_you_mean;
 pub(crate) use units::show_size;
 
@@ -55,6 +55,8 @@ pub struct Config {
     pub informers: BTreeMap<String, InformerSection>,
     /// The plugins by name.
     pub plugins: BTreeMap<String, PluginSection>,
+    /// Of the file's text.
+    pub hash: TextHash,
     /// What is not wrong but worth a look.
     pub warnings: Vec<Problem>,
 }
@@ -65,7 +67,7 @@ impl Config {
     /// # Errors
     /// [`Problems`] with everything that is wrong with it.
     pub fn load(path: &Path) -> Result<Self, Problems> {
-        let file = SourceFile::read(path).map_err(|error| Problems(vec![unreadable(path, &error)]))?;
+        let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
         Self::parse(&file)
     }
 
@@ -128,6 +130,7 @@ fn read(root: &Table<'_>) -> Config {
         admin: admin::read(root),
         informers,
         plugins,
+        hash: root.reporter().file().hash(),
         warnings: Vec::new(),
     }
 }
@@ -155,6 +158,13 @@ fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
         sections.extend(table.table(key.value).map(|section| (key.value.to_owned(), section)));
     }
     sections
+}
+
+impl Problems {
+    /// What is wrong with a file that has no text.
+    pub(crate) fn of_unreadable(path: &Path, error: &ReadError) -> Self {
+        Self(vec![unreadable(path, error)])
+    }
 }
 
 fn unreadable(path: &Path, error: &ReadError) -> Problem {

@@ -1,10 +1,9 @@
 //! `informant run` as a library: everything the configuration names, running, until it is stopped in order.
 //!
 //! ```text
-//! Config ─▶ Board ◀─ InformerKeeper (one an informer) ─▶ SharedInformer ─┐
-//!             ▲   ◀─ PluginKeeper (one a plugin) ─▶ Plugin ◀─ listener, index feed
-//!             └──── admin server          ▲
-//!                               FileWatch ┴ ticks ─▶ ConfigKeeper
+//! FileWatch ─ticks─▶ ConfigKeeper ─Config─▶ Fleet ─orders─▶ InformerKeeper (one an informer) ─▶ SharedInformer ─┐
+//!                                                  └─────▶ PluginKeeper (one a plugin) ─▶ Plugin ◀─ listener, index feed
+//!                     admin server ─reads─▶ Board ◀─write── keepers
 //! ```
 //!
 //! Informers and the admin server run on the runtime that starts the daemon, guests on another. One that cannot come up keeps
@@ -12,10 +11,14 @@
 
 mod board;
 mod config_keeper;
+mod configuration;
 mod content;
 mod file_watch;
+mod fleet;
 mod informer_keeper;
+mod order;
 mod plugin_keeper;
+mod plugin_spec;
 mod stop;
 mod wiring;
 
@@ -33,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use board::{Board, InformerEntry, InformerPhase, PluginEntry, PluginPhase, RunningInformer};
+pub use configuration::{Configuration, ReloadResult, Section};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_keeper::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 pub use stop::{STOP_MAX, StopReport};
@@ -43,8 +47,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use config_keeper::ConfigKeeper;
 use file_watch::FileWatch;
-use informer_keeper::InformerKeeper;
-use plugin_keeper::PluginKeeper;
+use fleet::{Fleet, FleetParts};
 
 /// What a daemon is started with.
 #[derive(Debug)]
@@ -100,7 +103,7 @@ impl Daemon {
             metrics: metrics.plugins.clone(),
         })
         .context("the engine for plugins cannot be made")?;
-        let board = Board::new(&config, catalog);
+        let board = Board::new(catalog, Configuration::new(config.path.clone(), environment.now()));
         metrics.watch(board.clone());
         let admin = AdminServer::start(
             listener,
@@ -114,8 +117,7 @@ impl Daemon {
             keepers: TaskTracker::new(),
             stop,
         };
-        daemon.keep_informers(&cluster, &environment);
-        daemon.keep_files(&config, &host, &environment);
+        daemon.keep(&config, cluster, host, &environment);
         Ok(daemon)
     }
 
@@ -137,51 +139,28 @@ impl Daemon {
         &self.metrics
     }
 
-    fn keep_informers(&self, cluster: &Cluster, environment: &Arc<dyn Environment>) {
-        for entry in self.board.informers() {
-            let keeper = InformerKeeper {
-                entry: Arc::clone(entry),
-                cluster: cluster.clone(),
-                environment: Arc::clone(environment),
-                catalog: self.board.catalog().clone(),
-                metrics: self.metrics.clone(),
-                stop: self.stop.clone(),
-            };
-            self.spawn(environment, "informer-keeper", keeper.run());
-        }
-    }
-
-    fn keep_files(&self, config: &Config, host: &PluginHost, environment: &Arc<dyn Environment>) {
-        let components = config.plugins.values().map(|plugin| plugin.component.value.clone());
-        let files = components.chain([config.path.clone()]);
-        let watch = FileWatch::start(files, environment, self.stop.clone());
-        for entry in self.board.plugins() {
-            let keeper = PluginKeeper {
-                entry: Arc::clone(entry),
-                board: self.board.clone(),
-                host: host.clone(),
-                metrics: self.metrics.clone(),
-                ticks: watch.ticks(),
-                stop: self.stop.clone(),
-            };
-            self.spawn(environment, "plugin-keeper", keeper.run());
-        }
-        let keeper = ConfigKeeper {
-            path: config.path.clone(),
+    /// Starts what the configuration says, and follows it.
+    fn keep(&self, config: &Config, cluster: Cluster, host: PluginHost, environment: &Arc<dyn Environment>) {
+        let fleet = Fleet::new(FleetParts {
+            board: self.board.clone(),
+            cluster,
+            environment: Arc::clone(environment),
+            host,
             metrics: self.metrics.clone(),
-            ticks: watch.ticks(),
+            tasks: self.keepers.clone(),
             stop: self.stop.clone(),
-        };
-        self.spawn(environment, "config-keeper", keeper.run());
-    }
-
-    fn spawn(
-        &self,
-        environment: &Arc<dyn Environment>,
-        name: &'static str,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
-        environment.spawn(name, Box::pin(self.keepers.track_future(task)));
+        });
+        let watch = FileWatch::start(environment, self.stop.clone());
+        let keeper = ConfigKeeper::new(
+            config,
+            self.board.clone(),
+            fleet,
+            watch,
+            self.metrics.clone(),
+            Arc::clone(environment),
+        );
+        let task = self.keepers.track_future(keeper.run(self.stop.clone()));
+        environment.spawn("config-keeper", Box::pin(task));
     }
 }
 

@@ -18,7 +18,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::daemon::{Board, InformerPhase, PluginPhase};
+use crate::daemon::{Board, InformerPhase, PluginPhase, ReloadResult};
 use crate::version;
 
 /// All metrics of the process. A clone is the same registry.
@@ -79,9 +79,26 @@ impl DaemonMetrics {
             .inc();
     }
 
-    /// The configuration changed: `restart-needed` or `refused`.
-    pub(crate) fn config_changed(&self, result: &'static str) {
+    /// The configuration changed.
+    pub(crate) fn config_changed(&self, result: ReloadResult) {
+        let result = result.as_str();
         self.config_reloads.get_or_create(&ResultOnly { result }).inc();
+    }
+
+    /// The informer is gone, and so are its series.
+    pub(crate) fn forget_informer(&self, informer: &str) {
+        for result in ["ok", "error"] {
+            let informer = informer.to_owned();
+            self.discoveries.remove(&InformerResult { informer, result });
+        }
+    }
+
+    /// The plugin is gone, and so are its series.
+    pub(crate) fn forget_plugin(&self, plugin: &str) {
+        for result in ["ok", "refused"] {
+            let plugin = plugin.to_owned();
+            self.loads.remove(&PluginResult { plugin, result });
+        }
     }
 
     fn register(&self, registry: &mut Registry) {
@@ -259,7 +276,8 @@ const COUNTERS: [(&str, &str, Reading); 14] = [
 
 impl Collector for BoardCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let running = self.0.plugins().filter_map(|entry| match entry.phase() {
+        let plugins = self.0.plugins();
+        let running = plugins.iter().filter_map(|entry| match entry.phase() {
             PluginPhase::Running(plugin) => Some((entry.name.as_str(), plugin.listener().stats())),
             _ => None,
         });

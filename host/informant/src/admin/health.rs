@@ -89,13 +89,13 @@ fn checks(board: &Board) -> Vec<Check> {
         counts: true,
         text: text.into(),
     }];
-    checks.extend(board.informers().map(|entry| informer(board, entry)));
-    checks.extend(board.plugins().map(|entry| plugin(entry)));
+    checks.extend(board.informers().iter().map(|entry| informer(board, entry)));
+    checks.extend(board.plugins().iter().map(|entry| plugin(entry)));
     checks
 }
 
 fn informer(board: &Board, entry: &InformerEntry) -> Check {
-    let required = entry.section.required;
+    let required = entry.section().required;
     let (good, counts, text) = match entry.phase() {
         InformerPhase::Discovering { trouble } => {
             let text = trouble.map_or("asking the API server what it is".to_owned(), |trouble| {
@@ -141,7 +141,7 @@ fn running(board: &Board, name: &str, required: Required) -> (bool, bool, String
 
 fn plugin(entry: &PluginEntry) -> Check {
     let phase = entry.phase();
-    let counts = match entry.section.required {
+    let counts = match entry.section().required {
         Required::No => false,
         Required::Once => !matches!(phase, PluginPhase::Running(_)),
         Required::Always => true,

@@ -83,13 +83,14 @@ fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
 /// The informer that is called `resource`, or else the only one that watches it.
 fn find(board: &Board, resource: &str) -> Result<Arc<InformerEntry>, ApiError> {
     if let Some(entry) = board.informer(resource) {
-        return Ok(Arc::clone(entry));
+        return Ok(entry);
     }
-    let watching: Vec<_> = board.informers().filter(|entry| watches(entry, resource)).collect();
+    let informers = board.informers();
+    let watching: Vec<_> = informers.iter().filter(|entry| watches(entry, resource)).collect();
     match watching[..] {
         [entry] => Ok(Arc::clone(entry)),
         [] => {
-            let names: Vec<_> = board.informers().map(|entry| entry.name.as_str()).collect();
+            let names: Vec<_> = informers.iter().map(|entry| entry.name.as_str()).collect();
             let help = crate::config::did_you_mean(resource, &names, "informers");
             let message = format!("no informer is called or watches \"{resource}\"; {help}");
             Err(ApiError::new(Code::UnknownInformer, message))
@@ -107,7 +108,7 @@ fn find(board: &Board, resource: &str) -> Result<Arc<InformerEntry>, ApiError> {
 
 /// Whether `resource` is what the configuration calls it, its plural or its kind.
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
-    if entry.section.resource.value.to_string() == resource {
+    if entry.section().resource.value.to_string() == resource {
         return true;
     }
     let InformerPhase::Running(running) = entry.phase() else {

@@ -74,6 +74,7 @@ pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
     let items = state
         .board
         .plugins()
+        .iter()
         .map(|entry| item(entry, &*state.environment))
         .collect();
     Json(Plugins { items })
@@ -90,11 +91,11 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginItem {
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
+    let section = entry.section();
     PluginItem {
         name: entry.name.clone(),
-        component: entry.section.component.value.display().to_string(),
-        informers: entry
-            .section
+        component: section.component.value.display().to_string(),
+        informers: section
             .informers
             .iter()
             .map(|(_, informer)| informer.value.clone())

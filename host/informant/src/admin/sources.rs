@@ -47,6 +47,7 @@ struct SourceItem {
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Sources> {
     let mut items = Vec::new();
     for entry in state.board.informers() {
+        let entry = &entry;
         let sources = state.board.sources(&entry.name);
         if sources.is_empty() {
             items.push(without_source(entry));
@@ -63,14 +64,15 @@ fn without_source(entry: &InformerEntry) -> SourceItem {
         InformerPhase::Running(_) => ("Syncing", None),
         InformerPhase::Stopped => ("Stopped", None),
     };
+    let section = entry.section();
     SourceItem {
         id: None,
         informer: entry.name.clone(),
         cluster: String::new(),
-        resource: entry.section.resource.value.text(),
+        resource: section.resource.value.text(),
         api_version: None,
         kind: None,
-        namespace: entry.section.namespace.clone(),
+        namespace: section.namespace.clone(),
         state,
         synced: false,
         objects: 0,
@@ -91,7 +93,7 @@ fn of_source(entry: &InformerEntry, source: &Source) -> SourceItem {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
-        resource: entry.section.resource.value.text(),
+        resource: entry.section().resource.value.text(),
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),

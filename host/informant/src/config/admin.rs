@@ -14,7 +14,7 @@ const KEYS: Keys = Keys {
 };
 
 /// The admin server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminSection {
     /// Address and port; port 0 takes a free one, which the log names.
     pub listen: SocketAddr,

@@ -11,7 +11,7 @@ const KEYS: Keys = Keys {
 };
 
 /// The cluster. Without any key: `KUBECONFIG`, `~/.kube/config`, then the service account of the pod.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterSection {
     /// The context of the kubeconfig; `None`: its current one. `--context` comes before it.
     pub context: Option<String>,

@@ -50,7 +50,7 @@ pub enum Required {
 }
 
 /// An informer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InformerSection {
     /// Where the section begins.
     pub place: Place,
@@ -74,6 +74,15 @@ pub struct InformerSection {
     pub indexes: Vec<(String, Pointer)>,
     /// Whether readiness waits for its first sync.
     pub required: Required,
+}
+
+impl InformerSection {
+    /// Whether both mean the same, wherever in the file they stand.
+    #[must_use]
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        let place = other.place;
+        Self { place, ..self.clone() } == *other
+    }
 }
 
 pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {

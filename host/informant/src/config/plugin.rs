@@ -66,7 +66,7 @@ const CONTINUATION: [(&str, Continuation); 2] =
     [("replay", Continuation::Replay), ("continue", Continuation::Continue)];
 
 /// A plugin.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PluginSection {
     /// Where the section begins.
     pub place: Place,
@@ -90,6 +90,15 @@ pub struct PluginSection {
     pub on_restart: Continuation,
     /// Whether readiness waits for it to be loaded.
     pub required: Required,
+}
+
+impl PluginSection {
+    /// Whether both mean the same, wherever in the file they stand.
+    #[must_use]
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        let place = other.place;
+        Self { place, ..self.clone() } == *other
+    }
 }
 
 pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {

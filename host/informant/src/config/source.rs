@@ -6,6 +6,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 /// How long a configuration file may be, in bytes. A ConfigMap holds no more than 1 MiB either; what is longer is refused
 /// before it is parsed.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
@@ -25,13 +27,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and where it was written.
+/// A value and where it was written. Two are equal if the values are: moving a line changes nothing.
 #[derive(Debug, Clone)]
 pub struct Located<T> {
     /// What was written.
     pub value: T,
     /// Where.
     pub place: Place,
+}
+
+impl<T: PartialEq> PartialEq for Located<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
 }
 
 /// Why a configuration file has no text to look at.
@@ -106,6 +114,12 @@ impl SourceFile {
         &self.text
     }
 
+    /// The SHA-256 of the text.
+    #[must_use]
+    pub fn hash(&self) -> TextHash {
+        TextHash::of(&self.text)
+    }
+
     /// Where the byte at `offset` stands. An offset past the end is the end.
     #[must_use]
     pub fn place(&self, offset: usize) -> Place {
@@ -121,6 +135,23 @@ impl SourceFile {
             line: clamp(line),
             column: clamp(column),
         }
+    }
+}
+
+/// The SHA-256 of a text: whether it is the one that was seen before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TextHash([u8; 32]);
+
+impl TextHash {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(Sha256::digest(text).into())
+    }
+}
+
+impl fmt::Debug for TextHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of use to nobody who reads, and another one at each comma.
+        f.write_str("TextHash(…)")
     }
 }
 

@@ -202,6 +202,7 @@ fn the_whole_shape_is_read() {
                 required: Once,
             },
         },
+        hash: TextHash(…),
         warnings: [],
     }
     "#);

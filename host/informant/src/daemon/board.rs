@@ -1,17 +1,19 @@
-//! What everybody may look at: which informers and plugins the configuration has, and how each fares.
+//! What everybody may look at: which informers and plugins run, by which sections, and how each fares.
 //!
-//! Written by the tasks that keep them, read by the admin server and by each other. Holds the handles, runs nothing.
+//! Written by the tasks that keep them, read by the admin server and by each other. Holds the handles, runs nothing. Entries come
+//! and go with the configuration; who holds one sees it end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
 use informant_informer::{Discovered, SharedInformer};
 use informant_plugin_host::Plugin;
 use tokio::sync::watch;
 
-use crate::config::{Config, InformerSection, PluginSection};
+use super::configuration::Configuration;
+use crate::config::{InformerSection, PluginSection};
 
 /// The configuration and how it fares. A clone is the same board.
 #[derive(Clone, Debug)]
@@ -20,8 +22,9 @@ pub struct Board(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     catalog: Catalog,
-    informers: BTreeMap<String, Arc<InformerEntry>>,
-    plugins: BTreeMap<String, Arc<PluginEntry>>,
+    informers: RwLock<BTreeMap<String, Arc<InformerEntry>>>,
+    plugins: RwLock<BTreeMap<String, Arc<PluginEntry>>>,
+    configuration: Mutex<Configuration>,
     stopping: AtomicBool,
 }
 
@@ -30,8 +33,7 @@ struct Parts {
 pub struct InformerEntry {
     /// Its name.
     pub name: String,
-    /// What the configuration says.
-    pub section: InformerSection,
+    section: Mutex<Arc<InformerSection>>,
     phase: watch::Sender<InformerPhase>,
 }
 
@@ -68,8 +70,7 @@ pub struct RunningInformer {
 pub struct PluginEntry {
     /// Its name.
     pub name: String,
-    /// What the configuration says.
-    pub section: PluginSection,
+    section: Mutex<Arc<PluginSection>>,
     phase: watch::Sender<PluginPhase>,
 }
 
@@ -103,32 +104,12 @@ impl std::fmt::Debug for PluginPhase {
 impl Board {
     /// A board on which nothing runs yet.
     #[must_use]
-    pub fn new(config: &Config, catalog: Catalog) -> Self {
-        let informers = config.informers.iter().map(|(name, section)| {
-            let phase = watch::Sender::new(InformerPhase::Discovering { trouble: None });
-            let entry = InformerEntry {
-                name: name.clone(),
-                section: section.clone(),
-                phase,
-            };
-            (name.clone(), Arc::new(entry))
-        });
-        let plugins = config.plugins.iter().map(|(name, section)| {
-            let phase = watch::Sender::new(PluginPhase::Loading);
-            (
-                name.clone(),
-                Arc::new(PluginEntry {
-                    name: name.clone(),
-                    section: section.clone(),
-                    phase,
-                }),
-            )
-        });
-        let (informers, plugins) = (informers.collect(), plugins.collect());
+    pub fn new(catalog: Catalog, configuration: Configuration) -> Self {
         Self(Arc::new(Parts {
             catalog,
-            informers,
-            plugins,
+            informers: RwLock::default(),
+            plugins: RwLock::default(),
+            configuration: Mutex::new(configuration),
             stopping: AtomicBool::new(false),
         }))
     }
@@ -140,19 +121,70 @@ impl Board {
     }
 
     /// The informers by name.
-    pub fn informers(&self) -> impl Iterator<Item = &Arc<InformerEntry>> {
-        self.0.informers.values()
+    #[must_use]
+    pub fn informers(&self) -> Vec<Arc<InformerEntry>> {
+        let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
+        informers.values().cloned().collect()
     }
 
     /// One informer.
     #[must_use]
-    pub fn informer(&self, name: &str) -> Option<&Arc<InformerEntry>> {
-        self.0.informers.get(name)
+    pub fn informer(&self, name: &str) -> Option<Arc<InformerEntry>> {
+        let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
+        informers.get(name).cloned()
     }
 
     /// The plugins by name.
-    pub fn plugins(&self) -> impl Iterator<Item = &Arc<PluginEntry>> {
-        self.0.plugins.values()
+    #[must_use]
+    pub fn plugins(&self) -> Vec<Arc<PluginEntry>> {
+        let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
+        plugins.values().cloned().collect()
+    }
+
+    /// One plugin.
+    #[must_use]
+    pub fn plugin(&self, name: &str) -> Option<Arc<PluginEntry>> {
+        let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
+        plugins.get(name).cloned()
+    }
+
+    /// What became of the configuration's last change.
+    pub fn configuration(&self) -> MutexGuard<'_, Configuration> {
+        self.0.configuration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters an informer that is about to start.
+    pub(super) fn add_informer(&self, name: &str, section: Arc<InformerSection>) -> Arc<InformerEntry> {
+        let entry = Arc::new(InformerEntry {
+            name: name.to_owned(),
+            section: Mutex::new(section),
+            phase: watch::Sender::new(InformerPhase::Discovering { trouble: None }),
+        });
+        let mut informers = self.0.informers.write().unwrap_or_else(PoisonError::into_inner);
+        informers.insert(name.to_owned(), Arc::clone(&entry));
+        entry
+    }
+
+    /// Enters a plugin that is about to be loaded.
+    pub(super) fn add_plugin(&self, name: &str, section: Arc<PluginSection>) -> Arc<PluginEntry> {
+        let entry = Arc::new(PluginEntry {
+            name: name.to_owned(),
+            section: Mutex::new(section),
+            phase: watch::Sender::new(PluginPhase::Loading),
+        });
+        let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
+        plugins.insert(name.to_owned(), Arc::clone(&entry));
+        entry
+    }
+
+    pub(super) fn remove_informer(&self, name: &str) {
+        let mut informers = self.0.informers.write().unwrap_or_else(PoisonError::into_inner);
+        informers.remove(name);
+    }
+
+    pub(super) fn remove_plugin(&self, name: &str) {
+        let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
+        plugins.remove(name);
     }
 
     /// Whether the daemon is on its way out.
@@ -173,6 +205,16 @@ impl Board {
 }
 
 impl InformerEntry {
+    /// The section it runs by; while nothing runs, the one that it is to run by.
+    #[must_use]
+    pub fn section(&self) -> Arc<InformerSection> {
+        Arc::clone(&self.section.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_section(&self, section: Arc<InformerSection>) {
+        *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
+    }
+
     /// How far it has come.
     #[must_use]
     pub fn phase(&self) -> InformerPhase {
@@ -191,6 +233,16 @@ impl InformerEntry {
 }
 
 impl PluginEntry {
+    /// The section it runs by; while nothing runs, the one that it is to run by.
+    #[must_use]
+    pub fn section(&self) -> Arc<PluginSection> {
+        Arc::clone(&self.section.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_section(&self, section: Arc<PluginSection>) {
+        *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
+    }
+
     /// How far it has come.
     #[must_use]
     pub fn phase(&self) -> PluginPhase {

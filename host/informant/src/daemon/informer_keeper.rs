@@ -1,4 +1,4 @@
-//! Brings one informer up and keeps its place on the board.
+//! Brings one informer up, follows its section, and keeps its place on the board.
 //!
 //! An API server that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the rest
 //! of the daemon goes on. Once the informer runs, it looks after itself.
@@ -6,11 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_cache::{Catalog, Environment};
+use informant_cache::Environment;
 use informant_informer::{Discovered, InformerOptions, ReflectorOptions, SharedInformer, SourceSpec, discover_in};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::board::{InformerEntry, InformerPhase, RunningInformer};
+use super::STOP_MAX;
+use super::board::{Board, InformerEntry, InformerPhase, RunningInformer};
+use super::configuration::Section;
+use super::order::{Order, Outcome};
 use crate::cluster::Cluster;
 use crate::config::InformerSection;
 use crate::metrics::Metrics;
@@ -21,28 +25,126 @@ pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest pause between questions.
 pub const DISCOVERY_RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// What it takes to start an informer.
-#[derive(Clone)]
-pub(crate) struct InformerKeeper {
-    pub(crate) entry: Arc<InformerEntry>,
-    pub(crate) cluster: Cluster,
-    pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) catalog: Catalog,
-    pub(crate) metrics: Metrics,
-    pub(crate) stop: CancellationToken,
+/// What it takes to keep an informer.
+pub(super) struct InformerKeeper {
+    pub(super) entry: Arc<InformerEntry>,
+    pub(super) board: Board,
+    pub(super) cluster: Cluster,
+    pub(super) environment: Arc<dyn Environment>,
+    pub(super) metrics: Metrics,
+    pub(super) orders: mpsc::UnboundedReceiver<Order<InformerSection>>,
+    pub(super) stop: CancellationToken,
 }
 
 impl InformerKeeper {
-    /// Runs until the informer is started, or `stop`.
-    pub(crate) async fn run(self) {
+    /// Runs until the section is gone or `stop`; at the latter the informer itself is stopped by who ends the daemon.
+    pub(super) async fn run(mut self) {
+        let stop = self.stop.clone();
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => {}
-            () = self.bring_up() => {}
+            () = stop.cancelled() => {}
+            () = self.keep() => {}
         }
     }
 
-    async fn bring_up(&self) {
+    async fn keep(&mut self) {
+        loop {
+            match self.next_order().await {
+                Order::Change(section, done) => {
+                    let outcome = self.change(section);
+                    let waits = outcome.as_ref().err().cloned();
+                    let title = Section::Informer(self.entry.name.clone());
+                    self.board.configuration().note(title, waits);
+                    // Whoever waits for the outcome may have gone.
+                    let _ = done.send(outcome);
+                }
+                Order::Remove(done) => {
+                    self.remove().await;
+                    let _ = done.send(Ok(()));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Brings the informer up until the next order comes.
+    async fn next_order(&mut self) -> Order<InformerSection> {
+        let (entry, orders) = (Arc::clone(&self.entry), &mut self.orders);
+        let order = async {
+            match orders.recv().await {
+                Some(order) => order,
+                // Nobody gives orders any more: the daemon ends.
+                None => std::future::pending().await,
+            }
+        };
+        let parts = BringUp {
+            entry: &entry,
+            board: &self.board,
+            cluster: &self.cluster,
+            environment: &self.environment,
+            metrics: &self.metrics,
+        };
+        let bring_up = async {
+            if matches!(entry.phase(), InformerPhase::Discovering { .. }) {
+                parts.run().await;
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            order = order => order,
+            order = bring_up => order,
+        }
+    }
+
+    /// Takes another section.
+    fn change(&self, section: Arc<InformerSection>) -> Outcome {
+        if let InformerPhase::Running(_) = self.entry.phase() {
+            // What hangs on these is not the informer itself: readiness, and its plugins' listeners.
+            let own = self.entry.section();
+            let besides = InformerSection {
+                required: own.required,
+                resync: own.resync,
+                ..(*section).clone()
+            };
+            if !besides.says_the_same_as(&own) {
+                return Err("an informer that runs cannot take other selectors, namespaces, cuts or indexes yet: restart Informant, or give the section another name".into());
+            }
+            self.entry.set_section(section);
+            return Ok(());
+        }
+        // Nothing runs by the old section: it is asked for the new one's resource from the beginning.
+        self.entry.set_section(section);
+        self.entry.set_phase(InformerPhase::Discovering { trouble: None });
+        Ok(())
+    }
+
+    /// Ends the informer: nobody is told of any delete, its memory is given back.
+    async fn remove(&self) {
+        let name = &self.entry.name;
+        if let InformerPhase::Running(running) = self.entry.phase() {
+            let report = running.shared.stop(STOP_MAX).await;
+            tracing::info!(informer = %name, undelivered = report.undelivered, "informer removed");
+        }
+        self.entry.set_phase(InformerPhase::Stopped);
+        self.board.remove_informer(name);
+        self.board.configuration().note(Section::Informer(name.clone()), None);
+        self.metrics.daemon.forget_informer(name);
+    }
+}
+
+/// What it takes to bring an informer up.
+struct BringUp<'k> {
+    entry: &'k InformerEntry,
+    board: &'k Board,
+    cluster: &'k Cluster,
+    environment: &'k Arc<dyn Environment>,
+    metrics: &'k Metrics,
+}
+
+impl BringUp<'_> {
+    /// Asks what the resource is, until that is known, and starts the informer.
+    async fn run(&self) {
         let discovered = self.discover().await;
         let (name, resource, kind) = (&self.entry.name, &discovered.gvr, &discovered.kind);
         match self.start(&discovered) {
@@ -59,7 +161,7 @@ impl InformerKeeper {
     }
 
     fn start(&self, discovered: &Discovered) -> Result<SharedInformer, String> {
-        let section = &self.entry.section;
+        let section = &self.entry.section();
         if let (Some(namespace), false) = (&section.namespace, discovered.namespaced) {
             let resource = &discovered.gvr;
             return Err(format!(
@@ -69,8 +171,8 @@ impl InformerKeeper {
         SharedInformer::start_with(
             spec(&self.entry.name, section, discovered),
             self.cluster.client.clone(),
-            Arc::clone(&self.environment),
-            self.catalog.clone(),
+            Arc::clone(self.environment),
+            self.board.catalog().clone(),
             &self.metrics.informers,
             options(section),
         )
@@ -80,9 +182,10 @@ impl InformerKeeper {
     /// Asks until there is an answer.
     async fn discover(&self) -> Discovered {
         let mut pause = DISCOVERY_RETRY_FIRST;
+        let section = self.entry.section();
         loop {
-            let resource = &self.entry.section.resource.value;
-            let error = match discover_in(&self.cluster.client, Arc::clone(&self.environment), resource).await {
+            let resource = &section.resource.value;
+            let error = match discover_in(&self.cluster.client, Arc::clone(self.environment), resource).await {
                 Ok(discovered) => {
                     self.metrics.daemon.discovered(&self.entry.name, true);
                     return discovered;

@@ -1,168 +1,237 @@
-//! Loads one plugin, attaches it to its informers, and swaps its component when the file changes.
+//! Loads one plugin, attaches it to its informers, and follows its section and its component as they change.
 //!
-//! A component that is refused changes nothing that runs: at start the plugin is missing and says why, later the old one goes
-//! on. Either way the next change of the file is the next try.
+//! What is refused changes nothing that runs: at start the plugin is missing and says why, later the old version goes on. The next
+//! change of the section or of the file is the next try, so that a section whose component comes a moment later is taken in
+//! then.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
-use informant_plugin_host::{Plugin, PluginHost, PluginSpec};
+use informant_plugin_host::{Plugin, PluginHost};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::board::{Board, InformerPhase, PluginEntry, PluginPhase, RunningInformer};
+use super::STOP_MAX;
+use super::board::{Board, PluginEntry, PluginPhase};
+use super::configuration::Section;
 use super::content::Content;
 use super::file_watch::Ticks;
+use super::order::{Order, Outcome};
+use super::plugin_spec::Wanted;
 use super::wiring::Wiring;
-use crate::config::{PluginSection, Required};
 use crate::metrics::Metrics;
 
 /// What it takes to keep a plugin.
-pub(crate) struct PluginKeeper {
-    pub(crate) entry: Arc<PluginEntry>,
-    pub(crate) board: Board,
-    pub(crate) host: PluginHost,
-    pub(crate) metrics: Metrics,
-    pub(crate) ticks: Ticks,
-    pub(crate) stop: CancellationToken,
+pub(super) struct PluginKeeper {
+    pub(super) entry: Arc<PluginEntry>,
+    /// What the configuration says; an older version may run.
+    pub(super) wanted: Arc<Wanted>,
+    pub(super) board: Board,
+    pub(super) host: PluginHost,
+    pub(super) metrics: Metrics,
+    pub(super) orders: mpsc::UnboundedReceiver<Order<Wanted>>,
+    pub(super) ticks: Ticks,
+    /// Told when other informers may be named than before.
+    pub(super) released: Arc<Notify>,
+    pub(super) stop: CancellationToken,
+}
+
+/// What runs.
+struct Running {
+    wiring: Wiring,
+    applied: Arc<Wanted>,
+}
+
+/// What there is to do.
+enum Next {
+    Order(Order<Wanted>),
+    Informer(super::wiring::Arrival),
+    Look,
+    End,
 }
 
 impl PluginKeeper {
-    /// Runs until `stop`; the plugin itself is stopped by who ends the daemon.
-    pub(crate) async fn run(mut self) {
+    /// Runs until the section is gone or `stop`; at the latter the plugin itself is stopped by who ends the daemon.
+    ///
+    /// `first` is told what comes of the first try.
+    pub(super) async fn run(mut self, first: oneshot::Sender<Outcome>) {
         let stop = self.stop.clone();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.keep() => {}
+            () = self.keep(first) => {}
         }
     }
 
-    async fn keep(&mut self) {
-        let (plugin, mut content) = self.load().await;
-        plugin.start().await;
-        self.entry.set_phase(PluginPhase::Running(plugin.clone()));
-        let mut coming: FuturesUnordered<_> = self
-            .entry
-            .section
-            .informers
-            .iter()
-            .map(|(_, name)| running(&self.board, &name.value))
-            .collect();
-        let mut wiring = Wiring::new(plugin);
-        let mut ticks = self.ticks.clone();
+    async fn keep(&mut self, first: oneshot::Sender<Outcome>) {
+        let mut running = None;
+        // The content of the component that was tried last.
+        let mut tried = self.look().await;
+        // Whoever waits for an outcome may have gone.
+        let _ = first.send(self.converge(&mut running, &mut tried).await);
         loop {
-            tokio::select! {
-                biased;
-                Some(informer) = coming.next() => wiring.add(informer).await,
-                changed = ticks.changed() => match changed {
-                    Ok(()) => content = self.swap_if_changed(&mut wiring, content).await,
-                    // Nobody watches files any more: the daemon ends.
-                    Err(_) => return std::future::pending().await,
-                },
+            match self.next(&mut running).await {
+                Next::Order(Order::Change(wanted, done)) => {
+                    self.wanted = wanted;
+                    tried = self.look().await;
+                    let _ = done.send(self.converge(&mut running, &mut tried).await);
+                }
+                Next::Order(Order::Remove(done)) => {
+                    self.remove(running).await;
+                    let _ = done.send(Ok(()));
+                    return;
+                }
+                Next::Informer(arrival) => {
+                    if let Some(running) = &mut running {
+                        running.wiring.attach(arrival).await;
+                    }
+                }
+                Next::Look => self.follow_file(&mut running, &mut tried).await,
+                // Nobody gives orders any more: the daemon ends.
+                Next::End => return std::future::pending().await,
             }
         }
     }
 
-    /// Loads the component, as often as its file changes until it is good.
-    async fn load(&mut self) -> (Plugin, Content) {
+    /// Orders come before files: who changes both at once wants the new section for the new component.
+    async fn next(&mut self, running: &mut Option<Running>) -> Next {
+        let arrival = async {
+            match running {
+                Some(running) => running.wiring.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            order = self.orders.recv() => order.map_or(Next::End, Next::Order),
+            arrival = arrival => Next::Informer(arrival),
+            changed = self.ticks.changed() => changed.map_or(Next::End, |()| Next::Look),
+        }
+    }
+
+    async fn look(&self) -> Content {
+        Content::of(self.wanted.file()).await
+    }
+
+    /// Makes what runs what is wanted, or says why not.
+    async fn converge(&self, running: &mut Option<Running>, tried: &mut Content) -> Outcome {
+        let outcome = match running {
+            None => self.load().await.map(|fresh| *running = Some(fresh)),
+            Some(running) => self.reconfigure(running).await,
+        };
+        let waits = outcome.as_ref().err().cloned();
+        let section = Section::Plugin(self.entry.name.clone());
+        self.board.configuration().note(section, waits);
+        if let Some(running) = running
+            && outcome.is_ok()
+        {
+            self.entry.set_section(Arc::new(running.applied.section.clone()));
+            // What was taken, which may be newer than what was looked at.
+            *tried = Content::Hash(running.wiring.plugin.digest().bytes());
+            self.released.notify_one();
+        }
+        outcome
+    }
+
+    async fn load(&self) -> Result<Running, Arc<str>> {
         let name = &self.entry.name;
-        loop {
-            let content = Content::of(self.component()).await;
-            match self.host.load(spec(&self.board, name, &self.entry.section)).await {
-                Ok(plugin) => {
-                    self.metrics.daemon.loaded(name, true);
-                    tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
-                    // What was loaded, which may be newer than what was looked at.
-                    let loaded = Content::Hash(plugin.digest().bytes());
-                    return (plugin, loaded);
-                }
-                Err(error) => {
-                    self.metrics.daemon.loaded(name, false);
-                    let component = self.component().display();
-                    tracing::error!(plugin = %name, %component, error = %error, "plugin refused; it is tried again when its file changes");
-                    self.entry.set_phase(PluginPhase::Refused {
-                        reason: error.to_string().into(),
-                    });
-                }
+        self.entry.set_section(Arc::new(self.wanted.section.clone()));
+        self.entry.set_phase(PluginPhase::Loading);
+        let loaded = self.host.load(self.wanted.spec(name)).await;
+        self.metrics.daemon.loaded(name, loaded.is_ok());
+        match loaded {
+            Ok(plugin) => {
+                tracing::info!(plugin = %name, version = %plugin.manifest().version, digest = %plugin.digest().short(), roles = %plugin.roles(), "plugin loaded");
+                plugin.start().await;
+                self.entry.set_phase(PluginPhase::Running(plugin.clone()));
+                Ok(Running {
+                    wiring: Wiring::new(plugin, &self.board, self.wanted.informers()),
+                    applied: Arc::clone(&self.wanted),
+                })
             }
-            while Content::of(self.component()).await == content {
-                if self.ticks.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
+            Err(error) => {
+                let component = self.wanted.file().display();
+                tracing::error!(plugin = %name, %component, error = %error, "plugin refused; it is tried again when its file or its section changes");
+                let reason: Arc<str> = error.to_string().into();
+                self.entry.set_phase(PluginPhase::Refused {
+                    reason: Arc::clone(&reason),
+                });
+                Err(reason)
             }
-            self.entry.set_phase(PluginPhase::Loading);
         }
     }
 
-    /// Swaps the component if the file's content differs from `known`. Returns what is known now.
-    async fn swap_if_changed(&self, wiring: &mut Wiring, known: Content) -> Content {
-        let now = Content::of(self.component()).await;
-        // A file that is missing for a moment is being replaced; what runs goes on.
-        if now == known || matches!(now, Content::Unreadable(_)) {
-            return known;
+    async fn reconfigure(&self, running: &mut Running) -> Outcome {
+        let name = &self.entry.name;
+        let wiring = &mut running.wiring;
+        match wiring.plugin.reconfigure(self.wanted.spec(name)).await {
+            Ok(swapped) => {
+                if let Some(swapped) = &swapped {
+                    wiring.refit(swapped).await;
+                }
+                wiring.set_informers(self.wanted.informers());
+                running.applied = Arc::clone(&self.wanted);
+                let digest = wiring.plugin.digest().short().to_string();
+                let new_instance = swapped.is_some();
+                tracing::info!(plugin = %name, %digest, new_instance, "plugin runs by its new section");
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(plugin = %name, error = %error, "the plugin's new section is refused; it runs by the old one, and the new one is tried again when the file of the component or the section changes");
+                Err(error.to_string().into())
+            }
         }
-        let (name, component) = (&self.entry.name, self.component().display());
-        match wiring.plugin.swap(self.component()).await {
+    }
+
+    /// The component may be another one.
+    async fn follow_file(&self, running: &mut Option<Running>, tried: &mut Content) {
+        let now = self.look().await;
+        // A file that is missing for a moment is being replaced; what runs goes on.
+        if now == *tried || matches!(now, Content::Unreadable(_)) {
+            return;
+        }
+        *tried = now;
+        match running {
+            Some(running) if Arc::ptr_eq(&running.applied, &self.wanted) => {
+                if let Some(taken) = self.swap(&mut running.wiring).await {
+                    *tried = taken;
+                }
+            }
+            _ => {
+                self.converge(running, tried).await.ok();
+            }
+        }
+    }
+
+    /// Swaps the component. Returns what was taken, which may be newer than what was looked at.
+    async fn swap(&self, wiring: &mut Wiring) -> Option<Content> {
+        let (name, component) = (&self.entry.name, self.wanted.file().display());
+        match wiring.plugin.swap(self.wanted.file()).await {
             Ok(swapped) => {
                 wiring.refit(&swapped).await;
                 let (version, digest) = (&wiring.plugin.manifest().version, swapped.digest.short());
                 tracing::info!(plugin = %name, %component, %version, %digest, "plugin swapped");
-                // What was swapped in, which may be newer than what was looked at.
-                return Content::Hash(swapped.digest.bytes());
+                Some(Content::Hash(swapped.digest.bytes()))
             }
             Err(error) => {
                 tracing::error!(plugin = %name, %component, error = %error, "new component refused; the old one goes on");
+                None
             }
         }
-        now
     }
 
-    fn component(&self) -> &Path {
-        &self.entry.section.component.value
+    /// Ends the plugin in order: what it has accepted it is told, then it is gone with all its series.
+    async fn remove(&self, running: Option<Running>) {
+        let name = &self.entry.name;
+        if let Some(Running { mut wiring, .. }) = running {
+            let plugin: Plugin = wiring.plugin.clone();
+            let undelivered = plugin.stop(STOP_MAX).await.undelivered;
+            wiring.set_informers(std::iter::empty());
+            tracing::info!(plugin = %name, undelivered, "plugin removed");
+        }
+        self.entry.set_phase(PluginPhase::Stopped);
+        self.board.remove_plugin(name);
+        self.board.configuration().note(Section::Plugin(name.clone()), None);
+        self.metrics.daemon.forget_plugin(name);
+        self.released.notify_one();
     }
-}
-
-/// Waits until the informer called `name` runs; `None` if it never will.
-async fn running(board: &Board, name: &str) -> Option<Arc<RunningInformer>> {
-    let mut phase = board.informer(name)?.watch();
-    let running = phase
-        .wait_for(|phase| matches!(phase, InformerPhase::Running(_)))
-        .await
-        .ok()?;
-    match &*running {
-        InformerPhase::Running(running) => Some(Arc::clone(running)),
-        _ => None,
-    }
-}
-
-fn spec(board: &Board, name: &str, section: &PluginSection) -> PluginSpec {
-    let informers = section
-        .informers
-        .iter()
-        .map(|(alias, informer)| (alias.clone(), informer.value.clone()));
-    PluginSpec {
-        name: name.to_owned(),
-        component: section.component.value.clone(),
-        sha256: section.sha256,
-        config: section.config.clone(),
-        informers: informers.collect(),
-        limits: section.limits,
-        resync: section.resync.or_else(|| shortest_resync(board, section)),
-        on_reload: section.on_reload,
-        on_restart: section.on_restart,
-        on_failure: section.on_failure,
-        required: section.required != Required::No,
-    }
-}
-
-/// A plugin has one resync for all its informers: the shortest that any of them asks for.
-fn shortest_resync(board: &Board, section: &PluginSection) -> Option<Duration> {
-    let informers = section
-        .informers
-        .iter()
-        .filter_map(|(_, name)| board.informer(&name.value));
-    informers.filter_map(|informer| informer.section.resync).min()
 }

@@ -43,15 +43,19 @@ impl Daemon {
 
     /// What listeners have dropped so far.
     fn discarded(&self) -> u64 {
-        let listeners = self.board.plugins().filter_map(|entry| match entry.phase() {
-            PluginPhase::Running(plugin) => Some(plugin.listener().stats().counters.discarded),
-            _ => None,
-        });
+        let listeners = self
+            .board
+            .plugins()
+            .into_iter()
+            .filter_map(|entry| match entry.phase() {
+                PluginPhase::Running(plugin) => Some(plugin.listener().stats().counters.discarded),
+                _ => None,
+            });
         listeners.sum()
     }
 
     async fn stop_informers(&self, until: Instant) {
-        let stopping = self.board.informers().map(|entry| async move {
+        let stopping = self.board.informers().into_iter().map(|entry| async move {
             if let InformerPhase::Running(running) = entry.phase() {
                 let report = running.shared.stop(until - Instant::now()).await;
                 tracing::debug!(informer = %entry.name, clean = report.is_clean(), "informer stopped");
@@ -62,7 +66,7 @@ impl Daemon {
     }
 
     async fn stop_plugins(&self, until: Instant) {
-        let stopping = self.board.plugins().map(|entry| async move {
+        let stopping = self.board.plugins().into_iter().map(|entry| async move {
             if let PluginPhase::Running(plugin) = entry.phase() {
                 let left = (until - Instant::now()).max(ENDING);
                 let stopped = plugin.stop(left).await;

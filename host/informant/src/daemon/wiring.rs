@@ -1,44 +1,103 @@
 //! Which informers a plugin is attached to, and with what: its listener, its index feed.
 //!
 //! A swap may bring a component with other roles or other indexes; what hangs on the informers is exchanged then. The listener
-//! stays the plugin's, so events wait in it while components change.
+//! stays the plugin's, so events wait in it while components change. A changed section detaches and attaches only what differs.
 
+use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use informant_informer::SharedInformer;
 use informant_plugin_host::{Plugin, Swapped};
+use tokio::sync::watch;
 
-use super::board::RunningInformer;
+use super::board::{Board, InformerPhase, RunningInformer};
 
 /// A plugin and the informers it hangs on.
 pub(super) struct Wiring {
     pub(super) plugin: Plugin,
-    informers: Vec<Arc<RunningInformer>>,
+    board: Board,
+    /// By name: those it is to hang on; none while one does not run.
+    informers: BTreeMap<String, Option<Arc<RunningInformer>>>,
+    coming: FuturesUnordered<Pin<Box<dyn Future<Output = Option<Arrival>> + Send>>>,
+}
+
+/// An informer that runs.
+pub(super) struct Arrival {
+    name: String,
+    informer: Arc<RunningInformer>,
+    phase: watch::Receiver<InformerPhase>,
 }
 
 impl Wiring {
-    pub(super) fn new(plugin: Plugin) -> Self {
-        Self {
+    /// Attached to nothing yet: see [`next`](Self::next).
+    pub(super) fn new<'n>(plugin: Plugin, board: &Board, informers: impl Iterator<Item = &'n str>) -> Self {
+        let mut wiring = Self {
             plugin,
-            informers: Vec::new(),
+            board: board.clone(),
+            informers: BTreeMap::new(),
+            coming: FuturesUnordered::new(),
+        };
+        informers.for_each(|name| wiring.expect(name));
+        wiring
+    }
+
+    /// Waits until one of the informers runs that it is not attached to. Loses nothing when it is dropped.
+    pub(super) async fn next(&mut self) -> Arrival {
+        loop {
+            match self.coming.next().await {
+                Some(Some(arrival)) => return arrival,
+                // That informer was removed.
+                Some(None) => {}
+                None => std::future::pending().await,
+            }
         }
     }
 
-    /// Attaches the plugin to an informer that has started; nothing if it never will.
-    pub(super) async fn add(&mut self, informer: Option<Arc<RunningInformer>>) {
-        let Some(informer) = informer else {
+    /// Attaches the plugin to an informer that runs, in place of one of that name that ran before.
+    pub(super) async fn attach(&mut self, arrival: Arrival) {
+        let Arrival {
+            name,
+            informer,
+            mut phase,
+        } = arrival;
+        let Some(place) = self.informers.get_mut(&name) else {
             return;
         };
+        let before = place.replace(Arc::clone(&informer));
+        if let Some(before) = before {
+            self.detach(&before.shared);
+        }
         // First the index, so that a handler that asks it while it is shown the initial list gets an answer the sooner.
-        self.add_feed(&informer.shared).await;
+        add_feed(&self.plugin, &informer.shared).await;
         if self.plugin.roles().wants_events() {
             self.add_listener(&informer.shared);
         }
-        self.informers.push(informer);
+        // It may be exchanged for another one later.
+        self.coming.push(Box::pin(async move {
+            phase.changed().await.ok()?;
+            running(name, phase).await
+        }));
+    }
+
+    /// Hangs it on these informers, and on no others.
+    pub(super) fn set_informers<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        let mut before = std::mem::take(&mut self.informers);
+        for name in names {
+            match before.remove(name) {
+                Some(known) => drop(self.informers.insert(name.to_owned(), known)),
+                None => self.expect(name),
+            }
+        }
+        for informer in before.into_values().flatten() {
+            self.detach(&informer.shared);
+        }
     }
 
     /// Exchanges what a swap has changed.
-    pub(super) async fn refit(&self, swapped: &Swapped) {
+    pub(super) async fn refit(&mut self, swapped: &Swapped) {
         let feed_stays = match (&swapped.previous_feed, &self.plugin.index_feed()) {
             (Some(before), Some(now)) => before.ptr_eq(now),
             (None, None) => true,
@@ -48,13 +107,13 @@ impl Wiring {
             swapped.previous_roles.wants_events(),
             self.plugin.roles().wants_events(),
         );
-        for informer in &self.informers {
+        for informer in self.informers.values().flatten() {
             let shared = &informer.shared;
             if !feed_stays {
                 if let Some(before) = &swapped.previous_feed {
                     shared.remove_index_feed(before);
                 }
-                self.add_feed(shared).await;
+                add_feed(&self.plugin, shared).await;
             }
             match (told_before, told_now) {
                 (false, true) => self.add_listener(shared),
@@ -64,20 +123,46 @@ impl Wiring {
         }
     }
 
-    async fn add_feed(&self, informer: &SharedInformer) {
-        let Some(feed) = self.plugin.index_feed() else {
-            return;
-        };
-        if let Err(error) = informer.add_index_feed(feed).await {
-            let (plugin, informer) = (self.plugin.name(), informer.name());
-            tracing::error!(plugin, informer, %error, "the plugin's indexes are not attached");
+    fn expect(&mut self, name: &str) {
+        self.informers.insert(name.to_owned(), None);
+        if let Some(entry) = self.board.informer(name) {
+            self.coming.push(Box::pin(running(name.to_owned(), entry.watch())));
+        }
+    }
+
+    /// Takes the plugin off an informer: it is told nothing more of it, deletes neither.
+    fn detach(&self, informer: &SharedInformer) {
+        informer.remove_listener(&self.plugin.listener());
+        if let Some(feed) = self.plugin.index_feed() {
+            informer.remove_index_feed(&feed);
         }
     }
 
     fn add_listener(&self, informer: &SharedInformer) {
-        // An informer refuses only while the daemon ends.
+        // An informer refuses only while it ends.
         if let Err(error) = informer.add_listener(self.plugin.listener()) {
             tracing::debug!(plugin = self.plugin.name(), informer = informer.name(), %error, "not attached");
         }
+    }
+}
+
+async fn add_feed(plugin: &Plugin, informer: &SharedInformer) {
+    let Some(feed) = plugin.index_feed() else {
+        return;
+    };
+    if let Err(error) = informer.add_index_feed(feed).await {
+        let (plugin, informer) = (plugin.name(), informer.name());
+        tracing::error!(plugin, informer, %error, "the plugin's indexes are not attached");
+    }
+}
+
+/// Waits until the informer runs; none if it never will.
+async fn running(name: String, mut phase: watch::Receiver<InformerPhase>) -> Option<Arrival> {
+    loop {
+        let now = phase.borrow_and_update().clone();
+        if let InformerPhase::Running(informer) = now {
+            return Some(Arrival { name, informer, phase });
+        }
+        phase.changed().await.ok()?;
     }
 }

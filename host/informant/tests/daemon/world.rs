@@ -83,7 +83,13 @@ impl World {
 
     /// A daemon with this configuration, in this process.
     pub(crate) async fn daemon(&self, text: &str) -> Running {
-        let config = Config::load(&self.configure(text)).unwrap_or_else(|problems| panic!("{problems}"));
+        self.configure(text);
+        self.daemon_on_file().await
+    }
+
+    /// A daemon with the config.toml that is there, in this process.
+    pub(crate) async fn daemon_on_file(&self) -> Running {
+        let config = Config::load(&self.path("config.toml")).unwrap_or_else(|problems| panic!("{problems}"));
         let flags = ClusterFlags {
             kubeconfig: Some(self.kubeconfig()),
             context: None,

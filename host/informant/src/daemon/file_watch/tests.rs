@@ -1,0 +1,140 @@
+//! Real files, real notifications; each wait has a deadline far above what it takes.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use informant_informer::TokioEnvironment;
+
+use super::*;
+
+/// Far above what a notification takes, below the poll.
+const WITHIN: Duration = Duration::from_secs(20);
+
+struct Watched {
+    ticks: Ticks,
+    watch: FileWatch,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+impl Watched {
+    async fn on(files: &[&Path]) -> Self {
+        let stop = CancellationToken::new();
+        let environment: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
+        let watch = FileWatch::start(&environment, stop.clone());
+        let mut watched = Self {
+            ticks: watch.ticks(),
+            watch,
+            _stop: stop.drop_guard(),
+        };
+        watched
+            .watch
+            .set_files(files.iter().map(|file| (*file).to_owned()).collect());
+        // The first tick may come before the files are watched, the second comes after.
+        while *watched.ticks.borrow_and_update() < 2 {
+            watched.tick("the watch to begin").await;
+        }
+        watched
+    }
+
+    async fn tick(&mut self, what: &str) {
+        let ticked = tokio::time::timeout(WITHIN, self.ticks.changed()).await;
+        ticked.unwrap_or_else(|_| panic!("no tick: {what}")).unwrap();
+    }
+
+    /// Waits until a tick finds the file with this content.
+    async fn content(&mut self, file: &Path, wanted: &str) {
+        while fs::read_to_string(file).unwrap_or_default() != wanted {
+            self.tick(wanted).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_followed_through_links_and_replaced_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    fs::create_dir_all(at("etc/informant/v1")).unwrap();
+    fs::write(at("etc/informant/v1/config.toml"), "one").unwrap();
+    symlink("v1", at("etc/informant/..data")).unwrap();
+    symlink("..data/config.toml", at("etc/informant/config.toml")).unwrap();
+    let file = at("etc/informant/config.toml");
+    let mut watched = Watched::on(&[&file]).await;
+    let mut seen = *watched.ticks.borrow();
+
+    let steps: [(&str, &dyn Fn()); 4] = [
+        ("an edit behind the links", &|| {
+            fs::write(at("etc/informant/v1/config.toml"), "two").unwrap()
+        }),
+        ("a swap as of a ConfigMap", &|| {
+            fs::create_dir(at("etc/informant/v2")).unwrap();
+            fs::write(at("etc/informant/v2/config.toml"), "three").unwrap();
+            symlink("v2", at("etc/informant/..data_tmp")).unwrap();
+            fs::rename(at("etc/informant/..data_tmp"), at("etc/informant/..data")).unwrap();
+        }),
+        ("another folder", &|| {
+            fs::create_dir(at("other")).unwrap();
+            fs::write(at("other/config.toml"), "four").unwrap();
+            fs::rename(at("etc/informant"), at("etc/old")).unwrap();
+            fs::rename(at("other"), at("etc/informant")).unwrap();
+        }),
+        ("a folder that comes back", &|| {
+            fs::remove_dir_all(at("etc")).unwrap();
+            fs::create_dir_all(at("etc/informant")).unwrap();
+            fs::write(&file, "five").unwrap();
+        }),
+    ];
+    for (what, step) in steps {
+        step();
+        while *watched.ticks.borrow_and_update() == seen {
+            watched.tick(what).await;
+        }
+        let wanted = ["two", "three", "four", "five"]
+            .into_iter()
+            .find(|text| fs::read_to_string(&file).is_ok_and(|now| now == **text))
+            .unwrap();
+        watched.content(&file, wanted).await;
+        seen = *watched.ticks.borrow();
+    }
+    // And it is still not deaf: an edit in the newest folder is told.
+    fs::write(&file, "six").unwrap();
+    watched.content(&file, "six").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn neighbours_and_readers_are_no_reason_to_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    fs::write(&file, "one").unwrap();
+    let mut watched = Watched::on(&[&file]).await;
+    let before = *watched.ticks.borrow_and_update();
+    for number in 0..100 {
+        fs::write(folder.path().join("neighbour"), number.to_string()).unwrap();
+        fs::read(&file).unwrap();
+    }
+    fs::write(&file, "two").unwrap();
+    watched.tick("the change").await;
+    // One tick for the change; a second where its writing was seen in two parts.
+    assert!(*watched.ticks.borrow() - before <= 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_being_written_is_looked_at_when_it_is_closed() {
+    if !TELLS_OF_CLOSING {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    fs::write(&path, "one").unwrap();
+    let mut watched = Watched::on(&[&path]).await;
+    let mut file = fs::File::create(&path).unwrap();
+    file.write_all(b"tw").unwrap();
+    // Longer than files have to be left alone, shorter than anybody is waited for.
+    let quiet = tokio::time::timeout(SETTLE * 10, watched.ticks.changed()).await;
+    assert!(quiet.is_err(), "half of a file was looked at");
+    file.write_all(b"o").unwrap();
+    drop(file);
+    watched.tick("the close").await;
+    assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+}

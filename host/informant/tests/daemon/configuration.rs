@@ -1,0 +1,301 @@
+//! config.toml changes while everything runs.
+
+use serde_json::Value;
+
+use super::world::{Running, World, until};
+
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
+const RELOADS: &str = "informant_config_reloads_total";
+
+/// A recorder under this name.
+fn plugin(name: &str, informer: &str, rest: &str) -> String {
+    format!("[plugin.{name}]\ncomponent = \"recorder.wasm\"\ninformers = [\"{informer}\"]\n{rest}\n")
+}
+
+async fn reloads(daemon: &Running, result: &str, wanted: f64) {
+    daemon
+        .wait_for_metric(RELOADS, &[&format!("result=\"{result}\"")], wanted)
+        .await;
+}
+
+async fn configuration(daemon: &Running) -> Value {
+    daemon.json("/api/v1/configuration").await
+}
+
+/// Lists and watches that the API server was asked for.
+fn requests(world: &World) -> usize {
+    let requests = world.server.requests();
+    let of_objects = requests
+        .iter()
+        .filter(|request| request.verb == "list" || request.verb == "watch");
+    of_objects.count()
+}
+
+/// How often the plugin got an instance, by its reloads.
+async fn new_instances(daemon: &Running, plugin: &str) -> f64 {
+    let labels = [&*format!("plugin=\"{plugin}\"")];
+    daemon.metric("informant_plugin_reloads_total", &labels).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_come_late_and_go_while_nothing_else_is_touched() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let stays = format!("{PODS}{}", plugin("stays", "pods", ""));
+    let daemon = world.daemon(&stays).await;
+    daemon.wait_for_events("stays", "sync", 1.0).await;
+    let asked = requests(&world);
+
+    world.configure(&format!("{stays}{}", plugin("late", "pods", "")));
+    reloads(&daemon, "ok", 1.0).await;
+    daemon.wait_for_events("late", "add", 1.0).await;
+    daemon.wait_for_events("late", "sync", 1.0).await;
+
+    // Moved about in the file, the section that stays is the same.
+    world.configure(&format!("# reordered\n{}{PODS}", plugin("stays", "pods", "")));
+    reloads(&daemon, "ok", 2.0).await;
+    let (_, text) = daemon.get("/metrics").await;
+    assert!(!text.contains("plugin=\"late\""), "its series go with it:\n{text}");
+    world.create_pod("web-1", "nginx");
+    daemon.wait_for_events("stays", "add", 2.0).await;
+    assert_eq!(requests(&world), asked, "the informer keeps its watch");
+    assert_eq!(new_instances(&daemon, "stays").await, 0.0);
+    assert_eq!(configuration(&daemon).await["state"], "applied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_informer_that_is_removed_tells_no_deletes_and_gives_its_objects_back() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let both = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\", \"maps\"]\n";
+    let daemon = world.daemon(&format!("{PODS}{MAPS}{both}")).await;
+    daemon.wait_for_events("recorder", "sync", 2.0).await;
+    assert_eq!(
+        daemon.metric("informant_store_objects", &["informer=\"pods\""]).await,
+        1.0
+    );
+
+    world.configure(&format!("{MAPS}{}", plugin("recorder", "maps", "")));
+    reloads(&daemon, "ok", 1.0).await;
+    let (_, text) = daemon.get("/metrics").await;
+    assert!(!text.contains("store_objects{informer=\"pods\""), "{text}");
+    assert_eq!(daemon.get("/api/v1/get/pods").await.0, 404);
+    assert_eq!(new_instances(&daemon, "recorder").await, 0.0);
+
+    world.configure(&format!("{PODS}{MAPS}{both}"));
+    reloads(&daemon, "ok", 2.0).await;
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    let deletes = daemon
+        .metric("informant_handler_events_total", &["event=\"delete\""])
+        .await;
+    assert_eq!(deletes, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_config_is_a_new_instance_and_other_keys_are_not() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let with = |rest: &str| {
+        format!(
+            "{PODS}{}",
+            plugin("recorder", "pods", &format!("on-reload = \"continue\"\n{rest}"))
+        )
+    };
+    let daemon = world.daemon(&with("")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+
+    world.configure(&with(
+        "resync = \"1s\"\nlimits = { pending = 7 }\nrequired = \"always\"\non-failure = \"skip\"",
+    ));
+    reloads(&daemon, "ok", 1.0).await;
+    // Told again, as an update to itself.
+    until("a resync", async || {
+        let updates = daemon
+            .metric("informant_handler_events_total", &["event=\"update\""])
+            .await;
+        if updates > 0.0 {
+            Ok(())
+        } else {
+            Err(updates.to_string())
+        }
+    })
+    .await;
+    assert_eq!(new_instances(&daemon, "recorder").await, 0.0);
+
+    world.configure(&with("config = { label = \"new\" }"));
+    reloads(&daemon, "ok", 2.0).await;
+    assert_eq!(new_instances(&daemon, "recorder").await, 1.0);
+    world.create_pod("web-1", "nginx");
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    assert_eq!(daemon.stop().await.undelivered, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let old = format!("{PODS}{}", plugin("old", "pods", "on-reload = \"continue\""));
+    let daemon = world.daemon(&old).await;
+    daemon.wait_for_events("old", "sync", 1.0).await;
+
+    // The recorder does not know the key; the other one's component is not there yet; and an informer that `old` still runs on goes.
+    let next = format!(
+        "{MAPS}{}{}[plugin.late]\ncomponent = \"late.wasm\"\ninformers = [\"maps\"]\n",
+        plugin("old", "maps", "config = { lable = \"x\" }"),
+        plugin("good", "maps", "")
+    );
+    world.configure(&next);
+    reloads(&daemon, "partial", 1.0).await;
+    daemon.wait_for_events("good", "sync", 1.0).await;
+    let now = configuration(&daemon).await;
+    assert_eq!(
+        (&now["state"], &now["lastResult"]),
+        (&"partial".into(), &"partial".into())
+    );
+    let waiting: Vec<_> = now["waiting"].as_array().unwrap().iter().collect();
+    let sections: Vec<_> = waiting
+        .iter()
+        .map(|waiting| waiting["section"].as_str().unwrap())
+        .collect();
+    assert_eq!(sections, ["informer.pods", "plugin.late", "plugin.old"]);
+    let reason = |at: usize| waiting[at]["reason"].as_str().unwrap();
+    assert!(
+        reason(0).contains("[plugin.old], which still runs on it"),
+        "{}",
+        reason(0)
+    );
+    assert!(reason(1).contains("late.wasm: can not be read"), "{}", reason(1));
+    assert!(reason(2).contains("lable"), "{}", reason(2));
+    world.create_pod("web-1", "nginx");
+    daemon.wait_for_events("old", "add", 2.0).await;
+
+    // What was missing comes, and what was wrong is mended: nothing waits any more, and the informer goes.
+    world.install("guest-recorder", "late.wasm");
+    daemon.wait_for_events("late", "sync", 1.0).await;
+    world.configure(&next.replace("lable", "label"));
+    reloads(&daemon, "ok", 1.0).await;
+    let now = configuration(&daemon).await;
+    assert_eq!(now["state"], "applied", "{now}");
+    assert_eq!(daemon.get("/api/v1/get/pods").await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_wrong_empty_or_gone_changes_nothing_that_runs() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    let good = format!("{PODS}{}", plugin("recorder", "pods", ""));
+    let daemon = world.daemon(&good).await;
+    daemon.wait_until_ready().await;
+    let asked = requests(&world);
+
+    let wrong = [
+        "[informer.pods]\nresuorce = \"v1/pods\"\n",
+        "[informer.pods\n",
+        "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n",
+    ];
+    for (number, text) in wrong.into_iter().enumerate() {
+        world.configure(text);
+        reloads(&daemon, "refused", (number + 1) as f64).await;
+        let now = configuration(&daemon).await;
+        assert_eq!(now["state"], "refused");
+        assert!(now["refused"].as_str().unwrap().contains("config.toml:"), "{now}");
+    }
+    world.write("config.toml", b"\xff\xfe");
+    reloads(&daemon, "refused", 4.0).await;
+    world.write("config.toml", b"\n");
+    std::fs::remove_file(world.path("config.toml")).unwrap();
+    world.configure(&good);
+    reloads(&daemon, "unchanged", 1.0).await;
+    assert_eq!(configuration(&daemon).await["state"], "applied");
+    world.create_pod("web-0", "nginx");
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    assert_eq!(
+        (requests(&world), new_instances(&daemon, "recorder").await),
+        (asked, 0.0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_edits_the_last_one_wins() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    let with = |label: &str| {
+        let rest =
+            format!("on-reload = \"continue\"\nconfig = {{ label = \"{label}\", rules = [{{ do = \"{label}\" }}] }}");
+        format!("{PODS}{}", plugin("recorder", "pods", &rest))
+    };
+    let daemon = world.daemon(&with("ok")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    let mut pace = tokio::time::interval(std::time::Duration::from_millis(5));
+    for edit in 0..300 {
+        pace.tick().await;
+        // In place, as an editor that keeps the file does it.
+        let text = if edit == 299 {
+            with("permanent")
+        } else {
+            with("ok") + &format!("# {edit}\n")
+        };
+        let text = format!("[admin]\nlisten = \"127.0.0.1:0\"\n{text}");
+        std::fs::write(world.path("config.toml"), text).unwrap();
+    }
+    reloads(&daemon, "ok", 1.0).await;
+    world.create_pod("web-0", "nginx");
+    daemon
+        .wait_for_metric("informant_dead_letters", &["plugin=\"recorder\""], 1.0)
+        .await;
+    let judged = daemon.metric(RELOADS, &[]).await;
+    assert!(judged < 100.0, "{judged} of 300 edits were judged one by one");
+    assert_eq!(daemon.metric(RELOADS, &["result=\"refused\""]).await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_map_swaps_file_and_component_together() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    for (folder, guest, label) in [("v1", "guest-recorder", "one"), ("v2", "guest-recorder-v2", "two")] {
+        std::fs::create_dir(world.path(folder)).unwrap();
+        world.install(guest, &format!("{folder}/recorder.wasm"));
+        let rest = format!("on-reload = \"continue\"\nconfig = {{ label = \"{label}\" }}");
+        world.configure(&format!("{PODS}{}", plugin("recorder", "pods", &rest)));
+        std::fs::rename(world.path("config.toml"), world.path(&format!("{folder}/config.toml"))).unwrap();
+    }
+    std::os::unix::fs::symlink("v1", world.path("..data")).unwrap();
+    for file in ["config.toml", "recorder.wasm"] {
+        std::os::unix::fs::symlink(format!("..data/{file}"), world.path(file)).unwrap();
+    }
+    let daemon = world.daemon_on_file().await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+
+    std::os::unix::fs::symlink("v2", world.path("..data_tmp")).unwrap();
+    std::fs::rename(world.path("..data_tmp"), world.path("..data")).unwrap();
+    reloads(&daemon, "ok", 1.0).await;
+    // One instance for both, not one for each.
+    assert_eq!(new_instances(&daemon, "recorder").await, 1.0);
+    assert_eq!(daemon.json("/api/v1/plugins").await["items"][0]["reloads"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_a_restart_says_so() {
+    let world = World::start().await;
+    let daemon = world.daemon(PODS).await;
+    daemon.wait_until_ready().await;
+    world.write(
+        "config.toml",
+        format!("[admin]\nlisten = \"127.0.0.1:1\"\n{PODS}{MAPS}").as_bytes(),
+    );
+    reloads(&daemon, "partial", 1.0).await;
+    let now = configuration(&daemon).await;
+    assert_eq!(now["waiting"][0]["section"], "admin");
+    assert!(
+        now["waiting"][0]["reason"].as_str().unwrap().contains("restarted"),
+        "{now}"
+    );
+    daemon.wait_until_ready().await;
+    // What does not take one is taken in.
+    assert_eq!(daemon.get("/api/v1/get/maps").await.0, 200);
+}
