@@ -187,6 +187,7 @@ pub(crate) fn defaults(kind: &Kind, object: &mut Value) {
             default_at(object, "/type", json!("Opaque"));
         }
         ("", "Service") => default_at(object, "/spec/type", json!("ClusterIP")),
+        ("batch", "CronJob") => default_at(object, "/spec/suspend", json!(false)),
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet") => default_at(object, "/spec/replicas", json!(1)),
         _ => {}
     }

@@ -71,7 +71,11 @@ pub enum Fault {
         #[serde(default)]
         empty_history: bool,
     },
-    /// Takes all rules back and thaws all watches.
+    /// Makes all replicas but the first stop following: they answer watches, and reads that need not be consistent, from the past.
+    FreezeReplicas {},
+    /// Lets replicas that were frozen catch up.
+    ThawReplicas {},
+    /// Takes all rules back, thaws all watches and replicas.
     Clear,
 }
 
@@ -115,7 +119,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Does `fault`. Returns how many open watches it met; for rules, how many rules stand now.
+    /// Does `fault`. Returns how many open watches it met; for rules, how many rules stand now; for replicas, how many there are.
     pub fn apply(&self, fault: Fault) -> usize {
         match fault {
             Fault::DropWatches { filter, ending } => self.drop_watches(&filter, ending),
@@ -128,6 +132,8 @@ impl Faults {
             }
             Fault::Rule(rule) => self.rule(rule),
             Fault::Restart { down_ms, empty_history } => self.restart(Duration::from_millis(down_ms), empty_history),
+            Fault::FreezeReplicas {} => self.inner.freeze_replicas(true),
+            Fault::ThawReplicas {} => self.inner.freeze_replicas(false),
             Fault::Clear => {
                 self.clear();
                 self.inner.watches().count()
@@ -218,9 +224,15 @@ impl Faults {
         open
     }
 
-    /// Takes all rules back and thaws all watches.
+    /// The rules that stand, in the order in which they came.
+    pub fn rules(&self) -> Vec<Rule> {
+        self.inner.rules().standing()
+    }
+
+    /// Takes all rules back, thaws all watches and replicas.
     pub fn clear(&self) {
         self.inner.rules().clear();
+        self.inner.freeze_replicas(false);
         self.inner.watches().command(&Filter::any(), &Command::Thaw);
     }
 }

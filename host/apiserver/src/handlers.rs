@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::body::Body;
+use crate::definitions::UnknownFields;
 use crate::discovery;
 use crate::document;
 use crate::faults::Attributes;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Served};
 use crate::list::{self, Page};
 use crate::openapi;
 use crate::patch::Patch;
@@ -84,7 +85,7 @@ fn nothing() -> Response<Body> {
 struct Target<'a> {
     call: &'a Call<'a>,
     resource: &'a Resource,
-    place: usize,
+    served: Served,
     kind: Arc<Kind>,
 }
 
@@ -105,14 +106,17 @@ impl<'a> Target<'a> {
     fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Found<'a>, Status> {
         let store = call.inner.store();
         let registry = store.registry();
-        let Some(place) = registry.place(&resource.group, &resource.version, &resource.plural) else {
+        let Some(served) = registry
+            .find(&resource.group, &resource.version, &resource.plural)
+            .cloned()
+        else {
             return if registry.is_built_in(&resource.group, &resource.version) {
                 Err(Status::no_such_resource())
             } else {
                 Ok(Found::Nothing)
             };
         };
-        let kind = Arc::clone(registry.kind(place));
+        let kind = Arc::clone(&served.kind);
         let known_subresource = match resource.subresource.as_str() {
             "" => true,
             "status" => kind.has_status,
@@ -130,7 +134,7 @@ impl<'a> Target<'a> {
         Ok(Found::Target(Self {
             call,
             resource,
-            place,
+            served,
             kind,
         }))
     }
@@ -184,7 +188,7 @@ impl<'a> Target<'a> {
         let store = self.call.inner.store();
         let key = stored::key(&self.resource.namespace, &self.resource.name);
         let found = match query::version(self.call.query)? {
-            Version::Unset => store.shelf(self.place).objects.get(&key).cloned(),
+            Version::Unset => store.shelf(self.served.place).objects.get(&key).cloned(),
             version => {
                 let newest = self.call.view.revision(&store);
                 if let Version::At(version) = version
@@ -192,7 +196,7 @@ impl<'a> Target<'a> {
                 {
                     return Err(Status::too_large(version, newest));
                 }
-                self.call.view.objects(&store, self.place).get(&key).cloned()
+                self.call.view.objects(&store, self.served.place).get(&key).cloned()
             }
         };
         drop(store);
@@ -206,7 +210,14 @@ impl<'a> Target<'a> {
         let page = {
             let store = self.call.inner.store();
             let paging_at_zero = self.call.inner.options.paging_at_zero;
-            list::list(&store, self.call.view, self.place, &selection, &options, paging_at_zero)?
+            list::list(
+                &store,
+                self.call.view,
+                &self.served,
+                &selection,
+                &options,
+                paging_at_zero,
+            )?
         };
         Ok(representation.list_response(page, self.call.inner.now_unix_seconds()))
     }
@@ -214,7 +225,7 @@ impl<'a> Target<'a> {
     fn watch(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
         let options = ListOptions::read(self.call.query)?;
         let request = watch::Request {
-            place: self.place,
+            served: self.served.clone(),
             selection: Selection::read(&self.kind, &self.resource.namespace, &options)?,
             representation: self.representation()?,
             options,
@@ -245,7 +256,7 @@ impl<'a> Target<'a> {
 
     /// Reads or writes the object through its scale.
     fn scale(&self) -> Result<Response<Body>, Status> {
-        let mut scale = scale::of(&*self.stored()?);
+        let mut scale = scale::of(&self.kind, &*self.stored()?);
         match *self.call.method {
             Method::GET => return Ok(response::json(200, &scale)),
             Method::PUT => scale = self.document()?,
@@ -260,7 +271,7 @@ impl<'a> Target<'a> {
         let patch = scale::patch(&self.kind, &self.resource.name, &scale)?;
         let dry_run = self.dry_run()?;
         let (written, _) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
-        Ok(response::json(200, &scale::of(&written.stored)))
+        Ok(response::json(200, &scale::of(&self.kind, &written.stored)))
     }
 
     fn delete(&self) -> Result<Response<Body>, Status> {
@@ -323,13 +334,22 @@ impl<'a> Target<'a> {
     fn write<T>(&self, dry_run: bool, write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>) -> Result<T, Status> {
         let now = self.call.inner.now_rfc3339();
         let mut store = self.call.inner.store();
+        // Its definition may have gone since the request was routed.
+        if store.shelf(self.served.place).retired {
+            return Err(Status::no_such_resource());
+        }
         write(&mut Write {
             store: &mut store,
-            place: self.place,
+            kind: Arc::clone(&self.kind),
+            place: self.served.place,
             namespace: &self.resource.namespace,
             now: &now,
             part: self.part(),
             dry_run,
+            unknown_fields: match self.call.query.get("fieldValidation") {
+                Some("Strict") => UnknownFields::Refuse,
+                _ => UnknownFields::Drop,
+            },
         })
     }
 

@@ -1,14 +1,17 @@
 //! The kinds that the server knows: the common built-in ones, and those that a test or the demo adds.
 //!
-//! One version per kind. What a kind allows (verbs, subresources, selectable fields) is data here and nowhere else.
+//! One version per built-in kind; custom resources have as many as their definition declares, which share one place in the store and
+//! differ in `apiVersion` alone (conversion `None`). What a kind allows (verbs, subresources, selectable fields) is data here and nowhere else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::definitions::CustomVersion;
+
 mod built_in;
 
 /// A resource: where it is served and what it can do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Kind {
     /// The API group, empty for the core group.
     pub group: String,
@@ -38,6 +41,8 @@ pub struct Kind {
     pub custom: bool,
     /// What field selectors may name beside `metadata.name` and `metadata.namespace`, as dotted paths.
     pub fields: Vec<String>,
+    /// What its CustomResourceDefinition says beyond that; none for built-in kinds and for those that a test registers.
+    pub(crate) custom_version: Option<Arc<CustomVersion>>,
 }
 
 impl Kind {
@@ -58,6 +63,7 @@ impl Kind {
             delete_returns_object: false,
             custom: true,
             fields: Vec::new(),
+            custom_version: None,
         }
     }
 
@@ -107,58 +113,47 @@ pub(crate) fn group_version(group: &str, version: &str) -> String {
     }
 }
 
-/// All kinds of a server, in the order of discovery: core first, then by group, version and plural.
+/// A kind as a version of it is served, and where its objects are.
+#[derive(Debug, Clone)]
+pub(crate) struct Served {
+    pub(crate) place: usize,
+    pub(crate) kind: Arc<Kind>,
+}
+
+/// What is served, in the order of discovery: core first, then by group, version and plural.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    kinds: Vec<Arc<Kind>>,
-    places: BTreeMap<(String, String, String), usize>,
+    served: BTreeMap<(String, String, String), Served>,
 }
 
 impl Registry {
-    pub(crate) fn built_in() -> Self {
-        let mut registry = Self::default();
-        for kind in built_in::kinds() {
-            registry.add(kind);
-        }
-        registry
+    /// Serves a kind whose objects are at `place`. What was served under the same path is replaced.
+    pub(crate) fn serve(&mut self, place: usize, kind: Arc<Kind>) {
+        self.served.insert(path(&kind), Served { place, kind });
     }
 
-    /// Adds a kind; one that is served already under the same path is kept as it is. Returns its place, which never changes.
-    pub(crate) fn add(&mut self, kind: Kind) -> usize {
-        let path = (kind.group.clone(), kind.version.clone(), kind.plural.clone());
-        *self.places.entry(path).or_insert_with(|| {
-            self.kinds.push(Arc::new(kind));
-            self.kinds.len() - 1
-        })
+    /// Serves nothing of `place` any more.
+    pub(crate) fn withdraw(&mut self, place: usize) {
+        self.served.retain(|_, served| served.place != place);
     }
 
-    pub(crate) fn place(&self, group: &str, version: &str, plural: &str) -> Option<usize> {
-        self.places
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
+        self.served
             .get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
-            .copied()
     }
 
     /// Whether a group's version is one of Kubernetes' own.
     pub(crate) fn is_built_in(&self, group: &str, version: &str) -> bool {
-        self.kinds
-            .iter()
+        self.sorted()
             .any(|kind| !kind.custom && kind.group == group && kind.version == version)
-    }
-
-    pub(crate) fn kind(&self, place: usize) -> &Arc<Kind> {
-        &self.kinds[place]
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.kinds.len()
     }
 
     /// All kinds, sorted by group, version and plural.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = &Arc<Kind>> {
-        self.places.values().map(|place| &self.kinds[*place])
+        self.served.values().map(|served| &served.kind)
     }
 
-    /// The groups and their versions; the core group is the empty name.
+    /// The groups and their versions, the preferred one first; the core group is the empty name.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for kind in self.sorted() {
@@ -167,6 +162,59 @@ impl Registry {
                 versions.push(&kind.version);
             }
         }
+        for versions in groups.values_mut() {
+            versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        }
         groups
+    }
+
+    /// Another place's kind that has one of the names that the kinds at `place` (none: new ones) want: within a group a plural, a
+    /// singular and a kind name one resource.
+    pub(crate) fn rival(&self, place: Option<usize>, wanted: &Kind) -> Option<&Arc<Kind>> {
+        self.served
+            .values()
+            .filter(|served| Some(served.place) != place && served.kind.group == wanted.group)
+            .map(|served| &served.kind)
+            .find(|kind| kind.plural == wanted.plural || kind.singular == wanted.singular || kind.kind == wanted.kind)
+    }
+}
+
+fn path(kind: &Kind) -> (String, String, String) {
+    (kind.group.clone(), kind.version.clone(), kind.plural.clone())
+}
+
+/// The built-in kinds.
+pub(crate) fn built_in() -> impl Iterator<Item = Kind> {
+    built_in::kinds()
+}
+
+/// How Kubernetes ranks versions: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then all others.
+///
+/// Source: apimachinery `pkg/version.CompareKubeAwareVersionStrings`.
+fn priority(version: &str) -> (u8, u64, u64) {
+    let read = || {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len());
+        let major = rest[..digits].parse().ok()?;
+        let (stage, minor) = match &rest[digits..] {
+            "" => return Some((3, major, 0)),
+            stage if stage.starts_with("beta") => (2, &stage[4..]),
+            stage if stage.starts_with("alpha") => (1, &stage[5..]),
+            _ => return None,
+        };
+        Some((stage, major, minor.parse().ok()?))
+    };
+    read().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_preferred_as_kubernetes_prefers_them() {
+        let mut versions = ["v1alpha1", "foo", "v1beta2", "v10", "v1", "v2", "v1beta10"];
+        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        assert_eq!(versions, ["v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo"]);
     }
 }

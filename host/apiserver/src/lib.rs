@@ -13,13 +13,17 @@
 //! listener second ([`ApiServer::serve`]). Promises: versions, lists, watches, conflicts and errors as kube-apiserver has them, so that a
 //! client that is right here is right there; the same seed, times and requests give the same answers to the byte.
 //!
-//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of specs, managed fields or
-//! controllers; it reads protocol buffers but answers JSON: pods do not run, owners do not collect what they own, deletes take effect at once (finalizers are respected).
-//! Server-side apply is a merge that creates.
+//! Custom resources are served as their definitions say: several versions, subresources, columns, schemas with pruning, defaults and
+//! validation.
+//!
+//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of built-in specs, managed fields or
+//! controllers; it reads protocol buffers and YAML but answers JSON: pods do not run, owners do not collect what they own, deletes take
+//! effect at once (finalizers are respected). Server-side apply is a merge that creates. docs/apiserver.md is the page for its users.
 
 mod admit;
 mod body;
 mod clock;
+mod definitions;
 mod discovery;
 mod disturb;
 mod document;
@@ -44,10 +48,12 @@ mod scale;
 mod selection;
 mod server;
 mod service;
+mod snapshot;
 mod status;
 mod store;
 mod stored;
 mod table;
+mod tls;
 mod view;
 mod watch;
 mod writes;
@@ -64,4 +70,6 @@ pub use options::{
 pub use replica::Replica;
 pub use server::{ApiServer, RequestRecord, Stats, WriteRecord};
 pub use service::{ApiService, ServiceError};
+pub use snapshot::{Snapshot, SnapshotError};
 pub use status::{Cause, Details, Status};
+pub use tls::{Identity, IdentityError};

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::body::Body;
 use crate::history::Objects;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Served};
 use crate::query::{ListOptions, Version, VersionMatch};
 use crate::selection::Selection;
 use crate::status::Status;
@@ -98,18 +98,18 @@ pub(crate) struct Page {
 pub(crate) fn list(
     store: &Store,
     view: &View,
-    place: usize,
+    served: &Served,
     selection: &Selection,
     options: &ListOptions,
     paging_at_zero: bool,
 ) -> Result<Page, Status> {
-    let (revision, objects, start) = state(store, view, place, options)?;
+    let (revision, objects, start) = state(store, view, served.place, options)?;
     let limit = match (options.limit, options.version) {
         (0, _) => usize::MAX,
         (_, Version::Zero) if options.continue_token.is_empty() && !paging_at_zero => usize::MAX,
         (limit, _) => limit,
     };
-    let kind = Arc::clone(&store.shelf(place).kind);
+    let kind = Arc::clone(&served.kind);
     // As in kube-apiserver, a page ends at its limit without looking whether a selector lets anything through behind it: the last page of a
     // selection may be empty.
     let mut rest = selection.range_from(&objects, &start);

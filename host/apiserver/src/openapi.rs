@@ -1,14 +1,17 @@
-//! OpenAPI, as far as kubectl needs it to accept manifests: every kind is there, none is described.
+//! OpenAPI, as far as kubectl needs it to accept and explain manifests.
 //!
 //! kubectl validates on the server if the document says that a kind's PATCH takes `fieldValidation`, and it computes its patches itself if
-//! PATCH does not take strategic merges by schema. So the paths hold the PATCH operations and nothing else, and the schemas let everything
-//! pass. `fieldValidation` is accepted and has no effect: this server does not know which fields a kind has.
+//! PATCH does not take strategic merges by schema. So the paths hold the PATCH operations and nothing else. The schemas of custom resources
+//! are those of their definitions; those of built-in kinds have names and types of fields, and no descriptions.
 //!
-//! Source: kubectl `pkg/cmd/apply/patcher.go`, cli-runtime `pkg/resource/query_param_verifier_v3.go`.
+//! Source: kubectl `pkg/cmd/apply/patcher.go` and `pkg/explain/v2`, cli-runtime `pkg/resource/query_param_verifier_v3.go`.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{Kind, Registry, group_version};
+use crate::protobuf;
 
 /// Where a group's version is served.
 fn root(group: &str, version: &str) -> String {
@@ -45,7 +48,11 @@ pub(crate) fn v3(registry: &Registry, group: &str, version: &str) -> Option<Valu
         return None;
     }
     let paths: Map<String, Value> = kinds.iter().map(|kind| (path(kind), v3_path(kind))).collect();
-    let schemas: Map<String, Value> = kinds.iter().map(|kind| (schema_name(kind), schema(kind))).collect();
+    let mut schemas = BTreeMap::new();
+    for kind in kinds {
+        let described = described(kind, &mut schemas);
+        schemas.insert(schema_name(kind), described);
+    }
     Some(json!({
         "openapi": "3.0.0",
         "info": { "title": "Informant's embedded API server", "version": group_version(group, version) },
@@ -89,6 +96,27 @@ fn v3_path(kind: &Kind) -> Value {
             "responses": { "200": { "description": "OK" } },
         },
     })
+}
+
+/// A kind's schema; what it refers to is added to `schemas`.
+fn described(kind: &Kind, schemas: &mut BTreeMap<String, Value>) -> Value {
+    let mut described = schema(kind);
+    if let Some(version) = &kind.custom_version {
+        described = version.openapi.clone();
+        described["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
+        let mut properties = protobuf::type_meta();
+        let metadata = protobuf::describe_metadata(schemas);
+        properties.insert("metadata".to_owned(), protobuf::reference(&metadata));
+        if let Some(declared) = described["properties"].as_object() {
+            for (key, property) in declared {
+                properties.entry(key.clone()).or_insert_with(|| property.clone());
+            }
+        }
+        described["properties"] = Value::Object(properties);
+    } else if let Some(properties) = protobuf::describe(&kind.api_version(), &kind.kind, schemas) {
+        described["properties"] = Value::Object(properties);
+    }
+    described
 }
 
 fn schema(kind: &Kind) -> Value {

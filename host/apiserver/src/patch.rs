@@ -8,6 +8,7 @@ mod strategic;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::document;
 use crate::kinds::Kind;
 use crate::query::Query;
 use crate::status::{FieldError, Status};
@@ -22,7 +23,13 @@ pub(crate) enum Patch {
     /// RFC 6902.
     Json(json_patch::Patch),
     /// Server-side apply.
-    Apply(Value),
+    Apply {
+        /// What the client wants to see.
+        configuration: Value,
+        /// Whether lists are merged by key. Those of custom resources are replaced, as Kubernetes takes them for atomic unless a schema
+        /// says otherwise.
+        strategic: bool,
+    },
 }
 
 impl Patch {
@@ -30,11 +37,11 @@ impl Patch {
     pub(crate) fn read(kind: &Kind, content_type: &str, query: &Query, body: &Bytes) -> Result<Self, Status> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match media_type {
-            "application/merge-patch+json" => Ok(Self::Merge(document(body)?)),
-            "application/strategic-merge-patch+json" if !kind.custom => Ok(Self::Strategic(document(body)?)),
+            "application/merge-patch+json" => Ok(Self::Merge(json(body)?)),
+            "application/strategic-merge-patch+json" if !kind.custom => Ok(Self::Strategic(json(body)?)),
             "application/json-patch+json" => serde_json::from_slice(body)
                 .map(Self::Json)
-                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}"))),
+                .map_err(|error| undecodable(&error)),
             "application/apply-patch+yaml" => {
                 if query.get("fieldManager").is_none_or(str::is_empty) {
                     let detail = "is required for apply patch";
@@ -48,7 +55,11 @@ impl Patch {
                         detail,
                     ));
                 }
-                Ok(Self::Apply(document(body)?))
+                let configuration = document::yaml(body).map_err(|error| undecodable(&error))?;
+                Ok(Self::Apply {
+                    configuration: object(configuration)?,
+                    strategic: !kind.custom,
+                })
             }
             _ => Err(unsupported(kind)),
         }
@@ -57,7 +68,7 @@ impl Patch {
     /// Whether the object is made if it does not exist.
     pub(crate) fn creates(&self) -> Option<&Value> {
         match self {
-            Self::Apply(configuration) => Some(configuration),
+            Self::Apply { configuration, .. } => Some(configuration),
             Self::Merge(_) | Self::Strategic(_) | Self::Json(_) => None,
         }
     }
@@ -65,8 +76,16 @@ impl Patch {
     /// Changes `object`.
     pub(crate) fn apply(&self, object: &mut Value) -> Result<(), Status> {
         match self {
-            Self::Merge(patch) => json_patch::merge(object, patch),
-            Self::Strategic(patch) | Self::Apply(patch) => strategic::merge(object, patch),
+            Self::Merge(patch)
+            | Self::Apply {
+                configuration: patch,
+                strategic: false,
+            } => json_patch::merge(object, patch),
+            Self::Strategic(patch)
+            | Self::Apply {
+                configuration: patch,
+                strategic: true,
+            } => strategic::merge(object, patch),
             Self::Json(patch) => json_patch::patch(object, patch).map_err(|error| {
                 let message = format!("the server rejected our request due to an error in our request: {error}");
                 Status::new(422, "Invalid", message)
@@ -76,9 +95,15 @@ impl Patch {
     }
 }
 
-fn document(body: &Bytes) -> Result<Value, Status> {
-    let document: Value = serde_json::from_slice(body)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}; this server reads JSON only")))?;
+fn json(body: &Bytes) -> Result<Value, Status> {
+    object(serde_json::from_slice(body).map_err(|error| undecodable(&error))?)
+}
+
+fn undecodable(error: &dyn std::fmt::Display) -> Status {
+    Status::bad_request(format!("error decoding patch: {error}"))
+}
+
+fn object(document: Value) -> Result<Value, Status> {
     if document.is_object() {
         Ok(document)
     } else {

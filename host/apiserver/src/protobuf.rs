@@ -4,7 +4,9 @@
 //!
 //! Source: apimachinery `pkg/runtime/serializer/protobuf` (the envelope) and the struct tags of `k8s.io/api`, in `schema.txt`.
 
+mod describe;
 mod schema;
+mod strict;
 mod wire;
 
 use base64::Engine;
@@ -12,7 +14,9 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::describe::{describe, describe_metadata, reference, type_meta};
 use self::schema::{Field, Schema, Type, When};
+pub(crate) use self::strict::strangers;
 use self::wire::{Fields, Wire};
 use crate::stored::is_empty;
 

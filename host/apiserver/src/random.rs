@@ -15,6 +15,11 @@ impl Random {
         Self(seed)
     }
 
+    /// What [`new`](Self::new) takes to go on from here.
+    pub(crate) fn state(&self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

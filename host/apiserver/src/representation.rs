@@ -119,7 +119,7 @@ impl Representation {
     /// Appends one object as a get or a watch event shows it. `columns` says whether a table names its columns.
     pub(crate) fn write_object(self, kind: &Kind, object: &Stored, now: i64, columns: bool, out: &mut Vec<u8>) {
         match self {
-            Self::Object => out.extend_from_slice(object.json()),
+            Self::Object => object.write_as(kind, out),
             Self::Metadata => write_metadata(object, out),
             Self::Table(include) => {
                 let metadata = json!({ "resourceVersion": object.revision.to_string() });
@@ -172,7 +172,7 @@ fn include(query: &Query) -> Result<Include, Status> {
 /// Items of built-in kinds have no type of their own, those of custom resources do.
 fn write_item(kind: &Kind, object: &Stored, out: &mut Vec<u8>) {
     if kind.custom {
-        out.extend_from_slice(object.json());
+        object.write_as(kind, out);
     } else {
         out.push(b'{');
         out.extend_from_slice(object.json_after_type_meta());
@@ -213,7 +213,7 @@ fn row(kind: &Kind, object: &Stored, include: Include, now: i64) -> Value {
             write_metadata(object, &mut partial);
             row["object"] = serde_json::from_slice(&partial).expect("metadata was written from a tree of values");
         }
-        Include::Object => row["object"] = object.value(),
+        Include::Object => row["object"] = object.value_as(kind),
     }
     row
 }

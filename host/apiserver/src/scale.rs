@@ -1,4 +1,4 @@
-//! The scale subresource: `spec.replicas` of workloads, as `kubectl scale` reads and writes it.
+//! The scale subresource: `spec.replicas` of workloads, or what a definition names, as `kubectl scale` reads and writes it.
 
 use serde_json::{Value, json};
 
@@ -15,15 +15,26 @@ pub(crate) const VERSION: &str = "v1";
 pub(crate) const KIND: &str = "Scale";
 
 /// An object as its scale.
-pub(crate) fn of(object: &Stored) -> Value {
+pub(crate) fn of(kind: &Kind, object: &Stored) -> Value {
     let value = object.value();
-    let selector = &value["spec"]["selector"];
-    // Replication controllers have the labels at once.
-    let labels = selector.get("matchLabels").unwrap_or(selector);
-    let labels = labels.as_object().into_iter().flatten();
-    let terms: Vec<String> = labels
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
+    let replicas = |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let custom = kind.custom_version.as_ref().and_then(|version| version.scale.as_ref());
+    let (wanted, present, selector) = match custom {
+        Some(paths) => {
+            let selector = paths.selector.as_ref().and_then(|path| value.pointer(path));
+            let selector = selector.and_then(Value::as_str).unwrap_or_default().to_owned();
+            (
+                replicas(&paths.spec_replicas),
+                replicas(&paths.status_replicas),
+                selector,
+            )
+        }
+        None => (
+            replicas("/spec/replicas"),
+            replicas("/status/replicas"),
+            selector(&value),
+        ),
+    };
     json!({
         "kind": KIND,
         "apiVersion": format!("{GROUP}/{VERSION}"),
@@ -34,9 +45,21 @@ pub(crate) fn of(object: &Stored) -> Value {
             "resourceVersion": object.revision.to_string(),
             "creationTimestamp": object.created,
         },
-        "spec": { "replicas": value["spec"]["replicas"].as_i64().unwrap_or(0) },
-        "status": { "replicas": value["status"]["replicas"].as_i64().unwrap_or(0), "selector": terms.join(",") },
+        "spec": { "replicas": wanted },
+        "status": { "replicas": present, "selector": selector },
     })
+}
+
+/// The selector of a built-in workload, in words.
+fn selector(value: &Value) -> String {
+    let selector = &value["spec"]["selector"];
+    // Replication controllers have the labels at once.
+    let labels = selector.get("matchLabels").unwrap_or(selector);
+    let labels = labels.as_object().into_iter().flatten();
+    let terms: Vec<String> = labels
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    terms.join(",")
 }
 
 /// The patch of the object that a changed scale asks for. A resourceVersion in it binds the write.
@@ -58,7 +81,12 @@ pub(crate) fn patch(kind: &Kind, name: &str, scale: &Value) -> Result<Patch, Sta
             _ => return invalid(&format!("{value}: must be greater than or equal to 0")),
         },
     };
-    let mut patch = json!({ "spec": { "replicas": replicas } });
+    let custom = kind.custom_version.as_ref().and_then(|version| version.scale.as_ref());
+    let path = custom.map_or("/spec/replicas", |paths| &paths.spec_replicas);
+    let mut patch = path
+        .rsplit('/')
+        .filter(|key| !key.is_empty())
+        .fold(json!(replicas), |inner, key| json!({ key: inner }));
     if let Some(version) = scale["metadata"]["resourceVersion"].as_str() {
         patch["metadata"] = json!({ "resourceVersion": version });
     }

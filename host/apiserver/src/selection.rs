@@ -67,7 +67,7 @@ impl Selection {
             && self
                 .fields
                 .as_ref()
-                .is_none_or(|fields| fields.matches_with(|path| object.field(kind, path).map(Cow::Borrowed)))
+                .is_none_or(|fields| fields.matches_with(|path| object.field(kind, path)))
     }
 
     /// The objects of the namespace, in order, whatever the selectors say.
@@ -102,7 +102,7 @@ fn check_fields(kind: &Kind, selector: &FieldSelector) -> Result<(), Status> {
     };
     match selector.fields().find(|path| !known(path)) {
         None => Ok(()),
-        Some(path) if kind.fields.is_empty() => Err(Status::bad_request(format!(
+        Some(path) if kind.fields.is_empty() && kind.custom_version.is_none() => Err(Status::bad_request(format!(
             "{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         ))),
         Some(path) if kind.kind == "Job" => Err(Status::bad_request(format!(

@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::definitions::UnknownFields;
 use crate::faults::{Faults, Rules};
 use crate::history::Change;
-use crate::kinds::Kind;
+use crate::kinds::{Kind, Served};
 use crate::list;
 use crate::options::{Options, REQUESTS_KEPT_MAX};
 use crate::patch::Patch;
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     rules: Mutex<Rules>,
     life: Mutex<Life>,
     requests: Mutex<VecDeque<RequestRecord>>,
+    /// The views of all replicas but the first.
+    replicas: Mutex<Vec<Weak<View>>>,
 }
 
 /// The stretch between two restarts.
@@ -94,6 +97,29 @@ impl Inner {
             .to_string()
     }
 
+    /// Makes one more view of the store.
+    pub(crate) fn add_view(&self) -> Arc<View> {
+        let view = Arc::default();
+        let mut replicas = locked(&self.replicas);
+        replicas.retain(|replica| replica.strong_count() > 0);
+        replicas.push(Arc::downgrade(&view));
+        view
+    }
+
+    /// Makes all replicas but the first stop following, or follow again. Returns how many there are.
+    pub(crate) fn freeze_replicas(&self, freeze: bool) -> usize {
+        let store = self.store();
+        let views: Vec<Arc<View>> = locked(&self.replicas).iter().filter_map(Weak::upgrade).collect();
+        for view in &views {
+            if freeze {
+                view.freeze(&store);
+            } else {
+                view.thaw(&store);
+            }
+        }
+        views.len()
+    }
+
     pub(crate) fn record(&self, request: RequestRecord) {
         let mut requests = locked(&self.requests);
         if requests.len() >= REQUESTS_KEPT_MAX {
@@ -150,24 +176,29 @@ pub struct ApiServer {
 impl ApiServer {
     /// A server with nothing in it but the namespaces that every cluster has.
     pub fn new(options: Options) -> Self {
-        let store = Mutex::new(Store::new(&options));
-        let inner = Inner {
-            options,
-            store,
-            watches: Mutex::default(),
-            rules: Mutex::default(),
-            life: Mutex::default(),
-            requests: Mutex::default(),
-        };
-        let server = Self {
-            inner: Arc::new(inner),
-            view: Arc::default(),
-        };
+        let store = Store::new(&options);
+        let server = Self::with_store(options, store);
         for namespace in NAMESPACES {
             let made = server.create("v1/namespaces", "", json!({ "metadata": { "name": namespace } }));
             made.expect("a new server takes its own namespaces");
         }
         server
+    }
+
+    pub(crate) fn with_store(options: Options, store: Store) -> Self {
+        let inner = Inner {
+            options,
+            store: Mutex::new(store),
+            watches: Mutex::default(),
+            rules: Mutex::default(),
+            life: Mutex::default(),
+            requests: Mutex::default(),
+            replicas: Mutex::default(),
+        };
+        Self {
+            inner: Arc::new(inner),
+            view: Arc::default(),
+        }
     }
 
     /// The server as a service: for `kube::Client::new`, without sockets, tasks or time of its own.
@@ -254,8 +285,9 @@ impl ApiServer {
     /// 404 for an unknown resource.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
         let store = self.inner.store();
-        let place = place(&store, resource)?;
-        Ok(store.get(place, namespace, name).map(|stored| stored.value()))
+        let served = served(&store, resource)?;
+        let found = store.get(served.place, namespace, name);
+        Ok(found.map(|stored| stored.value_as(&served.kind)))
     }
 
     /// All objects of a resource, newest state, sorted by namespace and name.
@@ -264,9 +296,10 @@ impl ApiServer {
     /// 404 for an unknown resource.
     pub fn list(&self, resource: &str) -> Result<Vec<Value>, Status> {
         let store = self.inner.store();
-        let objects = store.shelf(place(&store, resource)?).objects.clone();
+        let served = served(&store, resource)?;
+        let objects = store.shelf(served.place).objects.clone();
         drop(store);
-        Ok(objects.values().map(|stored| stored.value()).collect())
+        Ok(objects.values().map(|stored| stored.value_as(&served.kind)).collect())
     }
 
     /// All objects of a resource as they were at `revision`.
@@ -275,7 +308,7 @@ impl ApiServer {
     /// 404 for an unknown resource, 410 if the history does not reach back so far.
     pub fn list_at(&self, resource: &str, revision: u64) -> Result<Vec<Value>, Status> {
         let store = self.inner.store();
-        let objects = list::at(&store, place(&store, resource)?, revision)?;
+        let objects = list::at(&store, served(&store, resource)?.place, revision)?;
         drop(store);
         Ok(objects.values().map(|stored| stored.value()).collect())
     }
@@ -286,7 +319,7 @@ impl ApiServer {
     /// 404 for an unknown resource, 410 if the history does not reach back so far.
     pub fn writes_after(&self, resource: &str, revision: u64) -> Result<Vec<WriteRecord>, Status> {
         let store = self.inner.store();
-        let history = &store.shelf(place(&store, resource)?).history;
+        let history = &store.shelf(served(&store, resource)?.place).history;
         history
             .check(revision)
             .map_err(|too_old| Status::too_old(revision, too_old.floor))?;
@@ -330,24 +363,26 @@ impl ApiServer {
     ) -> Result<T, Status> {
         let now = self.inner.now_rfc3339();
         let mut store = self.inner.store();
-        let place = place(&store, resource)?;
+        let Served { place, kind } = served(&store, resource)?;
         write(&mut Write {
             store: &mut store,
+            kind,
             place,
             namespace,
             now: &now,
             part: Part::Whole,
             dry_run: false,
+            unknown_fields: UnknownFields::Drop,
         })
     }
 }
 
 /// Finds `v1/pods` or `apps/v1/deployments`.
-fn place(store: &Store, resource: &str) -> Result<usize, Status> {
+fn served(store: &Store, resource: &str) -> Result<Served, Status> {
     let mut parts = resource.rsplitn(3, '/');
     let (plural, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let group = parts.next().unwrap_or_default();
-    store.registry().place(group, version, plural).ok_or_else(|| {
+    store.served(group, version, plural).cloned().ok_or_else(|| {
         let message = format!("resource {resource:?} is not served; name it as \"v1/pods\" or \"apps/v1/deployments\"");
         Status::new(404, "NotFound", message)
     })

@@ -220,6 +220,10 @@ fn forbidden(attributes: &Attributes) -> Status {
 fn stand_in(answer: Answer) -> Result<Response<Body>, ServiceError> {
     match answer {
         Answer::Status(status) => Ok(status.into_response()),
+        Answer::TooManyRequests { retry_after_seconds } => {
+            Ok(Status::too_many_requests(retry_after_seconds).into_response())
+        }
+        Answer::InternalError => Ok(Status::internal_error("fault injected").into_response()),
         Answer::Reset => Err(ServiceError::Reset),
         Answer::Html { code } => {
             let page =

@@ -157,27 +157,38 @@ impl Status {
         status
     }
 
-    /// 422 with one cause. `subject` is the kind and name as Kubernetes quotes them, `Pod "x"`.
+    /// 422 with one cause. `detail` begins with the bad value where there is one.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, field: &str, type_: FieldError, detail: &str) -> Self {
+        Self::invalid_all(group, kind, name, &[Issue::new(field, type_, detail.to_owned())])
+    }
+
+    /// 422 with all its causes.
+    pub(crate) fn invalid_all(group: &str, kind: &str, name: &str, issues: &[Issue]) -> Self {
         let qualified = if group.is_empty() {
             kind.to_owned()
         } else {
             format!("{kind}.{group}")
         };
-        let cause = format!("{}: {detail}", type_.words());
-        let mut status = Self::new(
-            422,
-            "Invalid",
-            format!("{qualified} {name:?} is invalid: {field}: {cause}"),
-        );
+        let said: Vec<String> = issues
+            .iter()
+            .map(|issue| format!("{}: {}", issue.field, issue.body()))
+            .collect();
+        let said = match said.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let mut status = Self::new(422, "Invalid", format!("{qualified} {name:?} is invalid: {said}"));
         status.details.name = name.to_owned();
         status.details.group = group.to_owned();
         status.details.kind = kind.to_owned();
-        status.details.causes.push(Cause {
-            reason: type_.reason().to_owned(),
-            message: cause,
-            field: field.to_owned(),
-        });
+        status.details.causes = issues
+            .iter()
+            .map(|issue| Cause {
+                reason: issue.type_.reason().to_owned(),
+                message: issue.body(),
+                field: issue.field.clone(),
+            })
+            .collect();
         status
     }
 
@@ -271,6 +282,40 @@ pub(crate) enum FieldError {
     Invalid,
     Forbidden,
     NotSupported,
+    TypeInvalid,
+    TooLong,
+    TooMany,
+}
+
+/// One thing that is wrong with a field.
+#[derive(Debug, Clone)]
+pub(crate) struct Issue {
+    /// `spec.ports[0].name`; the object itself is `<nil>`.
+    field: String,
+    type_: FieldError,
+    detail: String,
+}
+
+impl Issue {
+    /// `detail` begins with the bad value where there is one; it may be empty.
+    pub(crate) fn new(field: &str, type_: FieldError, detail: String) -> Self {
+        Self {
+            field: if field.is_empty() {
+                "<nil>".to_owned()
+            } else {
+                field.to_owned()
+            },
+            type_,
+            detail,
+        }
+    }
+
+    fn body(&self) -> String {
+        match self.detail.as_str() {
+            "" => self.type_.words().to_owned(),
+            detail => format!("{}: {detail}", self.type_.words()),
+        }
+    }
 }
 
 impl FieldError {
@@ -280,6 +325,9 @@ impl FieldError {
             Self::Invalid => "FieldValueInvalid",
             Self::Forbidden => "FieldValueForbidden",
             Self::NotSupported => "FieldValueNotSupported",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
         }
     }
 
@@ -289,6 +337,9 @@ impl FieldError {
             Self::Invalid => "Invalid value",
             Self::Forbidden => "Forbidden",
             Self::NotSupported => "Unsupported value",
+            Self::TypeInvalid => "Invalid value",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
         }
     }
 }

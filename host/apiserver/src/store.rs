@@ -7,20 +7,25 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use crate::definitions::{self, Definition};
 use crate::history::{Change, Event, History, Objects};
-use crate::kinds::{Kind, Registry};
+use crate::kinds::{self, Kind, Registry, Served};
 use crate::options::Options;
 use crate::random::Random;
 use crate::stored::{self, Stored};
 
-/// Objects of one kind.
+/// Objects of one kind, all versions of it.
 #[derive(Debug)]
 pub(crate) struct Shelf {
+    /// As the objects are stored.
     pub(crate) kind: Arc<Kind>,
     pub(crate) objects: Objects,
     pub(crate) history: History,
     /// Told after each write and each compaction.
     pub(crate) changed: Arc<Notify>,
+    /// The kind's definition is gone: nothing is written any more, and watches end when they have shown what there was. A place is never
+    /// used again, so that whoever still has its number can do no harm.
+    pub(crate) retired: bool,
 }
 
 #[derive(Debug)]
@@ -37,35 +42,81 @@ impl Store {
     pub(crate) fn new(options: &Options) -> Self {
         let mut store = Self {
             revision: 0,
-            registry: Registry::built_in(),
+            registry: Registry::default(),
             shelves: Vec::new(),
             random: Random::new(options.seed),
             history_events_max: options.history_events_max,
             history_bytes_max: options.history_bytes_max,
         };
-        for place in 0..store.registry.len() {
-            store.add_shelf(place);
+        for kind in kinds::built_in() {
+            store.register(kind);
         }
         store
     }
 
-    /// Serves one more kind from now on.
+    /// Serves one more kind from now on; one that is served already under the same path is kept as it is.
     pub(crate) fn register(&mut self, kind: Kind) {
-        let place = self.registry.add(kind);
-        if place == self.shelves.len() {
-            self.add_shelf(place);
+        if self.registry.find(&kind.group, &kind.version, &kind.plural).is_none() {
+            let kind = Arc::new(kind);
+            let place = self.add_shelf(Arc::clone(&kind));
+            self.registry.serve(place, kind);
         }
     }
 
-    fn add_shelf(&mut self, place: usize) {
+    /// Serves what a definition says from now on: a new resource, or a changed one with the objects that it has.
+    pub(crate) fn define(&mut self, definition: Definition) {
+        let storage = Arc::new(definition.storage);
+        let place = match self.defined(&storage.group, &storage.plural) {
+            Some(place) => {
+                self.shelves[place].kind = storage;
+                place
+            }
+            None => self.add_shelf(storage),
+        };
+        self.registry.withdraw(place);
+        for kind in definition.served {
+            self.registry.serve(place, Arc::new(kind));
+        }
+    }
+
+    /// Where the objects of a definition are.
+    pub(crate) fn defined(&self, group: &str, plural: &str) -> Option<usize> {
+        self.shelves.iter().position(|shelf| {
+            let kind = &shelf.kind;
+            !shelf.retired && kind.custom_version.is_some() && kind.group == group && kind.plural == plural
+        })
+    }
+
+    /// Serves a definition's resource no more. Its objects are gone already.
+    pub(crate) fn retire(&mut self, place: usize) {
+        self.registry.withdraw(place);
+        let shelf = &mut self.shelves[place];
+        shelf.retired = true;
+        shelf.changed.notify_waiters();
+        // What watches of retired kinds have not read yet is kept for them, and only as long as there are any.
+        for shelf in &mut self.shelves {
+            if shelf.retired && Arc::strong_count(&shelf.changed) == 1 {
+                shelf.history.compact(self.revision);
+            }
+        }
+    }
+
+    fn add_shelf(&mut self, kind: Arc<Kind>) -> usize {
         let mut history = History::new(self.history_events_max, self.history_bytes_max);
         history.compact(self.revision);
         self.shelves.push(Shelf {
-            kind: Arc::clone(self.registry.kind(place)),
+            kind,
             objects: Objects::new(),
             history,
             changed: Arc::new(Notify::new()),
+            retired: false,
         });
+        self.shelves.len() - 1
+    }
+
+    /// The kind and place that a path leads to.
+    pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
+        self.registry.find(group, version, plural)
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -74,9 +125,14 @@ impl Store {
 
     /// Where namespaces are kept.
     pub(crate) fn namespaces(&self) -> usize {
-        self.registry
-            .place("", "v1", "namespaces")
-            .expect("namespaces are a built-in kind")
+        let namespaces = self.served("", "v1", "namespaces");
+        namespaces.expect("namespaces are a built-in kind").place
+    }
+
+    /// Where CustomResourceDefinitions are kept.
+    pub(crate) fn definitions(&self) -> usize {
+        let definitions = self.served(definitions::GROUP, "v1", "customresourcedefinitions");
+        definitions.expect("definitions are a built-in kind").place
     }
 
     /// The revision of the newest write.
@@ -118,6 +174,17 @@ impl Store {
             previous,
         });
         object
+    }
+
+    /// Puts an object back as a snapshot has it, without history.
+    pub(crate) fn put_back(&mut self, place: usize, object: Stored) {
+        self.shelves[place].objects.insert(object.key(), Arc::new(object));
+    }
+
+    /// Goes on at a snapshot's revision; what was before it is forgotten.
+    pub(crate) fn go_on_at(&mut self, revision: u64) {
+        self.revision = revision;
+        self.compact(None);
     }
 
     /// Removes a key. Returns its last state, stamped with the delete's revision.

@@ -1,5 +1,6 @@
 //! An object at one revision: serialised once, shared by every list and watch that shows it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,7 +80,11 @@ impl Stored {
             uid: text("uid"),
             created: text("creationTimestamp"),
             labels: labels(metadata),
-            fields: kind.fields.iter().map(|path| field(object, path)).collect(),
+            fields: match kind.custom_version {
+                // A definition's fields can change under objects that are stored already.
+                Some(_) => Box::default(),
+                None => kind.fields.iter().map(|path| field(object, path)).collect(),
+            },
         }
     }
 
@@ -106,6 +111,27 @@ impl Stored {
     /// The object as a tree.
     pub(crate) fn value(&self) -> Value {
         tree(&self.json)
+    }
+
+    /// The object as a tree in the version of `kind`.
+    pub(crate) fn value_as(&self, kind: &Kind) -> Value {
+        let mut value = self.value();
+        if kind.custom_version.is_some() {
+            value["apiVersion"] = Value::String(kind.api_version());
+        }
+        value
+    }
+
+    /// Appends the object in the version of `kind`. Versions of a custom resource differ in `apiVersion` alone.
+    pub(crate) fn write_as(&self, kind: &Kind, out: &mut Vec<u8>) {
+        if kind.custom_version.is_none() {
+            out.extend_from_slice(&self.json);
+            return;
+        }
+        let head = serde_json::json!({ "kind": kind.kind, "apiVersion": kind.api_version() }).to_string();
+        out.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
+        out.push(b',');
+        out.extend_from_slice(self.json_after_type_meta());
     }
 
     /// `metadata` as a tree.
@@ -179,13 +205,14 @@ impl Stored {
     }
 
     /// The value of a field that `kind` lets selectors name.
-    pub(crate) fn field(&self, kind: &Kind, path: &str) -> Option<&str> {
+    pub(crate) fn field(&self, kind: &Kind, path: &str) -> Option<Cow<'_, str>> {
         match path {
-            "metadata.name" => Some(&self.name),
-            "metadata.namespace" => Some(&self.namespace),
+            "metadata.name" => Some(Cow::Borrowed(&self.name)),
+            "metadata.namespace" => Some(Cow::Borrowed(&self.namespace)),
+            _ if kind.custom_version.is_some() => Some(Cow::Owned(field(&self.value(), path).into())),
             _ => {
                 let place = kind.fields.iter().position(|candidate| candidate == path)?;
-                self.fields.get(place).map(AsRef::as_ref)
+                self.fields.get(place).map(|value| Cow::Borrowed(value.as_ref()))
             }
         }
     }
@@ -330,17 +357,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kinds::Registry;
+    use crate::kinds;
 
     fn pod() -> Stored {
-        let registry = Registry::built_in();
-        let kind = registry.kind(registry.place("", "v1", "pods").unwrap());
         let object = json!({
             "status": { "phase": "Running" },
             "metadata": { "name": "a", "namespace": "default", "labels": { "z": "1", "app": "web" }, "annotations": {} },
             "spec": { "nodeName": "n1" },
         });
-        Stored::new(kind, &object, 99)
+        Stored::new(&pods(), &object, 99)
+    }
+
+    fn pods() -> Kind {
+        kinds::built_in()
+            .find(|kind| kind.plural == "pods")
+            .expect("pods are built in")
     }
 
     #[test]
@@ -367,10 +398,8 @@ mod tests {
 
     #[test]
     fn a_generation_is_replaced_in_its_place() {
-        let registry = Registry::built_in();
-        let kind = registry.kind(registry.place("", "v1", "pods").expect("pods are built in"));
         let object = json!({ "metadata": { "name": "a", "generation": 9 }, "spec": { "x": 1 }, "status": { "y": 2 } });
-        let next = Stored::new(kind, &object, 7).with_generation(10).restamped(1_000);
+        let next = Stored::new(&pods(), &object, 7).with_generation(10).restamped(1_000);
         assert_eq!(
             next.value()["metadata"],
             json!({ "name": "a", "generation": 10, "resourceVersion": "1000" })

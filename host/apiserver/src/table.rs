@@ -1,65 +1,59 @@
-//! Tables: what `kubectl get` prints.
+//! Tables: what `kubectl get` prints, columns for `-o wide` included.
 //!
-//! Every kind has a name and an age; the kinds that people look at most have the columns of kubectl's own printers between them. A column
-//! is one line in [`columns`].
+//! The kinds that people look at have the columns of kubectl's own printers, custom resources those of their definition, all others a name
+//! and the time of their creation.
 //!
 //! Source: kubernetes `pkg/printers/internalversion/printers.go`.
 
 mod age;
+mod cells;
 mod columns;
+mod core;
+mod networking;
+mod pods;
+mod policies;
+mod storage;
+mod workloads;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use self::columns::Column;
+use self::cells::since;
 use crate::kinds::Kind;
 use crate::stored::Stored;
 
 /// `columnDefinitions`.
 pub(crate) fn definitions(kind: &Kind) -> Vec<Value> {
-    let definition = |name: &str, type_: &str, format: &str, priority: u8| json!({ "name": name, "type": type_, "format": format, "description": name, "priority": priority });
-    let mut definitions = vec![definition("Name", "string", "name", 0)];
-    let (before_age, wide) = split(kind);
-    definitions.extend(before_age.map(|column| definition(column.name, column.type_, "", 0)));
-    definitions.push(definition("Age", "string", "", 0));
-    definitions.extend(wide.map(|column| definition(column.name, column.type_, "", 1)));
-    definitions
+    let definition = |name: &str, type_: &str, format: &str, description: &str, priority: i64| json!({ "name": name, "type": type_, "format": format, "description": description, "priority": priority });
+    let Some(custom) = &kind.custom_version else {
+        return columns::of(kind)
+            .iter()
+            .map(|column| {
+                let format = if column.name == "Name" { "name" } else { "" };
+                definition(column.name, column.type_, format, column.name, i64::from(column.wide))
+            })
+            .collect();
+    };
+    let name = definition("Name", "string", "name", "Name", 0);
+    let columns = custom.columns.iter().map(|column| {
+        definition(
+            &column.name,
+            &column.type_,
+            &column.format,
+            &column.description,
+            column.priority,
+        )
+    });
+    std::iter::once(name).chain(columns).collect()
 }
 
 /// The cells of an object, in the order of [`definitions`].
 pub(crate) fn cells(kind: &Kind, object: &Stored, now_unix_seconds: i64) -> Vec<Value> {
-    let columns = columns::of(kind);
-    // The object is only taken apart for kinds that show more than what is at hand.
-    let value = if columns.is_empty() {
-        Value::Null
-    } else {
-        object.value()
+    let value = object.value_as(kind);
+    let Some(custom) = &kind.custom_version else {
+        let columns = columns::of(kind).iter();
+        return columns.map(|column| (column.cell)(&value, now_unix_seconds)).collect();
     };
-    let (before_age, wide) = split(kind);
-    let mut cells = vec![json!(object.name)];
-    cells.extend(before_age.map(|column| (column.cell)(&value, now_unix_seconds)));
-    cells.push(json!(since(&object.created, now_unix_seconds)));
-    cells.extend(wide.map(|column| (column.cell)(&value, now_unix_seconds)));
-    cells
-}
-
-fn split(
-    kind: &Kind,
-) -> (
-    impl Iterator<Item = &'static Column>,
-    impl Iterator<Item = &'static Column>,
-) {
-    let columns = columns::of(kind);
-    (
-        columns.iter().filter(|column| !column.wide),
-        columns.iter().filter(|column| column.wide),
-    )
-}
-
-/// How long ago an RFC 3339 time was, as kubectl says it.
-fn since(time: &str, now_unix_seconds: i64) -> String {
-    match time.parse::<Timestamp>() {
-        Ok(time) => age::human(now_unix_seconds.saturating_sub(time.as_second())),
-        Err(_) => "<unknown>".to_owned(),
-    }
+    let since = |time: &str| since(time, now_unix_seconds);
+    let cells = custom.columns.iter().map(|column| column.cell(&value, since));
+    std::iter::once(json!(object.name)).chain(cells).collect()
 }

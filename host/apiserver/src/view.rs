@@ -35,9 +35,12 @@ impl View {
         });
     }
 
-    /// Follows the store again. The caller wakes the watches.
-    pub(crate) fn thaw(&self) {
+    /// Follows the store again; watches are woken to catch up.
+    pub(crate) fn thaw(&self, store: &Store) {
         *self.frozen() = None;
+        for shelf in store.shelves() {
+            shelf.changed.notify_waiters();
+        }
     }
 
     /// The newest revision that this replica shows.

@@ -21,6 +21,7 @@ use tokio::sync::Notify;
 use self::stream::{Start, WatchStream};
 use crate::body::Body;
 use crate::faults::{Attributes, Ending, Filter, Injection};
+use crate::kinds::Served;
 use crate::query::{ListOptions, Version};
 use crate::representation::Representation;
 use crate::response;
@@ -94,7 +95,7 @@ impl Watches {
 
 /// What a watch request asks for.
 pub(crate) struct Request {
-    pub(crate) place: usize,
+    pub(crate) served: Served,
     pub(crate) selection: Selection,
     pub(crate) options: ListOptions,
     pub(crate) representation: Representation,
@@ -125,7 +126,10 @@ pub(crate) fn open(inner: &Arc<Inner>, view: &Arc<View>, request: Request) -> Re
 fn start(store: &Store, view: &View, request: &Request) -> Result<Start, Status> {
     let options = &request.options;
     let newest = view.revision(store);
-    let shelf = store.shelf(request.place);
+    let shelf = store.shelf(request.served.place);
+    if shelf.retired {
+        return Err(Status::no_such_resource());
+    }
     let begins_with_state = match (options.send_initial_events, options.version) {
         (Some(true), Version::At(version)) if version > newest => return Err(Status::too_large(version, newest)),
         // The newest state is asked for, and this replica does not have it.
@@ -141,11 +145,11 @@ fn start(store: &Store, view: &View, request: &Request) -> Result<Start, Status>
         joined: store.revision(),
     };
     if begins_with_state {
-        let objects = view.objects(store, request.place);
+        let objects = view.objects(store, request.served.place);
         let selected = request
             .selection
             .range(&objects)
-            .filter(|object| request.selection.matches(&shelf.kind, object));
+            .filter(|object| request.selection.matches(&request.served.kind, object));
         start.initial = selected.cloned().collect();
     } else if let Version::At(version) = options.version {
         if let Err(too_old) = shelf.history.check(version) {

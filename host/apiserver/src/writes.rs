@@ -2,6 +2,7 @@
 //!
 //! Follows apiserver `pkg/registry/rest` (create.go, update.go, delete.go) and `pkg/registry/generic/registry/store.go`.
 
+mod definitions;
 mod namespaces;
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::admit;
+use crate::definitions::{UnknownFields, is_definitions};
 use crate::kinds::Kind;
 use crate::patch::Patch;
 use crate::selection::Selection;
@@ -63,17 +65,39 @@ pub(crate) enum Deletion {
 /// One write in the making.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a mut Store,
+    /// The kind in the version that the request names.
+    pub(crate) kind: Arc<Kind>,
     pub(crate) place: usize,
     pub(crate) namespace: &'a str,
     /// The calendar's time, RFC 3339.
     pub(crate) now: &'a str,
     pub(crate) part: Part,
     pub(crate) dry_run: bool,
+    pub(crate) unknown_fields: UnknownFields,
 }
 
 impl Write<'_> {
     fn kind(&self) -> Arc<Kind> {
-        Arc::clone(&self.store.shelf(self.place).kind)
+        Arc::clone(&self.kind)
+    }
+
+    /// The same write, for one that is part of it.
+    fn reborrow(&mut self) -> Write<'_> {
+        Write {
+            store: self.store,
+            kind: Arc::clone(&self.kind),
+            place: self.place,
+            namespace: self.namespace,
+            now: self.now,
+            part: self.part,
+            dry_run: self.dry_run,
+            unknown_fields: self.unknown_fields,
+        }
+    }
+
+    /// The state as it is stored, be it in another version than the request's.
+    fn serialise(&self, object: &Value, revision: u64) -> Stored {
+        Stored::new(&self.store.shelf(self.place).kind, object, revision)
     }
 
     fn existing(&self, name: &str) -> Result<Arc<Stored>, Status> {
@@ -86,6 +110,7 @@ impl Write<'_> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;
         self.check_namespace(&kind, &object)?;
+        self.check_definition(&kind)?;
         let suffix = self.store.random.name_suffix();
         let uid = self.store.random.uid();
         let metadata = metadata(&mut object);
@@ -123,15 +148,20 @@ impl Write<'_> {
             set(&mut object, "status", None);
         }
         admit::defaults(&kind, &mut object);
+        let definition = self.conform(&kind, &mut object, None)?;
         if self.store.get(self.place, self.namespace, &name).is_some() {
             return Err(Status::already_exists(&kind, &name));
         }
         let stored = if self.dry_run {
-            Arc::new(Stored::new(&kind, &object, 0))
+            Arc::new(self.serialise(&object, 0))
         } else {
             let next = self.store.revision() + 1;
-            self.store.put(self.place, Stored::new(&kind, &object, next))
+            let object = self.serialise(&object, next);
+            self.store.put(self.place, object)
         };
+        if let Some(definition) = definition {
+            self.store.define(definition);
+        }
         Ok(Written::new(stored, object))
     }
 
@@ -160,7 +190,7 @@ impl Write<'_> {
                 return Ok((self.create(object)?, true));
             }
         };
-        let mut object = old.value();
+        let mut object = old.value_as(&kind);
         patch.apply(&mut object)?;
         admit::shape(&kind, self.namespace, &mut object).map_err(|status| refused_patch(&status))?;
         check_name(name, &object)?;
@@ -178,7 +208,7 @@ impl Write<'_> {
                     .get_mut("status")
                     .map(Value::take)
                     .filter(|status| !status.is_null());
-                object = old.value();
+                object = old.value_as(kind);
                 set(&mut object, "status", status);
             }
         }
@@ -192,8 +222,9 @@ impl Write<'_> {
         ] {
             set(&mut object["metadata"], system, before.get_mut(system).map(Value::take));
         }
+        let definition = self.conform(kind, &mut object, Some(old))?;
         // Written once and compared as bytes: a tree of the old state is not needed.
-        let mut new = Stored::new(kind, &object, old.revision);
+        let mut new = self.serialise(&object, old.revision);
         if kind.has_generation && new.substance() != old.substance() {
             let generation = bump_generation(&mut object);
             new = new.with_generation(generation);
@@ -203,6 +234,9 @@ impl Write<'_> {
             return Ok(Written::new(stored, object));
         }
         let stored = self.store.put(self.place, new);
+        if let Some(definition) = definition {
+            self.store.define(definition);
+        }
         if is_finished(&object["metadata"]) {
             let last = self.remove(&stored).unwrap_or(stored);
             return Ok(Written::new(last, object));
@@ -223,7 +257,12 @@ impl Write<'_> {
         if kind.is_namespaces() {
             self.delete_content(name)?;
         }
-        if finalizers(&object["metadata"]) == 0 && !(kind.is_namespaces() && self.has_content(name)) {
+        if is_definitions(&kind) {
+            self.delete_resources(name)?;
+        }
+        let holds_content =
+            (kind.is_namespaces() && self.has_content(name)) || (is_definitions(&kind) && self.has_resources(name));
+        if finalizers(&object["metadata"]) == 0 && !holds_content {
             let last = self.remove(&old).ok_or_else(|| Status::not_found(&kind, name))?;
             return Ok(Deletion::Done(last));
         }
@@ -238,9 +277,8 @@ impl Write<'_> {
         if kind.has_generation {
             bump_generation(&mut object);
         }
-        Ok(Deletion::Waiting(
-            self.store.put(self.place, Stored::new(&kind, &object, old.revision)),
-        ))
+        let marked = self.serialise(&object, old.revision);
+        Ok(Deletion::Waiting(self.store.put(self.place, marked)))
     }
 
     /// Deletes everything in the namespace (or, without one, everywhere) that `selection` chooses. Returns the last states.
@@ -249,18 +287,14 @@ impl Write<'_> {
         let chosen: Vec<Arc<Stored>> = shelf
             .objects
             .values()
-            .filter(|object| selection.matches(&shelf.kind, object))
+            .filter(|object| selection.matches(&self.kind, object))
             .cloned()
             .collect();
         let mut deleted = Vec::with_capacity(chosen.len());
         for object in chosen {
             let mut write = Write {
-                store: self.store,
-                place: self.place,
                 namespace: &object.namespace,
-                now: self.now,
-                part: self.part,
-                dry_run: self.dry_run,
+                ..self.reborrow()
             };
             match write.delete(&object.name, &Preconditions::default())? {
                 Deletion::Done(last) | Deletion::Waiting(last) => deleted.push(last),
@@ -271,6 +305,10 @@ impl Write<'_> {
 
     fn remove(&mut self, object: &Stored) -> Option<Arc<Stored>> {
         let last = self.store.remove(self.place, &object.key());
+        if is_definitions(&self.kind()) {
+            self.retire(&object.name);
+        }
+        self.finish_definition(&self.kind());
         self.finish_namespace(&object.namespace);
         last
     }

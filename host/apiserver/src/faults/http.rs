@@ -1,4 +1,5 @@
-//! `/informant/faults`: the faults for those who have only a listener. POST one [`Fault`] as JSON.
+//! `/informant/faults`: the faults for those who have only a listener. POST one [`Fault`] as JSON, GET shows the
+//! rules that stand, DELETE takes everything back.
 
 use bytes::Bytes;
 use http::{Method, Response};
@@ -21,6 +22,7 @@ pub(crate) fn answer(faults: &Faults, method: &Method, body: &Bytes) -> Result<R
             tracing::info!(?fault, "fault injected over HTTP");
             Ok(response::json(200, &json!({ "met": faults.apply(fault) })))
         }
+        Method::GET => Ok(response::json(200, &json!({ "rules": faults.rules() }))),
         Method::DELETE => Ok(response::json(200, &json!({ "met": faults.apply(Fault::Clear) }))),
         _ => Err(Status::method_not_allowed()),
     }

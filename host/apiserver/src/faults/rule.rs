@@ -50,19 +50,31 @@ pub enum Answer {
         /// The body.
         body: String,
     },
+    /// 429 with `Retry-After`.
+    TooManyRequests {
+        /// When to come again.
+        #[serde(default = "one_second")]
+        retry_after_seconds: u32,
+    },
+    /// 500.
+    InternalError,
     /// No answer: the connection is reset.
     Reset,
+}
+
+fn one_second() -> u32 {
+    1
 }
 
 impl Answer {
     /// 429 with `Retry-After`.
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
-        Self::Status(Status::too_many_requests(retry_after_seconds))
+        Self::TooManyRequests { retry_after_seconds }
     }
 
     /// 500.
     pub fn internal_error() -> Self {
-        Self::Status(Status::internal_error("fault injected"))
+        Self::InternalError
     }
 
     /// 410 `Expired`.
@@ -130,6 +142,10 @@ impl Rules {
     pub(crate) fn remove(&mut self, filter: &Filter, action: &Action) {
         self.standing
             .retain(|rule| rule.filter != *filter || rule.action != *action);
+    }
+
+    pub(crate) fn standing(&self) -> Vec<Rule> {
+        self.standing.clone()
     }
 
     pub(crate) fn clear(&mut self) {

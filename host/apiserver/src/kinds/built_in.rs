@@ -18,7 +18,7 @@ struct Row {
     kind: &'static str,
     plural: &'static str,
     short: &'static str,
-    all: bool,
+    category: &'static str,
     flags: u8,
     fields: &'static str,
 }
@@ -29,7 +29,7 @@ const fn row(api: (&'static str, &'static str), kind: &'static str, plural: &'st
         kind,
         plural,
         short: "",
-        all: false,
+        category: "",
         flags,
         fields: "",
     }
@@ -41,7 +41,11 @@ impl Row {
     }
 
     const fn all(self) -> Self {
-        Self { all: true, ..self }
+        self.category("all")
+    }
+
+    const fn category(self, category: &'static str) -> Self {
+        Self { category, ..self }
     }
 
     const fn fields(self, fields: &'static str) -> Self {
@@ -55,6 +59,7 @@ const BATCH: (&str, &str) = ("batch", "v1");
 const NETWORKING: (&str, &str) = ("networking.k8s.io", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
+const EXTENSIONS: (&str, &str) = ("apiextensions.k8s.io", "v1");
 const FULL: u8 = NAMESPACED | STATUS | GENERATION;
 
 const POD_FIELDS: &str = "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork \
@@ -110,6 +115,14 @@ const ROWS: &[Row] = &[
         .short("sts")
         .all(),
     row(
+        EXTENSIONS,
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        STATUS | GENERATION,
+    )
+    .short("crd crds")
+    .category("api-extensions"),
+    row(
         ("autoscaling", "v2"),
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
@@ -154,12 +167,13 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
         singular: row.kind.to_lowercase(),
         namespaced: row.flags & NAMESPACED != 0,
         short_names: row.short.split_whitespace().map(str::to_owned).collect(),
-        categories: row.all.then(|| "all".to_owned()).into_iter().collect(),
+        categories: row.category.split_whitespace().map(str::to_owned).collect(),
         has_status: row.flags & STATUS != 0,
         has_scale: row.flags & SCALE != 0,
         has_generation: row.flags & GENERATION != 0,
         delete_returns_object: row.flags & RETURNED != 0,
         custom: false,
+        custom_version: None,
         fields: row.fields.split_whitespace().map(str::to_owned).collect(),
     })
 }

@@ -1,21 +1,22 @@
-//! The columns between a name and its age, by kind.
+//! Which columns a kind has.
 
 use serde_json::{Value, json};
 
-use super::since;
+use super::cells::{self, text};
+use super::{core, networking, pods, policies, storage, workloads};
 use crate::kinds::Kind;
 
 /// One column.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) type_: &'static str,
-    /// Shown with `-o wide` only, after the age.
+    /// Shown with `-o wide` only.
     pub(super) wide: bool,
     /// The cell's value, from the object and the time in seconds since 1970.
     pub(super) cell: fn(&Value, i64) -> Value,
 }
 
-const fn column(name: &'static str, cell: fn(&Value, i64) -> Value) -> Column {
+pub(super) const fn column(name: &'static str, cell: fn(&Value, i64) -> Value) -> Column {
     Column {
         name,
         type_: "string",
@@ -24,179 +25,71 @@ const fn column(name: &'static str, cell: fn(&Value, i64) -> Value) -> Column {
     }
 }
 
-const fn wide(name: &'static str, cell: fn(&Value, i64) -> Value) -> Column {
+pub(super) const fn integer(name: &'static str, cell: fn(&Value, i64) -> Value) -> Column {
     Column {
-        name,
-        type_: "string",
-        wide: true,
-        cell,
+        type_: "integer",
+        ..column(name, cell)
     }
 }
 
-const NONE: &str = "<none>";
+pub(super) const fn wide(name: &'static str, cell: fn(&Value, i64) -> Value) -> Column {
+    Column {
+        wide: true,
+        ..column(name, cell)
+    }
+}
 
-const PODS: &[Column] = &[
-    column("Ready", |pod, _| {
-        let statuses = items(&pod["status"]["containerStatuses"]);
-        let ready = statuses.iter().filter(|status| status["ready"] == true).count();
-        json!(format!("{ready}/{}", items(&pod["spec"]["containers"]).len()))
-    }),
-    column("Status", |pod, _| json!(pod_status(pod))),
-    column("Restarts", |pod, now| json!(restarts(pod, now))),
-    wide("IP", |pod, _| or_none(&pod["status"]["podIP"])),
-    wide("Node", |pod, _| or_none(&pod["spec"]["nodeName"])),
-];
-const DEPLOYMENTS: &[Column] = &[
-    column("Ready", |it, _| {
-        ready_of(&it["status"]["readyReplicas"], &it["spec"]["replicas"])
-    }),
-    column("Up-to-date", |it, _| count(&it["status"]["updatedReplicas"])),
-    column("Available", |it, _| count(&it["status"]["availableReplicas"])),
-];
-const REPLICA_SETS: &[Column] = &[
-    column("Desired", |it, _| count(&it["spec"]["replicas"])),
-    column("Current", |it, _| count(&it["status"]["replicas"])),
-    column("Ready", |it, _| count(&it["status"]["readyReplicas"])),
-];
-const STATEFUL_SETS: &[Column] = &[column("Ready", |it, _| {
-    ready_of(&it["status"]["readyReplicas"], &it["spec"]["replicas"])
-})];
-const SERVICES: &[Column] = &[
-    column("Type", |it, _| or_none(&it["spec"]["type"])),
-    column("Cluster-IP", |it, _| or_none(&it["spec"]["clusterIP"])),
-    column("External-IP", |it, _| or_none(&it["spec"]["externalIPs"][0])),
-    column("Port(s)", |it, _| json!(ports(&it["spec"]["ports"]))),
-];
-const NODES: &[Column] = &[column("Status", |node, _| json!(node_status(node)))];
-const STATUS_PHASE: &[Column] = &[column("Status", |it, _| or_none(&it["status"]["phase"]))];
-const CONFIG_MAPS: &[Column] = &[column("Data", |it, _| {
-    json!(entries(&it["data"]) + entries(&it["binaryData"]))
-})];
-const SECRETS: &[Column] = &[
-    column("Type", |it, _| or_none(&it["type"])),
-    column("Data", |it, _| json!(entries(&it["data"]))),
-];
-const EVENTS: &[Column] = &[
-    column("Type", |it, _| or_none(&it["type"])),
-    column("Reason", |it, _| or_none(&it["reason"])),
-    column("Object", |it, _| {
-        let about = &it["involvedObject"];
-        json!(format!(
-            "{}/{}",
-            text(&about["kind"]).to_lowercase(),
-            text(&about["name"])
-        ))
-    }),
-    column("Message", |it, _| or_none(&it["message"])),
+pub(super) const NAME: Column = column("Name", cells::name);
+pub(super) const AGE: Column = column("Age", cells::age);
+
+/// What a kind has that kubectl has no printer for.
+const OTHERS: &[Column] = &[
+    NAME,
+    Column {
+        type_: "date",
+        ..column("Created At", |it, _| json!(text(&it["metadata"]["creationTimestamp"])))
+    },
 ];
 
-/// The columns of a kind; none for most.
+/// What a kind has whose printer adds nothing to name and age.
+const NAME_AND_AGE: &[Column] = &[NAME, AGE];
+
+/// The columns of a built-in kind.
 pub(super) fn of(kind: &Kind) -> &'static [Column] {
     match (kind.group.as_str(), kind.kind.as_str()) {
-        ("", "Pod") => PODS,
-        ("apps", "Deployment") => DEPLOYMENTS,
-        ("apps", "ReplicaSet") | ("", "ReplicationController") => REPLICA_SETS,
-        ("apps", "StatefulSet") => STATEFUL_SETS,
-        ("", "Service") => SERVICES,
-        ("", "Node") => NODES,
-        ("", "Namespace" | "PersistentVolume" | "PersistentVolumeClaim") => STATUS_PHASE,
-        ("", "ConfigMap") => CONFIG_MAPS,
-        ("", "Secret") => SECRETS,
-        ("", "Event") => EVENTS,
-        _ => &[],
+        ("", "Pod") => pods::PODS,
+        ("", "PodTemplate") => workloads::POD_TEMPLATES,
+        ("", "ReplicationController") => workloads::REPLICATION_CONTROLLERS,
+        ("", "Service") => networking::SERVICES,
+        ("", "Endpoints") => networking::ENDPOINTS,
+        ("", "Node") => core::NODES,
+        ("", "Namespace") => core::NAMESPACES,
+        ("", "PersistentVolume") => storage::PERSISTENT_VOLUMES,
+        ("", "PersistentVolumeClaim") => storage::PERSISTENT_VOLUME_CLAIMS,
+        ("", "ConfigMap") => core::CONFIG_MAPS,
+        ("", "Secret") => core::SECRETS,
+        ("", "ServiceAccount") => NAME_AND_AGE,
+        ("", "Event") => core::EVENTS,
+        ("", "ResourceQuota") => policies::RESOURCE_QUOTAS,
+        ("apps", "Deployment") => workloads::DEPLOYMENTS,
+        ("apps", "ReplicaSet") => workloads::REPLICA_SETS,
+        ("apps", "StatefulSet") => workloads::STATEFUL_SETS,
+        ("apps", "DaemonSet") => workloads::DAEMON_SETS,
+        ("apps", "ControllerRevision") => workloads::CONTROLLER_REVISIONS,
+        ("autoscaling", _) => policies::AUTOSCALERS,
+        ("batch", "Job") => workloads::JOBS,
+        ("batch", "CronJob") => workloads::CRON_JOBS,
+        ("coordination.k8s.io", _) => policies::LEASES,
+        ("discovery.k8s.io", _) => networking::ENDPOINT_SLICES,
+        ("networking.k8s.io", "Ingress") => networking::INGRESSES,
+        ("networking.k8s.io", "IngressClass") => networking::INGRESS_CLASSES,
+        ("networking.k8s.io", "NetworkPolicy") => networking::NETWORK_POLICIES,
+        ("policy", _) => policies::DISRUPTION_BUDGETS,
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => policies::ROLE_BINDINGS,
+        ("scheduling.k8s.io", _) => policies::PRIORITY_CLASSES,
+        ("storage.k8s.io", "StorageClass") => storage::STORAGE_CLASSES,
+        // Kinds that a test registers without a definition.
+        _ if kind.custom => NAME_AND_AGE,
+        _ => OTHERS,
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn items(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn entries(value: &Value) -> usize {
-    value.as_object().map_or(0, serde_json::Map::len)
-}
-
-fn count(value: &Value) -> Value {
-    json!(value.as_i64().unwrap_or(0).to_string())
-}
-
-fn or_none(value: &Value) -> Value {
-    json!(value.as_str().filter(|text| !text.is_empty()).unwrap_or(NONE))
-}
-
-fn ready_of(ready: &Value, wanted: &Value) -> Value {
-    json!(format!(
-        "{}/{}",
-        ready.as_i64().unwrap_or(0),
-        wanted.as_i64().unwrap_or(0)
-    ))
-}
-
-/// The phase, unless a container has something more telling to say.
-fn pod_status(pod: &Value) -> String {
-    if pod["metadata"]["deletionTimestamp"].is_string() {
-        return "Terminating".to_owned();
-    }
-    let reason = |status: &Value| {
-        let state = &status["state"];
-        [&state["waiting"]["reason"], &state["terminated"]["reason"]]
-            .into_iter()
-            .find_map(Value::as_str)
-            .map(str::to_owned)
-    };
-    let telling = items(&pod["status"]["containerStatuses"]).iter().rev().find_map(reason);
-    telling
-        .or_else(|| pod["status"]["reason"].as_str().map(str::to_owned))
-        .unwrap_or_else(|| text(&pod["status"]["phase"]).to_owned())
-}
-
-fn restarts(pod: &Value, now: i64) -> String {
-    let statuses = items(&pod["status"]["containerStatuses"]);
-    let total: i64 = statuses
-        .iter()
-        .filter_map(|status| status["restartCount"].as_i64())
-        .sum();
-    let last = statuses
-        .iter()
-        .filter_map(|status| status["lastState"]["terminated"]["finishedAt"].as_str())
-        .max();
-    match last {
-        Some(last) if total > 0 => format!("{total} ({} ago)", since(last, now)),
-        _ => total.to_string(),
-    }
-}
-
-fn ports(ports: &Value) -> String {
-    let port = |port: &Value| {
-        format!(
-            "{}/{}",
-            port["port"].as_i64().unwrap_or(0),
-            port["protocol"].as_str().unwrap_or("TCP")
-        )
-    };
-    let ports: Vec<String> = items(ports).iter().map(port).collect();
-    if ports.is_empty() {
-        NONE.to_owned()
-    } else {
-        ports.join(",")
-    }
-}
-
-fn node_status(node: &Value) -> String {
-    let ready = items(&node["status"]["conditions"])
-        .iter()
-        .find(|condition| condition["type"] == "Ready");
-    let mut status = match ready.map(|condition| text(&condition["status"])) {
-        Some("True") => "Ready",
-        Some(_) => "NotReady",
-        None => "Unknown",
-    }
-    .to_owned();
-    if node["spec"]["unschedulable"] == true {
-        status.push_str(",SchedulingDisabled");
-    }
-    status
 }

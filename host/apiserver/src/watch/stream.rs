@@ -60,6 +60,8 @@ pub(super) struct WatchStream {
     /// How the next line breaks off.
     cut: Option<Ending>,
     columns_sent: bool,
+    /// The kind is served no more, and everything there was has been shown.
+    retired: bool,
     ended: bool,
     reset_due: bool,
 }
@@ -76,15 +78,13 @@ enum Step {
 impl WatchStream {
     pub(super) fn new(inner: Arc<Inner>, view: Arc<View>, request: Request, start: Start) -> Self {
         let now = inner.options.clock.now();
-        let (kind, changed, timeout) = {
+        let (changed, timeout) = {
             let mut store = inner.store();
             let least = inner.options.watch_timeout_min;
             let random = store.random.next() as f64 / u64::MAX as f64;
             let timeout = request.options.timeout.filter(|timeout| !timeout.is_zero());
-            let shelf = store.shelf(request.place);
             (
-                Arc::clone(&shelf.kind),
-                Arc::clone(&shelf.changed),
+                Arc::clone(&store.shelf(request.served.place).changed),
                 timeout.unwrap_or_else(|| least.mul_f64(1.0 + random)),
             )
         };
@@ -96,8 +96,8 @@ impl WatchStream {
             id,
             control,
             changed,
-            place: request.place,
-            kind,
+            place: request.served.place,
+            kind: request.served.kind,
             selection: request.selection,
             representation: request.representation,
             initial: start.initial.into_iter(),
@@ -112,6 +112,7 @@ impl WatchStream {
             frozen: request.frozen,
             cut: None,
             columns_sent: false,
+            retired: false,
             ended: false,
             reset_due: false,
             inner,
@@ -229,7 +230,7 @@ impl WatchStream {
             return Step::Frame(Bytes::from(frame));
         }
         let now = self.inner.options.clock.now();
-        if now >= self.deadline {
+        if self.retired || now >= self.deadline {
             self.ended = true;
             return Step::End;
         }
@@ -292,6 +293,7 @@ impl WatchStream {
                 shown.push((type_, object));
             }
         }
+        self.retired = store.shelf(self.place).retired;
         // Everything of this kind up to here was seen, and nothing between the last event and here was of this kind.
         self.cursor = self.cursor.max(newest);
         Ok((shown, true))

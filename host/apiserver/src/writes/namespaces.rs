@@ -2,6 +2,8 @@
 //!
 //! Stands in for the NamespaceLifecycle admission plugin and the namespace controller.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Part, Write};
@@ -60,13 +62,14 @@ impl Write<'_> {
         let selection = Selection::in_namespace(namespace);
         for place in 0..self.store.shelves().len() {
             if self.store.shelf(place).kind.namespaced {
+                let kind = Arc::clone(&self.store.shelf(place).kind);
                 let mut write = Write {
-                    store: self.store,
+                    kind,
                     place,
                     namespace,
-                    now: self.now,
                     part: Part::Whole,
                     dry_run: false,
+                    ..self.reborrow()
                 };
                 write.delete_collection(&selection)?;
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, header};
 use informant_apiserver::{Action, Answer, ApiServer, Ending, Fault, Filter, Injection, Options, Rule, ServiceError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Client, Next, PODS, pod, server};
 
@@ -358,6 +358,31 @@ async fn faults_come_over_http_only_where_that_was_asked_for() {
         client.post("/informant/faults", json!({ "explode": {} })).await.code,
         400
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn common_answers_have_short_names_and_the_rules_can_be_seen_and_taken_back() {
+    let server = ApiServer::new(Options {
+        faults_over_http: true,
+        ..Options::default()
+    });
+    let client = Client::of(&server);
+    let too_many = json!({ "too-many-requests": { "retry_after_seconds": 7 } });
+    for answer in [too_many, json!("internal-error")] {
+        let rule = json!({ "filter": { "verb": "list" }, "times": 1, "action": { "answer": answer } });
+        assert_eq!(
+            client.post("/informant/faults", json!({ "rule": rule })).await.code,
+            200
+        );
+    }
+    let standing = client.get("/informant/faults").await.json();
+    assert_eq!(standing["rules"].as_array().unwrap().len(), 2);
+    let refused = client.get(PODS).await;
+    assert_eq!((refused.code, refused.header(http::header::RETRY_AFTER)), (429, "7"));
+    assert_eq!(client.get(PODS).await.code, 500);
+    assert_eq!(client.get(PODS).await.code, 200);
+    client.delete("/informant/faults", Value::Null).await;
+    assert_eq!(client.get("/informant/faults").await.json(), json!({ "rules": [] }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,21 @@
 //! The listener, over real sockets on loopback. Waits are conditions with a deadline.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use informant_apiserver::{ApiServer, Ending, Filter};
+use informant_apiserver::{ApiServer, Ending, Filter, Identity};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::support::{PODS, pod, server};
 
@@ -129,4 +136,52 @@ async fn a_shutdown_ends_watches_in_order_and_waits_for_them() {
     assert_eq!(rest(&mut watch).await, "0\r\n\r\n");
     timeout(DEADLINE, served.done).await.unwrap().unwrap().unwrap();
     assert!(TcpStream::connect(served.address).await.is_err());
+}
+
+#[tokio::test]
+async fn tls_clients_that_trust_the_authority_get_through_and_others_do_not() {
+    let server = server();
+    let identity = Identity::generate(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (serving, served_identity) = (server.clone(), identity.clone());
+    let done = tokio::spawn(async move {
+        let stopped = async {
+            let _ = stopped.await;
+        };
+        serving.serve_tls(listener, &served_identity, stopped).await
+    });
+    let mut socket = shake(address, identity.authority_pem()).await.unwrap();
+    socket
+        .write_all(b"GET /version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    let _ = timeout(DEADLINE, socket.read_to_end(&mut answer)).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\"gitVersion\""),
+        "{answer}"
+    );
+    let stranger = Identity::generate(&["localhost".to_owned()]).unwrap();
+    assert!(shake(address, stranger.authority_pem()).await.is_err());
+    stop.send(()).unwrap();
+    timeout(DEADLINE, done).await.unwrap().unwrap().unwrap();
+}
+
+/// Opens a TLS connection that trusts one authority.
+async fn shake(address: std::net::SocketAddr, authority_pem: &str) -> std::io::Result<TlsStream<TcpStream>> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(authority_pem.as_bytes()).unwrap())
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let socket = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await
 }

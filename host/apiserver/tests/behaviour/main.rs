@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
+mod definitions;
 mod discovery;
 mod faults;
 mod listener;
@@ -10,6 +11,7 @@ mod lists;
 mod patches;
 mod property;
 mod replicas;
+mod snapshots;
 mod tables;
 mod watches;
 mod writes;

@@ -1,5 +1,6 @@
 //! Two replicas of one server, one of which lags.
 
+use informant_apiserver::Fault;
 use serde_json::json;
 
 use crate::support::{Client, PODS, pod, server};
@@ -58,4 +59,24 @@ async fn writes_through_a_lagging_replica_are_seen_by_the_others() {
             .names(),
         ["a"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_lag_and_catch_up_as_faults_say() {
+    let server = server();
+    let replica = server.replica();
+    assert_eq!(server.faults().apply(Fault::FreezeReplicas {}), 1);
+    server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
+    let first = Client::of(&server);
+    let second = Client(replica.service());
+    let cached = format!("{PODS}?resourceVersion=0");
+    assert_eq!(first.get(&cached).await.names(), ["a"], "the first one never lags");
+    assert_eq!(second.get(&cached).await.names(), Vec::<String>::new());
+    server.faults().apply(Fault::ThawReplicas {});
+    assert_eq!(second.get(&cached).await.names(), ["a"]);
+    server.faults().apply(Fault::FreezeReplicas {});
+    server.delete("v1/pods", "default", "a").unwrap();
+    assert_eq!(second.get(&cached).await.names(), ["a"]);
+    server.faults().apply(Fault::Clear);
+    assert_eq!(second.get(&cached).await.names(), Vec::<String>::new());
 }

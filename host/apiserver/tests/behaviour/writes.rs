@@ -100,15 +100,15 @@ async fn bodies_that_are_no_json_or_too_large_are_refused() {
         large.failure(),
         "413 RequestEntityTooLarge: Request entity too large: limit is 3145728"
     );
-    let yaml = client
-        .send(
-            Method::POST,
-            PODS,
-            &[(http::header::CONTENT_TYPE, "application/yaml")],
-            "a: b".to_owned(),
-        )
-        .await;
-    assert_eq!(yaml.code, 415);
+    let of_type = async |content_type: &str, body: &str| {
+        let headers = [(http::header::CONTENT_TYPE, content_type)];
+        client.send(Method::POST, PODS, &headers, body.to_owned()).await
+    };
+    assert_eq!(of_type("text/plain", "{}").await.code, 415);
+    let yaml = "metadata:\n  name: read\nspec:\n  containers: [{name: c}]\n";
+    let read = of_type("application/yaml", yaml).await;
+    assert_eq!((read.code, &read.json()["metadata"]["name"]), (201, &json!("read")));
+    assert_eq!(of_type("application/yaml", "a: [b").await.code, 400);
 }
 
 #[tokio::test(start_paused = true)]

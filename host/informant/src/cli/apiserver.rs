@@ -1,28 +1,54 @@
 //! `informant apiserver`: the embedded API server on a socket.
 
+mod kubeconfig;
+mod snapshot;
+
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use informant_apiserver::{ApiServer, Options};
+use informant_apiserver::{ApiServer, Fault, Identity, Options};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
+use self::kubeconfig::{Kubeconfig, Served};
+use self::snapshot::SnapshotFile;
 use super::{Exit, output};
 use crate::signals::Signals;
 
 /// `informant apiserver`.
 #[derive(Debug, Args)]
 pub(super) struct ApiserverArgs {
-    /// Where to listen, without TLS and without asking who is there; port 0 takes a free one
+    /// Where to listen, without asking who is there; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8088")]
     listen: SocketAddr,
     /// Writes a kubeconfig for this server, for kubectl and for --kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// Speaks TLS, with a certificate authority made for this run; the kubeconfig carries it
+    #[arg(long)]
+    tls: bool,
+    /// Begins with the state in this file, if it is there, and keeps it there: every 10 s and at the end
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
     /// Serves /informant/faults too, where watches can be dropped and errors ordered
     #[arg(long)]
     faults: bool,
+    /// Begins with this fault, in JSON as for /informant/faults; may be given more than once
+    #[arg(long, value_name = "JSON", value_parser = fault)]
+    fault: Vec<Fault>,
+    /// Where a second replica listens, which faults can make lag; the kubeconfig's context informant-replica
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    replica: Option<SocketAddr>,
+}
+
+fn fault(text: &str) -> Result<Fault, String> {
+    serde_json::from_str(text).map_err(|error| {
+        format!(
+            "{error}; say it for example as {{\"rule\":{{\"times\":1,\"action\":{{\"answer\":\"internal-error\"}}}}}}"
+        )
+    })
 }
 
 pub(super) fn run(args: &ApiserverArgs) -> Result<Exit> {
@@ -35,56 +61,94 @@ pub(super) fn run(args: &ApiserverArgs) -> Result<Exit> {
 
 async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let listener = TcpListener::bind(args.listen)
+    let options = Options {
+        faults_over_http: args.faults,
+        ..Options::at_wall_time()
+    };
+    let snapshot = args.snapshot.clone().map(SnapshotFile::new);
+    let server = match &snapshot {
+        Some(file) => file.load(options)?,
+        None => ApiServer::new(options),
+    };
+    let (listener, address) = bind(args.listen).await?;
+    let replica = match args.replica {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let addresses: Vec<SocketAddr> = std::iter::once(address)
+        .chain(replica.as_ref().map(|(_, address)| *address))
+        .collect();
+    let identity = args.tls.then(|| identity(&addresses)).transpose()?;
+    if let Some(path) = &args.kubeconfig_out {
+        let config = Kubeconfig {
+            authority_pem: identity.as_ref().map(Identity::authority_pem),
+            first: Served::new("informant", address),
+            replica: addresses
+                .get(1)
+                .map(|address| Served::new("informant-replica", *address)),
+        };
+        config.write(path)?;
+    }
+    let scheme = if identity.is_some() { "https" } else { "http" };
+    tracing::info!(url = %format!("{scheme}://{address}"), "API server listens");
+    // Made before the faults that begin with the server, which may be about it.
+    let replica = replica.map(|(listener, address)| (listener, address, server.replica()));
+    for fault in &args.fault {
+        server.faults().apply(fault.clone());
+    }
+    let stopping = CancellationToken::new();
+    let stop = async {
+        signals.next().await;
+        stopping.cancel();
+    };
+    let first = async {
+        match &identity {
+            Some(identity) => server.serve_tls(listener, identity, stopping.cancelled()).await,
+            None => server.serve(listener, stopping.cancelled()).await,
+        }
+    };
+    let second = async {
+        match replica {
+            Some((listener, address, replica)) => {
+                tracing::info!(url = %format!("{scheme}://{address}"), "second replica listens");
+                replica.serve(listener, identity.as_ref(), stopping.cancelled()).await
+            }
+            None => Ok(()),
+        }
+    };
+    let keep = async {
+        match &snapshot {
+            Some(file) => file.keep(&server, &stopping).await,
+            None => Ok(()),
+        }
+    };
+    let ((), first, second, kept) = tokio::join!(stop, first, second, keep);
+    first.and(second).context("the API server ended")?;
+    kept?;
+    Ok(Exit::Done)
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address)
         .await
-        .with_context(|| format!("cannot listen on {}", args.listen))?;
+        .with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr().context("the listener has no address")?;
     if !address.ip().is_loopback() {
         output::note(&format!(
             "warning: {address} can be reached from outside, and this server asks nobody who they are"
         ));
     }
-    let server = ApiServer::new(Options {
-        faults_over_http: args.faults,
-        ..Options::at_wall_time()
-    });
-    if let Some(path) = &args.kubeconfig_out {
-        write_kubeconfig(path, address)?;
+    Ok((listener, address))
+}
+
+/// A certificate for where the server listens, and for the usual names of this machine.
+fn identity(addresses: &[SocketAddr]) -> Result<Identity> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    for address in addresses {
+        let name = address.ip().to_string();
+        if !address.ip().is_unspecified() && !names.contains(&name) {
+            names.push(name);
+        }
     }
-    tracing::info!(url = %format!("http://{address}"), "API server listens");
-    let stopped = async move {
-        signals.next().await;
-    };
-    server.serve(listener, stopped).await.context("the API server ended")?;
-    Ok(Exit::Done)
-}
-
-/// Writes aside and renames, so that nobody reads half a file.
-fn write_kubeconfig(path: &Path, address: SocketAddr) -> Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    let aside = path.with_added_extension("tmp");
-    std::fs::write(&aside, kubeconfig(address)).with_context(failed)?;
-    std::fs::rename(&aside, path).with_context(failed)
-}
-
-fn kubeconfig(address: SocketAddr) -> String {
-    format!(
-        "apiVersion: v1
-kind: Config
-current-context: informant
-clusters:
-- name: informant
-  cluster:
-    server: http://{address}
-contexts:
-- name: informant
-  context:
-    cluster: informant
-    user: informant
-    namespace: default
-users:
-- name: informant
-  user: {{}}
-"
-    )
+    Identity::generate(&names).context("--tls")
 }

@@ -134,10 +134,14 @@ fn help_of_apiserver() {
     Usage: informant apiserver [OPTIONS]
 
     Options:
-          --listen <ADDRESS:PORT>  Where to listen, without TLS and without asking who is there; port 0 takes a free one [default: 127.0.0.1:8088]
-          --kubeconfig-out <FILE>  Writes a kubeconfig for this server, for kubectl and for --kubeconfig
-          --faults                 Serves /informant/faults too, where watches can be dropped and errors ordered
-      -h, --help                   Print help (see more with '--help')
+          --listen <ADDRESS:PORT>   Where to listen, without asking who is there; port 0 takes a free one [default: 127.0.0.1:8088]
+          --kubeconfig-out <FILE>   Writes a kubeconfig for this server, for kubectl and for --kubeconfig
+          --tls                     Speaks TLS, with a certificate authority made for this run; the kubeconfig carries it
+          --snapshot <FILE>         Begins with the state in this file, if it is there, and keeps it there: every 10 s and at the end
+          --faults                  Serves /informant/faults too, where watches can be dropped and errors ordered
+          --fault <JSON>            Begins with this fault, in JSON as for /informant/faults; may be given more than once
+          --replica <ADDRESS:PORT>  Where a second replica listens, which faults can make lag; the kubeconfig's context informant-replica
+      -h, --help                    Print help (see more with '--help')
 
     Log:
           --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]

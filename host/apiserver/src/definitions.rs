@@ -1,0 +1,114 @@
+//! CustomResourceDefinitions: what they declare, and how an object is brought into the shape that they declare.
+//!
+//! ```text
+//!  definition (an object) ──read──▶ Definition ──Store::define──▶ served kinds, one place for all versions
+//!  custom resource ──▶ prune ──▶ defaults ──▶ validate ──▶ store
+//! ```
+//!
+//! Several versions are converted by `None`, that is: they differ in `apiVersion` alone. Structural schemas are pruned, defaulted and
+//! validated as kube-apiserver does it, with its messages; the rules in CEL (`x-kubernetes-validations`) and the uniqueness of
+//! `x-kubernetes-list-type` are not looked at, and conversion webhooks are refused.
+//!
+//! Source: apiextensions-apiserver `pkg/apiserver` and `pkg/apis/apiextensions/validation`.
+
+mod columns;
+mod complete;
+mod defaults;
+mod prune;
+mod read;
+mod schema;
+mod validate;
+
+use serde_json::Value;
+
+pub(crate) use self::columns::CustomColumn;
+pub(crate) use self::complete::complete;
+pub(crate) use self::read::Definition;
+use self::schema::Schema;
+use crate::kinds::Kind;
+use crate::status::Status;
+
+/// The group of definitions.
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+
+/// What a definition says about one version of its resource.
+#[derive(Debug)]
+pub(crate) struct CustomVersion {
+    pub(crate) columns: Vec<CustomColumn>,
+    pub(crate) scale: Option<ScalePaths>,
+    /// As it was written, for OpenAPI.
+    pub(crate) openapi: Value,
+    schema: Schema,
+}
+
+/// Where the scale subresource finds its values: JSON pointers.
+#[derive(Debug)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    pub(crate) selector: Option<String>,
+}
+
+/// What becomes of fields that a schema does not name (`fieldValidation`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnknownFields {
+    /// They are dropped in silence.
+    Drop,
+    /// The write is refused.
+    Refuse,
+}
+
+/// Whether a kind is that of definitions.
+pub(crate) fn is_definitions(kind: &Kind) -> bool {
+    kind.group == GROUP && kind.plural == "customresourcedefinitions"
+}
+
+impl CustomVersion {
+    /// Drops what the schema does not name, fills in its defaults and checks the rest.
+    ///
+    /// # Errors
+    /// 400 for unknown fields that are to be refused, 422 with all that the schema does not allow.
+    pub(crate) fn conform(&self, kind: &Kind, object: &mut Value, unknown: UnknownFields) -> Result<(), Status> {
+        let mut dropped = Vec::new();
+        prune::prune(object, &self.schema, &mut dropped);
+        if unknown == UnknownFields::Refuse && !dropped.is_empty() {
+            return Err(unknown_fields(kind, &dropped));
+        }
+        defaults::fill(object, &self.schema);
+        let issues = validate::validate(object, &self.schema);
+        if issues.is_empty() {
+            return Ok(());
+        }
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        Err(Status::invalid_all(&kind.group, &kind.kind, name, &issues))
+    }
+}
+
+/// The refusal of fields that a kind does not have.
+pub(crate) fn unknown_fields(kind: &Kind, fields: &[String]) -> Status {
+    let fields: Vec<String> = fields.iter().map(|field| format!("unknown field {field:?}")).collect();
+    Status::bad_request(format!(
+        "{0} in version {1:?} cannot be handled as a {0}: strict decoding error: {2}",
+        kind.kind,
+        kind.version,
+        fields.join(", ")
+    ))
+}
+
+/// A path into an object, as messages write it: `spec.ports[0].name`.
+fn child(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+fn element(path: &str, place: usize) -> String {
+    format!("{path}[{place}]")
+}
+
+/// Whether a field belongs to every object and is checked elsewhere.
+fn is_type_or_metadata(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata")
+}

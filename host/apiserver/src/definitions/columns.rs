@@ -1,0 +1,163 @@
+//! The columns that a definition adds to its resource's table (`additionalPrinterColumns`).
+//!
+//! Source: apiextensions-apiserver `pkg/registry/customresource/tableconvertor`.
+
+use jsonpath_rust::parser::model::JpQuery;
+use jsonpath_rust::parser::parse_json_path;
+use jsonpath_rust::query::js_path_process;
+use serde_json::{Value, json};
+
+/// One column.
+#[derive(Debug)]
+pub(crate) struct CustomColumn {
+    pub(crate) name: String,
+    pub(crate) type_: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i64,
+    query: JpQuery,
+}
+
+impl CustomColumn {
+    /// A column by its JSON path in Kubernetes' notation.
+    ///
+    /// # Errors
+    /// What the path's parser says.
+    pub(super) fn new(column: &Value) -> Result<Self, String> {
+        let text = |key: &str| column[key].as_str().unwrap_or_default().to_owned();
+        let path = text("jsonPath");
+        let query = parse_json_path(&rfc_9535(&path)).map_err(|error| error.to_string())?;
+        let description = match text("description") {
+            said if said.is_empty() => {
+                format!("Custom resource definition column (in JSONPath format): {path}")
+            }
+            said => said,
+        };
+        Ok(Self {
+            name: text("name"),
+            type_: text("type"),
+            format: text("format"),
+            description,
+            priority: column["priority"].as_i64().unwrap_or(0),
+            query,
+        })
+    }
+
+    /// What a resource has whose definition names no columns.
+    pub(super) fn age() -> Self {
+        let column = json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" });
+        Self::new(&column).expect("the path is well formed")
+    }
+
+    /// The cell of `object`; `since` says how long ago a time was.
+    pub(crate) fn cell(&self, object: &Value, since: impl Fn(&str) -> String) -> Value {
+        let found = js_path_process(&self.query, object).unwrap_or_default();
+        let Some(value) = found.into_iter().next().map(|found| found.val()) else {
+            return Value::Null;
+        };
+        match (self.type_.as_str(), value) {
+            (_, Value::Null) => Value::Null,
+            ("string", Value::String(text)) => json!(text),
+            ("string", other) => json!(other.to_string()),
+            ("integer", Value::Number(number)) => match number.as_f64() {
+                Some(float) if number.as_i64().is_none() => json!(float as i64),
+                _ => json!(number),
+            },
+            ("number", Value::Number(number)) => json!(number),
+            ("boolean", Value::Bool(flag)) => json!(flag),
+            ("date", Value::String(time)) => json!(since(time)),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// Kubernetes' notation as RFC 9535's: a root, and names with escaped dots in brackets.
+fn rfc_9535(path: &str) -> String {
+    let mut out = String::from("$");
+    let mut rest = path.trim();
+    while !rest.is_empty() {
+        // A name goes up to the next dot or bracket that is not escaped.
+        let name = rest.strip_prefix('.').filter(|rest| !rest.starts_with(['.', '[', '*']));
+        let Some(name) = name else {
+            let end = bracket_end(rest);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        };
+        let end = name_end(name);
+        let (name, after) = name.split_at(end);
+        rest = after;
+        if name.contains('\\') || name.contains('-') || name.contains('/') {
+            out.push_str(&format!("['{}']", name.replace('\\', "")));
+        } else if !name.is_empty() {
+            out.push('.');
+            out.push_str(name);
+        }
+    }
+    out
+}
+
+/// Where a name ends.
+fn name_end(name: &str) -> usize {
+    let mut escaped = false;
+    let end = name.find(|it: char| {
+        let ends = !escaped && matches!(it, '.' | '[');
+        escaped = !escaped && it == '\\';
+        ends
+    });
+    end.unwrap_or(name.len())
+}
+
+/// Where what begins with a bracket, a wildcard or a descent ends: after its closing bracket, at least one character on.
+fn bracket_end(rest: &str) -> usize {
+    if rest.starts_with('[') {
+        let mut depth = 0_usize;
+        for (place, it) in rest.char_indices() {
+            match it {
+                '[' => depth += 1,
+                ']' => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                return place + 1;
+            }
+        }
+        return rest.len();
+    }
+    if rest.starts_with("..") || rest.starts_with(".*") {
+        return 2;
+    }
+    if rest.starts_with(".[") {
+        // RFC 9535 has no dot before a bracket; the path is refused.
+        return 1;
+    }
+    rest.chars().next().map_or(rest.len(), char::len_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: &Value) {
+        let column = json!({ "name": "c", "type": "string", "jsonPath": path });
+        let object = json!({
+            "metadata": { "annotations": { "example.com/who": "me" } },
+            "spec": { "replicas": 3, "host-name": "h" },
+            "status": { "conditions": [{ "type": "A", "status": "False" }, { "type": "Ready", "status": "True" }] },
+        });
+        let column = CustomColumn::new(&column).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!(column.cell(&object, str::to_owned), *expected, "{path}");
+    }
+
+    #[test]
+    fn paths_lead_where_kubernetes_jsonpath_leads() {
+        check(".spec.replicas", &json!("3"));
+        check(".spec.absent.deeper", &Value::Null);
+        check(".spec.host-name", &json!("h"));
+        check(".status.conditions[0].status", &json!("False"));
+        check(".status.conditions[?(@.type==\"Ready\")].status", &json!("True"));
+        check(".status.conditions[*].type", &json!("A"));
+        check(r".metadata.annotations.example\.com/who", &json!("me"));
+        check(".metadata.annotations['example.com/who']", &json!("me"));
+    }
+}

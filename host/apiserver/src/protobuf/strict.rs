@@ -1,0 +1,159 @@
+//! Built-in kinds held against their messages: fields that they do not have, values of the wrong type.
+//!
+//! What `fieldValidation=Strict`, which kubectl sends, refuses. Source: apimachinery `pkg/runtime/serializer/json` (strict decoding).
+
+use serde_json::Value;
+
+use super::schema::{Schema, Type, When};
+
+/// Messages whose JSON is written by hand in Go: text, numbers or anything.
+const OPAQUE: &[&str] = &[
+    "api.resource.Quantity",
+    "meta.v1.Duration",
+    "meta.v1.FieldsV1",
+    "meta.v1.MicroTime",
+    "meta.v1.Time",
+    "pkg.runtime.RawExtension",
+    "util.intstr.IntOrString",
+];
+
+/// What is wrong with an object's fields.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Strangers {
+    /// Fields that the kind does not have.
+    pub(crate) unknown: Vec<String>,
+    /// The first value of a wrong type: what it is, where, and what it should be.
+    pub(crate) mistyped: Option<(&'static str, String, &'static str)>,
+}
+
+/// Holds `object` against its kind; kinds without a message let everything pass.
+pub(crate) fn strangers(api_version: &str, kind: &str, object: &Value) -> Strangers {
+    let schema = Schema::get();
+    let mut found = Strangers::default();
+    if let (Some(message), Some(_)) = (schema.message_of(api_version, kind), object.as_object()) {
+        Walk {
+            schema,
+            found: &mut found,
+        }
+        .message(message, object, "");
+    }
+    found
+}
+
+pub(super) fn is_opaque(message: &str) -> bool {
+    OPAQUE.contains(&message)
+}
+
+/// The type of a message's field, be it the message's own or that of one that is inlined into it.
+pub(super) fn field_type(schema: &'static Schema, message: &str, key: &str) -> Option<&'static Type> {
+    let fields = schema.fields(message)?;
+    fields.values().find_map(|field| match (field.when, &field.type_) {
+        (When::Inline, Type::Message(inlined)) => field_type(schema, inlined, key),
+        (When::Inline, _) => None,
+        _ => (field.json == key).then_some(&field.type_),
+    })
+}
+
+struct Walk<'a> {
+    schema: &'static Schema,
+    found: &'a mut Strangers,
+}
+
+impl Walk<'_> {
+    fn message(&mut self, message: &str, value: &Value, path: &str) {
+        let Some(fields) = value.as_object() else {
+            self.mistyped(value, path, "object");
+            return;
+        };
+        for (key, value) in fields {
+            let path = if path.is_empty() {
+                key.clone()
+            } else {
+                format!("{path}.{key}")
+            };
+            match field_type(self.schema, message, key) {
+                Some(type_) => self.value(type_, value, &path),
+                // Every object has a type; it is on no wire.
+                None if matches!(key.as_str(), "apiVersion" | "kind") && path == *key => {}
+                None => self.found.unknown.push(path),
+            }
+        }
+    }
+
+    fn value(&mut self, type_: &Type, value: &Value, path: &str) {
+        match (type_, value) {
+            (_, Value::Null)
+            | (Type::String | Type::Bytes, Value::String(_))
+            | (Type::Bool, Value::Bool(_))
+            | (Type::Double, Value::Number(_)) => {}
+            (Type::Int, Value::Number(number)) if number.is_i64() || number.is_u64() => {}
+            (Type::Message(message), _) if is_opaque(message) => {}
+            (Type::Message(message), value) => self.message(message, value, path),
+            (Type::List(each), Value::Array(items)) => {
+                for (place, item) in items.iter().enumerate() {
+                    self.value(each, item, &format!("{path}[{place}]"));
+                }
+            }
+            (Type::Map(each), Value::Object(entries)) => {
+                for (key, entry) in entries {
+                    self.value(each, entry, &format!("{path}.{key}"));
+                }
+            }
+            (Type::String | Type::Bytes, value) => self.mistyped(value, path, "string"),
+            (Type::Bool, value) => self.mistyped(value, path, "bool"),
+            (Type::Int, value) => self.mistyped(value, path, "integer"),
+            (Type::Double, value) => self.mistyped(value, path, "number"),
+            (Type::List(_), value) => self.mistyped(value, path, "list"),
+            (Type::Map(_), value) => self.mistyped(value, path, "map"),
+        }
+    }
+
+    fn mistyped(&mut self, value: &Value, path: &str, wanted: &'static str) {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        if self.found.mistyped.is_none() {
+            self.found.mistyped = Some((found, path.to_owned(), wanted));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_usual_manifest_has_nothing_strange() {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": "p", "labels": { "a": "b" }, "creationTimestamp": null },
+            "spec": {
+                "containers": [{
+                    "name": "c", "resources": { "limits": { "cpu": 1, "memory": "1Gi" } },
+                    "livenessProbe": { "httpGet": { "port": "http" }, "periodSeconds": 3 },
+                    "ports": [{ "containerPort": 80 }],
+                }],
+                "volumes": [{ "name": "v", "configMap": { "name": "m" } }, { "name": "e", "emptyDir": {} }],
+            },
+        });
+        assert_eq!(strangers("v1", "Pod", &pod), Strangers::default());
+    }
+
+    #[test]
+    fn misspelt_and_mistyped_fields_are_found() {
+        let deployment = json!({
+            "spec": { "replica": 1, "replicas": "2", "template": { "spec": { "containers": [{ "img": "x" }] } } },
+        });
+        let found = strangers("apps/v1", "Deployment", &deployment);
+        assert_eq!(found.unknown, ["spec.replica", "spec.template.spec.containers[0].img"]);
+        assert_eq!(found.mistyped, Some(("string", "spec.replicas".to_owned(), "integer")));
+        assert_eq!(strangers("example.com/v1", "Widget", &deployment), Strangers::default());
+    }
+}

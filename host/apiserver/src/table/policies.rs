@@ -1,0 +1,185 @@
+//! What limits, scales, ranks and permits.
+
+use serde_json::{Value, json};
+
+use super::cells::{NONE, UNKNOWN, UNSET, items, number, text};
+use super::columns::{AGE, Column, NAME, column, integer, wide};
+
+/// How many metrics of an autoscaler are shown before the rest is only counted.
+const METRICS_SHOWN_MAX: usize = 2;
+
+pub(super) const AUTOSCALERS: &[Column] = &[
+    NAME,
+    column("Reference", |it, _| {
+        let target = &it["spec"]["scaleTargetRef"];
+        json!(format!("{}/{}", text(&target["kind"]), text(&target["name"])))
+    }),
+    column("Targets", |it, _| json!(metrics(it))),
+    column("MinPods", |it, _| {
+        json!(
+            it["spec"]["minReplicas"]
+                .as_i64()
+                .map_or(UNSET.to_owned(), |min| min.to_string())
+        )
+    }),
+    column("MaxPods", |it, _| json!(number(&it["spec"]["maxReplicas"]))),
+    column("Replicas", |it, _| json!(number(&it["status"]["currentReplicas"]))),
+    AGE,
+];
+
+pub(super) const DISRUPTION_BUDGETS: &[Column] = &[
+    NAME,
+    column("Min Available", |it, _| {
+        json!(int_or_string(&it["spec"]["minAvailable"]))
+    }),
+    column("Max Unavailable", |it, _| {
+        json!(int_or_string(&it["spec"]["maxUnavailable"]))
+    }),
+    integer("Allowed Disruptions", |it, _| {
+        json!(number(&it["status"]["disruptionsAllowed"]))
+    }),
+    AGE,
+];
+
+pub(super) const LEASES: &[Column] = &[
+    NAME,
+    column("Holder", |it, _| json!(text(&it["spec"]["holderIdentity"]))),
+    AGE,
+];
+
+pub(super) const RESOURCE_QUOTAS: &[Column] = &[
+    NAME,
+    column("Request", |it, _| json!(quota(it, false))),
+    column("Limit", |it, _| json!(quota(it, true))),
+    AGE,
+];
+
+pub(super) const ROLE_BINDINGS: &[Column] = &[
+    NAME,
+    column("Role", |it, _| {
+        json!(format!(
+            "{}/{}",
+            text(&it["roleRef"]["kind"]),
+            text(&it["roleRef"]["name"])
+        ))
+    }),
+    AGE,
+    wide("Users", |it, _| json!(subjects(it, "User"))),
+    wide("Groups", |it, _| json!(subjects(it, "Group"))),
+    wide("ServiceAccounts", |it, _| json!(subjects(it, "ServiceAccount"))),
+];
+
+pub(super) const PRIORITY_CLASSES: &[Column] = &[
+    NAME,
+    integer("Value", |it, _| json!(number(&it["value"]))),
+    Column {
+        type_: "boolean",
+        ..column("Global-Default", |it, _| json!(it["globalDefault"] == true))
+    },
+    AGE,
+    column("PreemptionPolicy", |it, _| json!(text(&it["preemptionPolicy"]))),
+];
+
+fn int_or_string(value: &Value) -> String {
+    match value {
+        Value::Null => "N/A".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Where a metric of this type has its figures, and whether it has a name before them.
+fn metric_source(type_: &str) -> (&'static str, bool) {
+    match type_ {
+        "External" => ("external", false),
+        "Pods" => ("pods", false),
+        "Object" => ("object", false),
+        "ContainerResource" => ("containerResource", true),
+        _ => ("resource", true),
+    }
+}
+
+fn metrics(autoscaler: &Value) -> String {
+    let specs = items(&autoscaler["spec"]["metrics"]);
+    let current = &autoscaler["status"]["currentMetrics"];
+    let list: Vec<String> = specs
+        .iter()
+        .enumerate()
+        .map(|(place, spec)| metric(spec, &current[place]))
+        .collect();
+    if list.is_empty() {
+        return NONE.to_owned();
+    }
+    let shown = list[..list.len().min(METRICS_SHOWN_MAX)].join(", ");
+    if list.len() > METRICS_SHOWN_MAX {
+        format!("{shown} + {} more...", list.len() - METRICS_SHOWN_MAX)
+    } else {
+        shown
+    }
+}
+
+/// Follows `formatHPAMetrics`: what is measured against what is wanted.
+fn metric(spec: &Value, status: &Value) -> String {
+    let (source, is_resource) = metric_source(text(&spec["type"]));
+    let (target, current) = (&spec[source]["target"], &status[source]["current"]);
+    let said = |value: &Value, otherwise: &str| match value {
+        Value::Null => otherwise.to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let percent = |value: &Value, otherwise: &str| match value.as_i64() {
+        Some(percent) => format!("{percent}%"),
+        None => otherwise.to_owned(),
+    };
+    let average = &target["averageValue"];
+    if is_resource {
+        let name = text(&spec[source]["name"]);
+        return if average.is_null() {
+            let (current, target) = (&current["averageUtilization"], &target["averageUtilization"]);
+            format!("{name}: {}/{}", percent(current, UNKNOWN), percent(target, "<auto>"))
+        } else {
+            format!(
+                "{name}: {}/{}",
+                said(&current["averageValue"], UNKNOWN),
+                said(average, "")
+            )
+        };
+    }
+    match (average.is_null(), source) {
+        (true, _) => format!("{}/{}", said(&current["value"], UNKNOWN), said(&target["value"], "")),
+        (false, "pods") => format!("{}/{}", said(&current["averageValue"], UNKNOWN), said(average, "")),
+        (false, _) => format!(
+            "{}/{} (avg)",
+            said(&current["averageValue"], UNKNOWN),
+            said(average, "")
+        ),
+    }
+}
+
+fn quota(quota: &Value, limits: bool) -> String {
+    let (hard, used) = (&quota["status"]["hard"], &quota["status"]["used"]);
+    let resources = hard.as_object().into_iter().flatten();
+    let of_kind = resources.filter(|(resource, _)| resource.starts_with("limits.") == limits);
+    let terms: Vec<String> = of_kind
+        .map(|(resource, hard)| {
+            let used = used[resource].as_str().unwrap_or("0");
+            format!("{resource}: {used}/{}", text(hard))
+        })
+        .collect();
+    terms.join(", ")
+}
+
+fn subjects(binding: &Value, kind: &str) -> String {
+    let subjects = items(&binding["subjects"])
+        .iter()
+        .filter(|subject| subject["kind"] == kind);
+    let names: Vec<String> = subjects
+        .map(|subject| match (kind, text(&subject["namespace"])) {
+            ("ServiceAccount", namespace) if !namespace.is_empty() => {
+                format!("{namespace}/{}", text(&subject["name"]))
+            }
+            _ => text(&subject["name"]).to_owned(),
+        })
+        .collect();
+    names.join(", ")
+}

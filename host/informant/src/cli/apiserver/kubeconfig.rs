@@ -1,0 +1,124 @@
+//! The kubeconfig that leads to the embedded API server.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// One server, as a cluster and a context of the same name.
+pub(super) struct Served {
+    name: &'static str,
+    address: SocketAddr,
+}
+
+impl Served {
+    pub(super) fn new(name: &'static str, address: SocketAddr) -> Self {
+        Self { name, address }
+    }
+
+    /// Where a client on this machine reaches it: nobody connects to "any address".
+    fn reachable(&self) -> SocketAddr {
+        let ip = match self.address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.address.port())
+    }
+}
+
+/// What goes into the file.
+pub(super) struct Kubeconfig<'a> {
+    /// The authority's certificate, if the server speaks TLS.
+    pub(super) authority_pem: Option<&'a str>,
+    pub(super) first: Served,
+    pub(super) replica: Option<Served>,
+}
+
+impl Kubeconfig<'_> {
+    /// Writes aside and renames, so that nobody reads half a file.
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        let failed = || format!("cannot write {}", path.display());
+        let aside = path.with_added_extension("tmp");
+        std::fs::write(&aside, self.text()).with_context(failed)?;
+        std::fs::rename(&aside, path).with_context(failed)
+    }
+
+    fn text(&self) -> String {
+        let all = || std::iter::once(&self.first).chain(&self.replica);
+        let scheme = if self.authority_pem.is_some() { "https" } else { "http" };
+        let mut text = String::from("apiVersion: v1\nkind: Config\ncurrent-context: informant\nclusters:\n");
+        // Writing into a String does not fail.
+        for served in all() {
+            let (name, address) = (served.name, served.reachable());
+            let _ = writeln!(text, "- name: {name}\n  cluster:\n    server: {scheme}://{address}");
+            if let Some(pem) = self.authority_pem {
+                let _ = writeln!(text, "    certificate-authority-data: {}", STANDARD.encode(pem));
+            }
+        }
+        text.push_str("contexts:\n");
+        for Served { name, .. } in all() {
+            let _ = writeln!(
+                text,
+                "- name: {name}\n  context:\n    cluster: {name}\n    user: informant\n    namespace: default"
+            );
+        }
+        // Over TLS kubectl asks the terminal for a name unless it has credentials; the server takes any.
+        let user = if self.authority_pem.is_some() {
+            "{token: anything}"
+        } else {
+            "{}"
+        };
+        let _ = writeln!(text, "users:\n- name: informant\n  user: {user}");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubeconfig_leads_to_each_replica() {
+        let address = "0.0.0.0:8088".parse().expect("an address");
+        let config = Kubeconfig {
+            authority_pem: Some("PEM"),
+            first: Served::new("informant", address),
+            replica: Some(Served::new(
+                "informant-replica",
+                "127.0.0.1:8090".parse().expect("an address"),
+            )),
+        };
+        insta::assert_snapshot!(config.text(), @r"
+        apiVersion: v1
+        kind: Config
+        current-context: informant
+        clusters:
+        - name: informant
+          cluster:
+            server: https://127.0.0.1:8088
+            certificate-authority-data: UEVN
+        - name: informant-replica
+          cluster:
+            server: https://127.0.0.1:8090
+            certificate-authority-data: UEVN
+        contexts:
+        - name: informant
+          context:
+            cluster: informant
+            user: informant
+            namespace: default
+        - name: informant-replica
+          context:
+            cluster: informant-replica
+            user: informant
+            namespace: default
+        users:
+        - name: informant
+          user: {token: anything}
+        ");
+    }
+}
