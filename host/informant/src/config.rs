@@ -9,6 +9,7 @@
 //! every number has a stated range, and nothing is read from the environment. Touches no cluster and opens no component.
 
 mod admin;
+mod allow;
 mod cluster;
 mod informer;
 mod name;

@@ -44,6 +44,7 @@ pub use stop::{STOP_MAX, StopReport};
 use crate::admin::{AdminServer, AdminState};
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use config_keeper::ConfigKeeper;
 use file_watch::FileWatch;
@@ -101,6 +102,7 @@ impl Daemon {
             handle: guests,
             catalog: catalog.clone(),
             metrics: metrics.plugins.clone(),
+            kube: Some(Arc::new(ClusterApi::of_one(cluster.client.clone()))),
         })
         .context("the engine for plugins cannot be made")?;
         let board = Board::new(catalog, Configuration::new(config.path.clone(), environment.now()));

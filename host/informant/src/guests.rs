@@ -31,6 +31,7 @@ impl Guests {
             handle: runtime.handle().clone(),
             catalog: Catalog::new(),
             metrics: Metrics::new().plugins,
+            kube: None,
         })
         .context("the engine for plugins cannot be made")?;
         Ok(Self {

@@ -15,6 +15,7 @@ pub mod config;
 pub mod daemon;
 mod directories;
 mod guests;
+pub mod kube_api;
 pub mod logging;
 mod metrics;
 mod signals;

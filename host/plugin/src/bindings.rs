@@ -6,10 +6,17 @@
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "full",
-    // Only what may have to look at many objects can yield; everything else answers at once, which is cheaper.
+    // Only what may have to look at many objects, or waits for a cluster, can yield; everything else answers at once, which is
+    // cheaper.
     imports: {
         "informant:plugin/store.list": async | trappable,
         "informant:plugin/store.by-index": async | trappable,
+        "informant:plugin/kube.get": async | trappable,
+        "informant:plugin/kube.list": async | trappable,
+        "informant:plugin/kube.create": async | trappable,
+        "informant:plugin/kube.update": async | trappable,
+        "informant:plugin/kube.patch": async | trappable,
+        "informant:plugin/kube.delete": async | trappable,
         default: trappable,
     },
     exports: { default: async },

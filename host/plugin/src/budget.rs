@@ -23,6 +23,10 @@ pub(crate) struct Budget {
     stretch_began: Arc<AtomicU64>,
     used: u64,
     max: u64,
+    /// When a wait in the host began.
+    waiting_since: u64,
+    /// A wait ended after which nothing was charged yet.
+    has_waited: bool,
 }
 
 /// The guest ran for longer than its call may. Raised as a trap.
@@ -39,22 +43,42 @@ impl Budget {
             stretch_began: Arc::new(AtomicU64::new(0)),
             used: 0,
             max: ticks(cpu),
+            waiting_since: 0,
+            has_waited: false,
         }
     }
 
     /// A new call begins.
     pub(crate) fn begin(&mut self) {
         self.used = 0;
+        self.has_waited = false;
         self.stretch_began.store(self.clock.now(), Ordering::Relaxed);
+    }
+
+    /// The guest waits in the host from now on, for something that takes its time: what it has run so far is charged.
+    pub(crate) fn begin_wait(&mut self) {
+        self.waiting_since = self.clock.now();
+        self.used += self.stretch().min(STRETCH_TICKS_MAX);
+    }
+
+    /// The guest goes on. The wait is not charged.
+    pub(crate) fn end_wait(&mut self) {
+        let now = self.clock.now();
+        self.stretch_began.store(now, Ordering::Relaxed);
+        // The ticks of the wait stop the guest as soon as it runs. One that did not wait has earned that.
+        self.has_waited = now > self.waiting_since;
+    }
+
+    fn stretch(&self) -> u64 {
+        self.clock
+            .now()
+            .saturating_sub(self.stretch_began.load(Ordering::Relaxed))
     }
 
     /// Charges the stretch that ends now.
     fn charge(&mut self) -> Result<(), CpuExceeded> {
-        let stretch = self
-            .clock
-            .now()
-            .saturating_sub(self.stretch_began.load(Ordering::Relaxed));
-        self.used += stretch.clamp(1, STRETCH_TICKS_MAX);
+        let least = u64::from(!std::mem::take(&mut self.has_waited));
+        self.used += self.stretch().clamp(least, STRETCH_TICKS_MAX);
         if self.used > self.max {
             return Err(CpuExceeded {
                 limit: TICK * u32::try_from(self.max).unwrap_or(u32::MAX),

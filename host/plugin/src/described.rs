@@ -9,7 +9,7 @@ use crate::instance::Instance;
 use crate::manifest::Manifest;
 use crate::watch::Watch;
 
-/// What `store` answers while a component describes itself.
+/// What `store` and `kube` answer while a component describes itself.
 pub(crate) const DENIED_IN_DESCRIBE: &str =
     "describe is answered from the component alone: no call but log is answered in it";
 

@@ -131,6 +131,14 @@ pub enum Problem {
     /// The manifest is wrong.
     #[error("its manifest (what describe returned) {0}")]
     Manifest(ManifestError),
+    /// It needs what config.toml does not grant.
+    #[error("needs what is not granted; in config.toml, [plugin.{plugin}]: {line}")]
+    Needs {
+        /// The plugin's name there.
+        plugin: String,
+        /// What to write there.
+        line: String,
+    },
     /// `init` said no.
     #[error("init for the role {role} failed: {message}; is the plugin's `config` in config.toml what it expects?")]
     Init {

@@ -9,13 +9,15 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use crate::Limits;
 use crate::bindings::informant::plugin::log::{self, Level};
-use crate::bindings::informant::plugin::{store, types};
+use crate::bindings::informant::plugin::{kube, store, types};
 use crate::budget::{self, Budget};
+use crate::host_kube::{self, KubeAccess};
 use crate::host_store::Reader;
 use crate::limiter::Limiter;
 use crate::output::Output;
 use crate::ticker::TickClock;
 use crate::wasi::{self, World};
+use crate::watch::Watch;
 
 /// Handles (streams, pollables) that one instance may hold in the host.
 const HANDLES_MAX: usize = 10_000;
@@ -31,6 +33,7 @@ pub(crate) struct GuestState {
     pub(crate) budget: Budget,
     pub(crate) output: Output,
     pub(crate) reader: Reader,
+    pub(crate) kube: host_kube::Actor,
 }
 
 /// What an instance is given to live on.
@@ -39,13 +42,14 @@ pub(crate) struct Ration {
     pub(crate) limits: Limits,
     pub(crate) world: World,
     pub(crate) reader: Reader,
+    pub(crate) kube: KubeAccess,
     pub(crate) clock: Arc<TickClock>,
     pub(crate) log_dropped: Counter,
 }
 
 impl GuestState {
-    /// A wasmtime store for one instance, limited in memory, time and transfer.
-    pub(crate) fn store(engine: &Engine, ration: Ration) -> Store<GuestState> {
+    /// A wasmtime store for one instance, limited in memory, time and transfer; `watch` will watch its calls.
+    pub(crate) fn store(engine: &Engine, ration: Ration, watch: &Watch) -> Store<GuestState> {
         let output = Output::new(ration.plugin, ration.log_dropped);
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
@@ -56,6 +60,7 @@ impl GuestState {
             budget: Budget::new(ration.clock, ration.limits.cpu),
             output,
             reader: ration.reader,
+            kube: host_kube::Actor::new(ration.kube, watch.call_time().clone()),
         };
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -74,6 +79,7 @@ pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<GuestState>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     types::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     store::add_to_linker::<_, HasSelf<Reader>>(&mut linker, |state| &mut state.reader)?;
+    kube::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     log::add_to_linker::<_, HasSelf<GuestState>>(&mut linker, |state| state)?;
     Ok(linker)
 }

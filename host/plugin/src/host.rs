@@ -16,7 +16,9 @@ use crate::component::{self, PluginComponent};
 use crate::described::{DENIED_IN_DESCRIBE, Described};
 use crate::error::{HostError, LoadError, Problem};
 use crate::guest::{self, GuestState, Ration};
+use crate::host_kube::KubeAccess;
 use crate::host_store::{Access, Reader};
+use crate::kube_api::KubeApi;
 use crate::manifest::Manifest;
 use crate::plugin::Plugin;
 use crate::shared::Shared;
@@ -25,7 +27,7 @@ use crate::terms::Terms;
 use crate::ticker::Ticker;
 use crate::wasi::World;
 use crate::watch::Watch;
-use crate::{Digest, PluginMetrics, Roles, engine};
+use crate::{Digest, PluginMetrics, Roles, engine, needs};
 
 /// What a host is made of.
 pub struct HostOptions {
@@ -40,6 +42,8 @@ pub struct HostOptions {
     pub catalog: Catalog,
     /// Where it counts.
     pub metrics: PluginMetrics,
+    /// How plugins act on the cluster; none where they are only looked at.
+    pub kube: Option<Arc<dyn KubeApi>>,
 }
 
 /// Loads plugins. Cheap to clone.
@@ -52,6 +56,7 @@ pub(crate) struct HostParts {
     pub(crate) env: Arc<dyn Environment>,
     pub(crate) catalog: Catalog,
     pub(crate) metrics: PluginMetrics,
+    pub(crate) kube: Option<Arc<dyn KubeApi>>,
     handle: Handle,
     linker: Linker<GuestState>,
     artefacts: Artefacts,
@@ -86,6 +91,7 @@ impl PluginHost {
             handle,
             catalog,
             metrics,
+            kube,
         } = options;
         Ok(PluginHost(Arc::new(HostParts {
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
@@ -95,6 +101,7 @@ impl PluginHost {
             env,
             catalog,
             metrics,
+            kube,
             handle,
         })))
     }
@@ -137,6 +144,7 @@ impl HostParts {
         let version = self
             .describe(spec.component.clone(), spec.sha256, name, spec.limits)
             .await?;
+        needs::judge(&version.manifest, &spec)?;
         let listener = ListenerHandle::new(self.listener_options(&spec));
         let feed = feed(&version);
         let shared = Arc::new(Shared::new(Arc::clone(self), Terms::new(spec)?, listener, &version));
@@ -159,7 +167,8 @@ impl HostParts {
             .map_err(|_| Problem::Stopping)??;
         let component = PluginComponent::new(bytes, pin, &self.artefacts, &self.linker).await?;
         let reader = Reader::new(self.catalog.clone(), Access::Denied(DENIED_IN_DESCRIBE));
-        let ration = self.ration(&plugin, limits, World::Still, reader, Counter::default());
+        let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
+        let ration = self.ration(&plugin, limits, World::Still, reader, kube, Counter::default());
         let watch = Watch::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
         self.on_guests(Described::ask(component, ration, watch)).await?
     }
@@ -184,6 +193,7 @@ impl HostParts {
         limits: Limits,
         world: World,
         reader: Reader,
+        kube: KubeAccess,
         log_dropped: Counter,
     ) -> Ration {
         let clock = Arc::clone(self.ticker.clock());
@@ -192,6 +202,7 @@ impl HostParts {
             limits,
             world,
             reader,
+            kube,
             clock,
             log_dropped,
         }

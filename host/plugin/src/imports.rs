@@ -44,7 +44,7 @@ const WASI: [(&str, &[&str]); 6] = [
 const WASI_VERSION: &str = "0.2.0";
 
 /// What Informant offers of its own.
-const OURS: [&str; 3] = ["types", "store", "log"];
+const OURS: [&str; 4] = ["types", "store", "kube", "log"];
 
 /// Holds the names that a component imports against what is offered.
 ///
@@ -139,7 +139,7 @@ mod tests {
             "wasi:io/poll@0.2.0-rc-2023-11-10",
             "wasi:keyvalue/store@0.2.0-draft",
             "wasi:config/store@0.2.0",
-            "informant:plugin/kube@0.1.0",
+            "informant:plugin/kv@0.1.0",
             "informant:plugin/store@0.2.0",
             "informant:plugin/store@0.0.1",
             "acme:tools/clock@1.0.0",
@@ -154,7 +154,7 @@ mod tests {
         imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not offer; it offers WASI 0.2, and drafts and release candidates of it do not fit: update the toolchain
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not offer; it offers WASI 0.2, and drafts and release candidates of it do not fit: update the toolchain
         imports wasi:config/store@0.2.0, which Informant does not offer; it offers WASI 0.2 without http, tls, config and keyvalue
-        imports informant:plugin/kube@0.1.0, which Informant does not offer yet; upgrade Informant, or build it without
+        imports informant:plugin/kv@0.1.0, which Informant does not offer yet; upgrade Informant, or build it without
         built for the newer contract 0.2.0, this Informant speaks 0.1.0; upgrade Informant, or build it with an older SDK
         built for the older contract 0.0.1, this Informant speaks 0.1.0; build it again with the present SDK
         imports acme:tools/clock@1.0.0, which Informant does not offer; build it without, or compose it with a component that exports it (wac plug)

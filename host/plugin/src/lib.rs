@@ -8,7 +8,8 @@
 //! not ([`LoadError`]), manifests, limits and grants, instances, and the swap of one version for another. It promises: a guest
 //! can not crash, hang, starve or read the memory of the host or of another guest; what a guest does wrong costs its own
 //! instance and no event; a component that is refused changes nothing that runs. It knows no Kubernetes client: what
-//! plugins are told comes through [`informant_cache::ListenerHandle`], what they may read through [`informant_cache::Catalog`].
+//! plugins are told comes through [`informant_cache::ListenerHandle`], what they may read through [`informant_cache::Catalog`],
+//! and what they do on the cluster goes through [`KubeApi`], once it is found granted.
 //!
 //! Where to begin: [`PluginHost::load`], [`Plugin`]. Inside, `instance` is one wasmtime store and the calls into it, `events` and
 //! `indexing` are the actors that own one each, `place` is what they do about one that was lost.
@@ -25,16 +26,20 @@ mod digest;
 mod engine;
 mod error;
 mod events;
+mod grant;
 mod guest;
 mod host;
+mod host_kube;
 mod host_store;
 mod imports;
 mod indexing;
 mod instance;
 mod interface_name;
+mod kube_api;
 mod limiter;
 mod manifest;
 mod metrics;
+mod needs;
 mod noting;
 mod orders;
 mod output;
@@ -58,9 +63,15 @@ mod watch;
 
 pub use digest::{Digest, DigestError};
 pub use error::{HostError, LoadError, Problem};
+pub use grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
 pub use host::{HostOptions, Inspection, PluginHost};
+pub use kube_api::{
+    KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
+    KubePatchKind, KubePropagation, KubeWrite,
+};
 pub use manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError};
 pub use metrics::PluginMetrics;
+pub use needs::Need;
 pub use plugin::{Plugin, Stopped, Swapped};
 pub use roles::{CONTRACT, Roles};
 pub use spec::{Continuation, Limits, OnFailure, PluginSpec};
@@ -73,6 +84,9 @@ pub mod limits {
     pub use crate::component::COMPONENT_BYTES_MAX;
     pub use crate::engine::WASM_STACK_BYTES_MAX;
     pub use crate::guest::TRANSFER_BYTES_MAX;
+    pub use crate::host_kube::{
+        KUBE_ANSWER_BYTES_MAX, KUBE_CALLS_MAX, KUBE_DOCUMENT_BYTES_MAX, KUBE_PAGE_OBJECTS_MAX, KUBE_WAIT_MAX,
+    };
     pub use crate::host_store::{
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };

@@ -8,7 +8,7 @@ use informant_object::{Payload, Pointer, Projection};
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 
-use crate::Roles;
+use crate::{KubeGrant, Need, Roles};
 
 /// The longest manifest: 256 KiB.
 pub const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
@@ -33,9 +33,9 @@ pub struct Manifest {
     /// The indexes it computes.
     #[serde(default)]
     pub indexes: Option<Indexes>,
-    /// What has to be granted to it. Nothing can be yet.
+    /// What has to be granted to it.
     #[serde(default)]
-    pub needs: Vec<String>,
+    pub needs: Vec<Need>,
 }
 
 /// How a plugin is told about objects of one type.
@@ -135,15 +135,20 @@ impl Manifest {
         self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
     }
 
+    /// What it needs to do on the cluster.
+    #[must_use]
+    pub fn kube_needs(&self) -> Vec<KubeGrant> {
+        let kube = |need: &Need| match need {
+            Need::Kube(grant) => grant.clone(),
+        };
+        self.needs.iter().map(kube).collect()
+    }
+
     fn judge(&self, roles: Roles) -> Result<(), String> {
         judge_name("name", &self.name)?;
         judge_name("version", &self.version)?;
         judge_types("events", &self.events)?;
-        if let Some(need) = self.needs.first() {
-            return Err(format!(
-                "needs {need:?}, which this Informant can not grant; upgrade it, or build the plugin without"
-            ));
-        }
+        self.needs.iter().try_for_each(Need::judge)?;
         match (&self.indexes, roles.index_funcs) {
             (Some(indexes), true) => indexes.judge(),
             (Some(_), false) => Err(

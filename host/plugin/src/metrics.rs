@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::host_kube::{KubeCounters, KubeFamilies};
 use crate::status::PluginState;
 
 /// All metrics of this room. Cheap to clone.
@@ -29,6 +30,7 @@ struct Families {
     index_objects: Family<IndexLabels, Counter>,
     compile_seconds: Histogram,
     artefacts: Family<ArtefactLabels, Counter>,
+    kube: KubeFamilies,
     /// Who uses the series of each plugin: while one is exchanged for another of the same name, two do.
     users: Mutex<BTreeMap<String, Users>>,
 }
@@ -148,6 +150,7 @@ impl PluginMetrics {
             index_objects: Family::default(),
             compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
             artefacts: Family::default(),
+            kube: KubeFamilies::new(),
             users: Mutex::default(),
         };
         families.register(registry);
@@ -232,6 +235,7 @@ impl Families {
             "Compiled artefacts looked up in the cache",
             self.artefacts.clone(),
         );
+        self.kube.register(registry);
     }
 }
 
@@ -250,6 +254,7 @@ impl Families {
         self.instances.remove(&labels);
         self.memory.remove(&labels);
         self.log_dropped.remove(&labels);
+        self.kube.forget(name);
         for state in PluginState::ALL {
             self.state.remove(&StateLabels {
                 plugin: plugin(),
@@ -307,6 +312,11 @@ impl Drop for PluginCounters {
 impl PluginCounters {
     pub(crate) fn plugin(&self) -> &Arc<str> {
         &self.plugin
+    }
+
+    /// The counters of its calls to the cluster.
+    pub(crate) fn kube(&self) -> KubeCounters {
+        self.families.kube.of(&self.plugin)
     }
 
     /// The counters for events from the informer called `informer`.

@@ -21,7 +21,7 @@ use crate::shared::{Actor, Shared};
 use crate::spec::PluginSpec;
 use crate::status::PluginStatus;
 use crate::terms::Terms;
-use crate::{Digest, Roles};
+use crate::{Digest, Roles, needs};
 
 /// A plugin. Clones are the same plugin.
 ///
@@ -229,8 +229,12 @@ impl Plugin {
         self.exchange(Terms::new(spec)?, version).await.map(Some)
     }
 
-    /// Lets other terms hold for the instances that run.
+    /// Lets other terms hold for the instances that run. Rights that are taken away are gone, whatever the plugin needs.
     async fn amend(&self, terms: Arc<Terms>) {
+        if let Err(problem) = needs::judge(&self.manifest(), &terms.spec) {
+            let plugin = self.name();
+            tracing::warn!(plugin, %problem, "a plugin runs on without what it needs: its calls are denied");
+        }
         self.hold(&terms);
         self.order(|| Order::Amend(Arc::clone(&terms))).await;
     }
@@ -264,6 +268,7 @@ impl Plugin {
 
     /// Makes instances of `version` under `terms` and lets them take over.
     async fn exchange(&self, terms: Arc<Terms>, version: Described) -> Result<Swapped, Problem> {
+        needs::judge(&version.manifest, &terms.spec)?;
         let shared = &self.0.shared;
         let instances = instances(shared, &terms, &version).await?;
         let previous_feed = self.index_feed();

@@ -10,6 +10,7 @@ use crate::described::Described;
 use crate::error::Problem;
 use crate::guest::Ration;
 use crate::host::HostParts;
+use crate::host_kube::{KubeAccess, KubeRights};
 use crate::host_store::{Access, Reader};
 use crate::instance::Instance;
 use crate::manifest::Manifest;
@@ -20,7 +21,7 @@ use crate::wasi::World;
 use crate::watch::Watch;
 use crate::{Digest, Roles};
 
-/// What `store` answers an index function.
+/// What `store` and `kube` answer an index function.
 const DENIED_IN_INDEX: &str =
     "an index function's answer must depend on its arguments alone: no call but log is answered in the role index";
 
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) counters: PluginCounters,
     /// Ends calls that are under way, and the actors.
     pub(crate) abort: CancellationToken,
+    kube: Arc<KubeRights>,
     /// What new instances are made under. Each actor has those of its own instance.
     terms: Mutex<Arc<Terms>>,
     fares: Mutex<Fares>,
@@ -93,8 +95,16 @@ impl Shared {
         listener: ListenerHandle,
         version: &Described,
     ) -> Shared {
+        let counters = host.metrics.plugin(&terms.spec.name);
+        let kube = KubeRights::new(
+            counters.plugin(),
+            host.kube.clone(),
+            Arc::clone(&host.env),
+            counters.kube(),
+        );
         Shared {
-            counters: host.metrics.plugin(&terms.spec.name),
+            counters,
+            kube: Arc::new(kube),
             abort: CancellationToken::new(),
             fares: Mutex::new(Fares {
                 states: [PluginState::Loaded; 2],
@@ -146,9 +156,17 @@ impl Shared {
     }
 
     fn ration(&self, terms: &Terms, actor: Actor) -> Ration {
-        let (world, access) = match actor {
-            Actor::Events => (World::Real, Access::Granted(Arc::clone(&terms.grants))),
-            Actor::Index => (World::Still, Access::Denied(DENIED_IN_INDEX)),
+        let (world, access, kube) = match actor {
+            Actor::Events => (
+                World::Real,
+                Access::Granted(Arc::clone(&terms.grants)),
+                KubeAccess::Granted(Arc::clone(&self.kube), Arc::clone(&terms.kube)),
+            ),
+            Actor::Index => (
+                World::Still,
+                Access::Denied(DENIED_IN_INDEX),
+                KubeAccess::Denied(DENIED_IN_INDEX),
+            ),
         };
         let reader = Reader::new(self.host.catalog.clone(), access);
         self.host.ration(
@@ -156,6 +174,7 @@ impl Shared {
             terms.spec.limits,
             world,
             reader,
+            kube,
             self.counters.log_dropped.clone(),
         )
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::Digest;
+use crate::{Digest, KubeGrant};
 
 /// Memory of one instance: 64 MiB. A Rust or C plugin lives in 2, JavaScript and Python in 16.
 pub const MEMORY_BYTES: usize = 64 * 1_024 * 1_024;
@@ -30,6 +30,8 @@ pub struct PluginSpec {
     pub config: serde_json::Value,
     /// The informers the plugin may read: the name it uses, and the informer's.
     pub informers: Vec<(String, String)>,
+    /// What it may do on the cluster.
+    pub allow_kube: Vec<KubeGrant>,
     /// What it may use up.
     pub limits: Limits,
     /// How often it is told every object again; none: never.
@@ -91,6 +93,7 @@ impl PluginSpec {
             sha256: None,
             config: serde_json::json!({}),
             informers: Vec::new(),
+            allow_kube: Vec::new(),
             limits: Limits::default(),
             resync: None,
             on_reload: Continuation::default(),

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::Problem;
+use crate::host_kube::KubeGrants;
 use crate::host_store::{Grants, GrantsCell};
 use crate::spec::PluginSpec;
 
@@ -14,6 +15,8 @@ pub(crate) struct Terms {
     pub(crate) spec: PluginSpec,
     /// What instances made under these terms may read; they look at it at each call.
     pub(crate) grants: Arc<GrantsCell>,
+    /// What they may do on the cluster; as well.
+    pub(crate) kube: Arc<KubeGrants>,
     /// What `init` receives.
     pub(crate) config: Vec<u8>,
 }
@@ -25,7 +28,8 @@ impl Terms {
     /// [`Problem::Spec`] when the section's `config` is no JSON.
     pub(crate) fn new(spec: PluginSpec) -> Result<Arc<Terms>, Problem> {
         let grants = Arc::new(GrantsCell::new(Grants::new(&spec.name, &spec.informers)));
-        Terms::with(spec, grants)
+        let kube = Arc::new(KubeGrants::new(&spec.allow_kube));
+        Terms::with(spec, grants, kube)
     }
 
     /// Terms for the instances that run: they are granted what `spec` grants from their next call on. Only where they
@@ -35,8 +39,9 @@ impl Terms {
     /// As [`new`](Self::new); nothing has changed then.
     pub(crate) fn amended(&self, spec: PluginSpec) -> Result<Arc<Terms>, Problem> {
         let grants = Grants::new(&spec.name, &spec.informers);
-        let terms = Terms::with(spec, Arc::clone(&self.grants))?;
+        let terms = Terms::with(spec, Arc::clone(&self.grants), Arc::clone(&self.kube))?;
         self.grants.set(grants);
+        self.kube.set(&terms.spec.allow_kube);
         Ok(terms)
     }
 
@@ -55,9 +60,14 @@ impl Terms {
             && !renamed
     }
 
-    fn with(spec: PluginSpec, grants: Arc<GrantsCell>) -> Result<Arc<Terms>, Problem> {
+    fn with(spec: PluginSpec, grants: Arc<GrantsCell>, kube: Arc<KubeGrants>) -> Result<Arc<Terms>, Problem> {
         let config = serde_json::to_vec(&spec.config).map_err(|error| Problem::Spec(format!("config: {error}")))?;
-        Ok(Arc::new(Terms { spec, grants, config }))
+        Ok(Arc::new(Terms {
+            spec,
+            grants,
+            kube,
+            config,
+        }))
     }
 }
 

@@ -9,12 +9,15 @@ use std::time::Duration;
 use informant_cache::{BoxFuture, Environment};
 use tokio_util::sync::CancellationToken;
 
+use crate::host_kube::CallTime;
+
 /// Watches calls of one instance. A call that ends at once, as nearly all do, costs no timer and no allocation.
 #[derive(Clone)]
 pub(crate) struct Watch {
     env: Arc<dyn Environment>,
     limit: Duration,
     abort: CancellationToken,
+    call_time: CallTime,
 }
 
 /// A call was given up. The instance is lost with it: wasmtime can not enter it again.
@@ -28,11 +31,22 @@ pub(crate) enum GivenUp {
 
 impl Watch {
     pub(crate) fn new(env: Arc<dyn Environment>, limit: Duration, abort: CancellationToken) -> Watch {
-        Watch { env, limit, abort }
+        Watch {
+            call_time: CallTime::new(Arc::clone(&env), limit),
+            env,
+            limit,
+            abort,
+        }
+    }
+
+    /// How much time the call under way has left.
+    pub(crate) fn call_time(&self) -> &CallTime {
+        &self.call_time
     }
 
     /// Waits for `call`, but no longer than its limit.
     pub(crate) async fn over<T>(&self, call: impl Future<Output = T>) -> Result<T, GivenUp> {
+        self.call_time.begin();
         let mut call = pin!(call);
         let mut late = None;
         poll_fn(|context| {
@@ -46,6 +60,7 @@ impl Watch {
     }
 
     fn late(&self) -> Late {
+        self.call_time.start_timer();
         Late {
             limit: self.limit,
             timer: self.env.sleep(self.limit),

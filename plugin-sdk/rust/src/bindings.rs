@@ -27,6 +27,7 @@ macro_rules! role {
                 with: {
                     "informant:plugin/types@0.1.0": crate::bindings::imports::informant::plugin::types,
                     "informant:plugin/store@0.1.0": crate::bindings::imports::informant::plugin::store,
+                    "informant:plugin/kube@0.1.0": crate::bindings::imports::informant::plugin::kube,
                     "informant:plugin/log@0.1.0": crate::bindings::imports::informant::plugin::log,
                 },
                 pub_export_macro: true,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::bindings::imports::informant::plugin::types as contract;
 use crate::host_error::HostError;
+use crate::kube;
 
 /// The result of every call of a plugin. `Ok(())` says that the event was dealt with.
 pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
@@ -17,7 +18,7 @@ pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 ///
 /// `?` on any [`std::error::Error`] makes a [`Failure::Retryable`] with the error and its causes; except for a JSON document
 /// that does not fit (trying again would not change it) and for a refused host call that will be refused again
-/// ([`HostError::is_lasting`]): these are [`Failure::Permanent`]. For this reason `Failure` itself is no `std::error::Error`.
+/// ([`HostError::is_lasting`], [`kube::Error::is_lasting`]): these are [`Failure::Permanent`]. For this reason `Failure` itself is no `std::error::Error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// Try again with Informant's back-off.
@@ -76,7 +77,12 @@ impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let message = chain(&error);
         let any: &dyn Any = &error;
-        let lasting = any.downcast_ref::<HostError>().is_some_and(HostError::is_lasting);
+        let of_kube = any.downcast_ref::<kube::Error>();
+        if let Some(after) = of_kube.and_then(|error| error.retry_after) {
+            return Self::RetryAfter(message, after);
+        }
+        let lasting = any.downcast_ref::<HostError>().is_some_and(HostError::is_lasting)
+            || of_kube.is_some_and(kube::Error::is_lasting);
         // A document that is cut short or misshapen stays so; only reading it can fail for a passing reason.
         let misshapen = any
             .downcast_ref::<serde_json::Error>()

@@ -3,9 +3,18 @@
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::bindings::imports::informant::plugin::{
+    kube::{
+        create as kube_create, delete as kube_delete, get as kube_get, list as kube_list, patch as kube_patch,
+        update as kube_update,
+    },
     log::log,
     store::{by_index, get, index_keys, index_values, list, source, sources, version},
 };
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use crate::testing::cluster::{
+    create as kube_create, delete as kube_delete, get as kube_get, list as kube_list, patch as kube_patch,
+    update as kube_update,
+};
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) use crate::testing::host::{by_index, get, index_keys, index_values, list, log, source, sources, version};

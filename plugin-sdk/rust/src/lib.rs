@@ -50,6 +50,7 @@ mod failure;
 mod host;
 mod host_error;
 mod index_values;
+pub mod kube;
 pub mod log;
 mod manifest;
 mod names;
@@ -63,15 +64,15 @@ pub use event::{Deleted, Event, ObjectRef, Reason, SourceId};
 pub use failure::{Failure, Result};
 pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
-pub use manifest::{Events, Manifest, Objects, PayloadKind};
+pub use manifest::{Events, KubeNeed, Manifest, Need, Objects, PayloadKind, Verb};
 pub use payload::{Payload, Raw};
 pub use plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, SyncHandler};
 
 /// What a plugin usually needs, for `use informant_plugin_sdk::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        Deleted, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, ObjectRef, Objects,
-        Plugin, Raw, Reason, Result, SourceId, SyncHandler, store,
+        Deleted, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, Need, ObjectRef,
+        Objects, Plugin, Raw, Reason, Result, SourceId, SyncHandler, Verb, kube, store,
     };
     pub use crate::{debug, error, export, info, trace, warn};
     pub use serde_json::Value;

@@ -7,6 +7,9 @@ use serde::{Serialize, Serializer};
 
 #[cfg(not(target_arch = "wasm32"))]
 mod choice;
+mod need;
+
+pub use need::{KubeNeed, Need, Verb};
 
 /// Who a plugin is: the crate that calls [`export!`](crate::export!), which implements this.
 pub trait Named {
@@ -28,8 +31,7 @@ pub struct Manifest {
     events: Vec<Events>,
     #[serde(skip_serializing_if = "Option::is_none")]
     indexes: Option<Indexes>,
-    // Grants. Nothing of this contract version needs one.
-    needs: [(); 0],
+    needs: Vec<Need>,
 }
 
 impl Manifest {
@@ -57,6 +59,14 @@ impl Manifest {
     #[must_use]
     pub fn indexed(mut self, objects: Objects) -> Self {
         self.indexes.get_or_insert_default().objects.push(objects);
+        self
+    }
+
+    /// Says that the plugin can not do without this: `Need::kube([Verb::Patch], "v1/pods")`. Where config.toml does not grant it,
+    /// the plugin is not loaded, and the message is the line to paste.
+    #[must_use]
+    pub fn needs(mut self, need: impl Into<Need>) -> Self {
+        self.needs.push(need.into());
         self
     }
 
@@ -220,6 +230,23 @@ mod tests {
     fn what_is_not_said_is_left_to_the_contract() {
         let expected = serde_json::json!({ "name": "tested", "version": "1.2.3", "needs": [] });
         assert_eq!(json(&Manifest::new()), expected);
+    }
+
+    #[test]
+    fn needs_are_written_as_the_contract_says() {
+        let manifest = Manifest::new()
+            .needs(Need::kube([Verb::Get, Verb::Patch], "v1/pods"))
+            .needs(
+                Need::kube([Verb::Update], "v1/pods")
+                    .namespace("web")
+                    .name("a")
+                    .subresource("status"),
+            );
+        let expected = serde_json::json!([
+            { "kube": { "verbs": ["get", "patch"], "resource": "v1/pods" } },
+            { "kube": { "verbs": ["update"], "resource": "v1/pods", "namespaces": ["web"], "names": ["a"], "subresources": ["status"] } },
+        ]);
+        assert_eq!(json(&manifest)["needs"], expected);
     }
 
     #[test]

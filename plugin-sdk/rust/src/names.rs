@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bindings::imports::informant::plugin::kube::ApiErrorCode;
 use crate::bindings::imports::informant::plugin::log::Level;
 use crate::bindings::imports::informant::plugin::types::{ErrorCode, InstanceRole, Reason};
 
@@ -53,6 +54,22 @@ names!(ErrorCode {
     Unavailable => "unavailable",
     Unsupported => "unsupported",
     Invalid => "invalid",
+});
+
+names!(ApiErrorCode {
+    Denied => "denied",
+    Forbidden => "forbidden",
+    Unauthorized => "unauthorized",
+    NotFound => "not-found",
+    AlreadyExists => "already-exists",
+    Conflict => "conflict",
+    Invalid => "invalid",
+    Expired => "expired",
+    TooLarge => "too-large",
+    TooManyRequests => "too-many-requests",
+    Timeout => "timeout",
+    Unavailable => "unavailable",
+    Unsupported => "unsupported",
 });
 
 names!(Level {

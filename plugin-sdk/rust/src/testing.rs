@@ -21,17 +21,22 @@
 //! assert_eq!(driver.take_log(), ["info: hello web/a"]);
 //! ```
 //!
+//! What a plugin does with [`kube`](crate::kube) happens in the same cache: it reads what was put there and changes it, and
+//! [`Cache::take_writes`] says what it did. [`Driver::settle`] tells the plugin of its own writes until it makes none.
+//!
 //! Plugin code that is called without a driver can log (to stderr) but not read the store, unless a [`Cache`] is there.
 //! Not here: retries, limits, several instances. These are Informant's, and only a component shows them.
 
 mod cache;
+pub(crate) mod cluster;
 mod driver;
 pub(crate) mod host;
 mod projection;
 mod selector;
 
 pub use cache::Cache;
-pub use driver::Driver;
+pub use cluster::Write;
+pub use driver::{Driver, SETTLE_CALLS_MAX};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use informant_object::Payload;
-use informant_plugin_host::{Inspection, Manifest};
+use informant_plugin_host::{Inspection, Manifest, allow_line};
 use serde_json::json;
 
 use super::{Exit, output};
@@ -62,8 +62,10 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     for (number, import) in inspection.imports.iter().enumerate() {
         line(if number == 0 { "imports" } else { "" }, import)?;
     }
-    line("needs", if manifest.needs.is_empty() { "no grants" } else { "" })?;
-    manifest.needs.iter().try_for_each(|need| line("", need))
+    match manifest.kube_needs().as_slice() {
+        [] => line("needs", "no grants"),
+        needs => line("needs", &allow_line(&[], needs)),
+    }
 }
 
 /// One line for each rule on events.

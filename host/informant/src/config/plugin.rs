@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Digest, Limits, OnFailure};
+use informant_plugin_host::{Continuation, Digest, KubeGrant, Limits, OnFailure};
 
+use super::allow;
 use super::folder_of;
 use super::informer::{Required, read_required};
 use super::name;
@@ -13,6 +14,7 @@ use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
     known: &[
+        "allow",
         "component",
         "config",
         "informers",
@@ -26,10 +28,9 @@ const KEYS: Keys = Keys {
     ],
     planned: &[
         (
-            "allow",
-            "plugins may read the cache of their informers and log: leave it out",
+            "as",
+            "plugins act with Informant's own identity, within `allow`: leave it out",
         ),
-        ("as", "plugins cannot write to the cluster yet: leave it out"),
         ("cache-beyond-identity", "leave it out"),
         (
             "script",
@@ -78,6 +79,8 @@ pub struct PluginSection {
     pub informers: Vec<(String, Located<String>)>,
     /// What init receives: a JSON object.
     pub config: serde_json::Value,
+    /// What it may do on the cluster.
+    pub allow_kube: Vec<Located<KubeGrant>>,
     /// Limits.
     pub limits: Limits,
     /// Overrides the informers' resync.
@@ -114,6 +117,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         sha256: read_sha256(table),
         informers: read_informers(table),
         config: read_config(table),
+        allow_kube: allow::read(table),
         limits: read_limits(table),
         resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),

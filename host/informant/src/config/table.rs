@@ -222,7 +222,11 @@ impl<'t> Table<'t> {
 
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
-        let text = self.string(key)?;
+        self.word(key, &self.string(key)?, choices)
+    }
+
+    /// What a word that stands at `key` means.
+    pub(crate) fn word<T: Copy>(&self, key: &str, text: &Located<String>, choices: &[(&str, T)]) -> Option<T> {
         if let Some((_, value)) = choices.iter().find(|(word, _)| *word == text.value) {
             return Some(*value);
         }
@@ -266,6 +270,28 @@ impl<'t> Table<'t> {
             DeValue::Table(entries) => Some(self.child(name, entries)),
             other => self.wrong_type(key, value, &format!("a table, [{}]", self.child_path(key)), other),
         }
+    }
+
+    /// The tables of a list, each with its place.
+    pub(crate) fn tables(&self, key: &str) -> Option<Vec<Table<'t>>> {
+        let value = self.entries.get(key)?;
+        let wanted = "a list of tables, [{ … }]".to_owned();
+        let DeValue::Array(items) = value.get_ref() else {
+            return self.wrong_type(key, value, &wanted, value.get_ref());
+        };
+        let mut tables = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::Table(entries) => tables.push(Table {
+                    reporter: self.reporter,
+                    path: self.child_path(key),
+                    place: self.span_place(item),
+                    entries,
+                }),
+                other => self.wrong_type::<()>(key, item, &wanted, other).unwrap_or_default(),
+            }
+        }
+        Some(tables)
     }
 
     /// The value under `key` as JSON.

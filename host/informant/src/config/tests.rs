@@ -188,6 +188,7 @@ fn the_whole_shape_is_read() {
                     "since": String("1979-05-27"),
                     "times": Number(3),
                 },
+                allow_kube: [],
                 limits: Limits {
                     memory_bytes: 33554432,
                     cpu: 20ms,
@@ -324,10 +325,10 @@ limits = { instances = 4 }
       help: build a component and name it: component = "plugins/NAME.wasm"
     error: config.toml:20:13: `component` from oci:// is known but not built yet in this version
       help: fetch the component beforehand and name the file
-    error: config.toml:22:1: `allow` is known but not built yet in this version
-      help: plugins may read the cache of their informers and log: leave it out
+    error: config.toml:22:22: `http` is known but not built yet in this version
+      help: plugins cannot reach the network yet: leave it out
     error: config.toml:23:1: `as` is known but not built yet in this version
-      help: plugins cannot write to the cluster yet: leave it out
+      help: plugins act with Informant's own identity, within `allow`: leave it out
     error: config.toml:24:24: `instances` = 4 is known but not built yet in this version
       help: a plugin has one instance
     "#);

@@ -53,6 +53,7 @@ impl Wanted {
             sha256: section.sha256,
             config: section.config.clone(),
             informers: informers.collect(),
+            allow_kube: section.allow_kube.iter().map(|grant| grant.value.clone()).collect(),
             limits: section.limits,
             resync: self.resync,
             on_reload: section.on_reload,

@@ -80,7 +80,19 @@ fn what_is_wrong_is_said_with_its_place() {
             r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "v1", "kind": "Pod"}]}"#,
             HANDLER,
         ),
-        (r#"{"name": "n", "version": "1", "needs": ["kube"]}"#, HANDLER),
+        (r#"{"name": "n", "version": "1", "needs": [{"http": {}}]}"#, HANDLER),
+        (
+            r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": ["watch"], "resource": "v1/pods"}}]}"#,
+            HANDLER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": ["get"], "resource": "pods"}}]}"#,
+            HANDLER,
+        ),
+        (
+            r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": [], "resource": "v1/pods"}}]}"#,
+            HANDLER,
+        ),
         (
             r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
             HANDLER,
@@ -113,7 +125,10 @@ fn what_is_wrong_is_said_with_its_place() {
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
     is not valid: `fields` is empty; name at least one JSON pointer, or ask for "metadata" at line 1 column 103
     says twice in `events` what holds for v1 Pod
-    needs "kube", which this Informant can not grant; upgrade it, or build the plugin without
+    is not valid: unknown variant `http`, expected `kube` at line 1 column 47
+    is not valid: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete` at line 1 column 67
+    is not valid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments` at line 1 column 87
+    has a need of v1/pods in which `verbs` is empty; name at least one of get, list, create, update, patch, delete
     names indexes, but the component does not export index-funcs; add the role, or drop `indexes`
     names no indexes, but the component exports index-funcs; add `indexes`, or drop the role
     has an empty `indexes.names`; name at least one index

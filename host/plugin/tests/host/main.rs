@@ -5,6 +5,7 @@
 mod containment;
 mod delivery;
 mod indexes;
+mod kube;
 mod reconfigure;
 mod refusals;
 mod swaps;

@@ -12,7 +12,7 @@ use informant_cache::{
     BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
 };
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
-use informant_plugin_host::{HostOptions, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use informant_plugin_host::{HostOptions, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -53,6 +53,15 @@ impl World {
     }
 
     pub(crate) fn with_cache(cache: tempfile::TempDir) -> World {
+        World::with(cache, None)
+    }
+
+    /// With a cluster to act on.
+    pub(crate) fn with_cluster(cluster: Arc<dyn KubeApi>) -> World {
+        World::with(tempfile::tempdir().unwrap(), Some(cluster))
+    }
+
+    fn with(cache: tempfile::TempDir, kube: Option<Arc<dyn KubeApi>>) -> World {
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
         let env = Arc::new(TestEnvironment::new());
@@ -64,6 +73,7 @@ impl World {
             handle: Handle::current(),
             catalog: catalog.clone(),
             metrics: PluginMetrics::register(&mut registry),
+            kube,
         })
         .unwrap();
         World {

@@ -34,6 +34,10 @@ pub(super) struct State {
     /// Answered to every call instead of the truth.
     pub(super) refusal: Option<contract::HostError>,
     pub(super) page_bytes_max: usize,
+    /// What the plugin has written to the cluster.
+    pub(super) writes: Vec<super::cluster::Write>,
+    /// Which objects it changed by that, each with its state before.
+    pub(super) changed: Vec<(Key, Option<Value>)>,
     version: u64,
     log: Vec<String>,
 }
@@ -58,6 +62,8 @@ impl Cache {
             indexes: BTreeMap::new(),
             refusal: None,
             page_bytes_max: PAGE_BYTES_MAX,
+            writes: Vec::new(),
+            changed: Vec::new(),
             version: 0,
             log: Vec::new(),
         };
@@ -85,6 +91,11 @@ impl Cache {
         with(|state| SourceId(state.put(object).0))
     }
 
+    /// An object as it is now; none if it is not there.
+    pub fn object(&self, source: SourceId, namespace: &str, name: &str) -> Option<Value> {
+        self.get(&(source.0, namespace.to_owned(), name.to_owned()))
+    }
+
     /// Takes an object out, and gives what it was.
     pub fn remove(&self, source: SourceId, namespace: &str, name: &str) -> Option<Value> {
         with(|state| state.objects.remove(&(source.0, namespace.to_owned(), name.to_owned())))
@@ -99,7 +110,7 @@ impl Cache {
         });
     }
 
-    /// Answers every call to the store with this error; with none, the truth again.
+    /// Answers every call to the store, and to the cluster as denied, with this error; with none, the truth again.
     pub fn refuse(&self, error: Option<HostError>) {
         let refusal = error.map(|error| contract::HostError {
             code: error.code,
@@ -216,7 +227,7 @@ impl State {
         )
     }
 
-    fn put(&mut self, mut object: Value) -> Key {
+    pub(super) fn put(&mut self, mut object: Value) -> Key {
         let key = self.key_of(&object);
         self.version += 1;
         let before = self.objects.get(&key);

@@ -12,6 +12,9 @@ use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
 use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, SyncHandler};
 
+/// Calls by which [`Driver::settle`] expects a plugin to have come to rest.
+pub const SETTLE_CALLS_MAX: usize = 1_000;
+
 /// A started plugin, the cache it can read, and the means to call it.
 ///
 /// Objects are handed over as the manifest says: only the kinds it names, only the fields it names, `old` if it asks for it,
@@ -109,6 +112,36 @@ impl<P: EventHandler> Driver<P> {
         self.tell(&key, before.as_ref(), &object)
     }
 
+    /// Tells the plugin of what it has written itself, as Informant would, and goes on until it writes nothing more. Returns how often it
+    /// was told: a plugin that compares before it writes is told once for each object it changed.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    ///
+    /// # Panics
+    /// If it still writes after [`SETTLE_CALLS_MAX`] calls: it chases its own writes.
+    pub fn settle(&mut self) -> Result<usize> {
+        let mut calls = 0;
+        loop {
+            let changed = self.cache.take_changed();
+            if changed.is_empty() {
+                return Ok(calls);
+            }
+            for (key, before) in changed {
+                calls += 1;
+                assert!(
+                    calls <= SETTLE_CALLS_MAX,
+                    "the plugin writes again and again: compare before writing"
+                );
+                match (before, self.cache.get(&key)) {
+                    (before, Some(now)) => self.tell(&key, before.as_ref(), &now)?,
+                    (Some(before), None) => self.tell_deleted(&key, &before, false)?,
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+
     fn tell(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result {
         let Some(wanted) = self.wanted(object) else {
             return Ok(());
@@ -151,11 +184,16 @@ impl<P: EventHandler> Driver<P> {
     fn remove(&mut self, source: SourceId, namespace: &str, name: &str, final_state_unknown: bool) -> Result {
         let last = self.cache.remove(source, namespace, name);
         let last = last.unwrap_or_else(|| panic!("the test deletes {namespace}/{name}, which the cache does not have"));
-        let Some(wanted) = self.wanted(&last) else {
+        let key = (source.0, namespace.to_owned(), name.to_owned());
+        self.tell_deleted(&key, &last, final_state_unknown)
+    }
+
+    fn tell_deleted(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result {
+        let Some(wanted) = self.wanted(last) else {
             return Ok(());
         };
-        let event = self.event(&(source.0, namespace.to_owned(), name.to_owned()), &last);
-        let shown = projection::payload(&last, wanted.payload());
+        let event = self.event(key, last);
+        let shown = projection::payload(last, wanted.payload());
         exports::on_delete(
             &mut self.plugin,
             &event,

@@ -2,6 +2,7 @@
 
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
+use serde_json::json;
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -70,6 +71,34 @@ impl EventHandler for Modest {
 }
 
 informant_plugin_sdk::export!(Modest: events);
+
+struct Marker;
+
+impl Plugin for Marker {
+    fn describe() -> Manifest {
+        Manifest::new().needs(Need::kube([Verb::Patch], "v1/pods"))
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self)
+    }
+}
+
+impl EventHandler for Marker {
+    type Object = Raw;
+
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+        let pod = kube::object("v1/pods", &event.namespace, &event.name);
+        let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
+        match kube::patch(&pod).merge(&label) {
+            Ok(_) => Ok(()),
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) => Err(error)?,
+        }
+    }
+}
+
+informant_plugin_sdk::export!(Marker: events);
 
 struct ByImage;
 

@@ -1,0 +1,151 @@
+//! `allow` of a plugin: what it may do beside reading its informers.
+
+use informant_plugin_host::{KubeGrant, KubeResource, KubeVerb};
+
+use super::source::Located;
+use super::table::{Keys, Table};
+
+const KEYS: Keys = Keys {
+    known: &["kube"],
+    planned: &[
+        ("http", "plugins cannot reach the network yet: leave it out"),
+        ("kv", "plugins keep nothing yet: leave it out"),
+    ],
+};
+
+const GRANT_KEYS: Keys = Keys {
+    known: &["names", "namespaces", "resource", "subresources", "verbs"],
+    planned: &[],
+};
+
+const VERBS: [(&str, KubeVerb); 6] = [
+    ("get", KubeVerb::Get),
+    ("list", KubeVerb::List),
+    ("create", KubeVerb::Create),
+    ("update", KubeVerb::Update),
+    ("patch", KubeVerb::Patch),
+    ("delete", KubeVerb::Delete),
+];
+
+/// `allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]`.
+pub(super) fn read(plugin: &Table<'_>) -> Vec<Located<KubeGrant>> {
+    let Some(allow) = plugin.has("allow").then(|| plugin.table("allow")).flatten() else {
+        return Vec::new();
+    };
+    allow.only(&KEYS);
+    let grants = allow.tables("kube").unwrap_or_default();
+    grants.iter().filter_map(read_grant).collect()
+}
+
+fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
+    table.only(&GRANT_KEYS);
+    let verbs = read_verbs(table);
+    let resource = table.required_string("resource", "name what it is about: resource = \"v1/pods\"")?;
+    let resource = KubeResource::parse(&resource.value)
+        .inspect_err(|error| {
+            table
+                .reporter()
+                .report(table.error(resource.place, format!("`resource`: {error}")));
+        })
+        .ok();
+    let words = |key: &str| {
+        let words = table.strings(key)?;
+        Some(words.into_iter().map(|word| word.value).collect::<Vec<String>>())
+    };
+    let grant = KubeGrant {
+        verbs: verbs?,
+        resource: resource?,
+        namespaces: words("namespaces"),
+        names: words("names"),
+        subresources: words("subresources").unwrap_or_default(),
+    };
+    if let Err(problem) = grant.judge() {
+        table.reporter().report(table.error(table.place(), problem));
+        return None;
+    }
+    Some(Located {
+        value: grant,
+        place: table.place(),
+    })
+}
+
+/// Each of them once. `None` after something was reported.
+fn read_verbs(table: &Table<'_>) -> Option<Vec<KubeVerb>> {
+    if !table.has("verbs") {
+        let problem = table.error(table.place(), format!("{} lacks `verbs`", table.title()));
+        table
+            .reporter()
+            .report(problem.help("name what may be done: verbs = [\"patch\"]"));
+        return None;
+    }
+    let mut verbs = Vec::new();
+    let mut all_good = true;
+    for written in table.strings("verbs")? {
+        match table.word("verbs", &written, &VERBS) {
+            Some(verb) if verbs.contains(&verb) => {}
+            Some(verb) => verbs.push(verb),
+            None => all_good = false,
+        }
+    }
+    all_good.then_some(verbs)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, PluginSection, Problems, SourceFile};
+
+    fn plugin(allow: &str) -> Result<PluginSection, Problems> {
+        let informer = "[informer.pods]\nresource = \"v1/pods\"\n";
+        let plugin = "[plugin.p]\ncomponent = \"p.wasm\"\ninformers = [\"pods\"]\n";
+        let file = SourceFile::new("config.toml", &[informer, plugin, allow].concat());
+        Ok(Config::parse(&file)?.plugins.remove("p").expect("it is there"))
+    }
+
+    #[test]
+    fn grants_are_read_in_both_forms_of_toml() {
+        for allow in [
+            r#"allow.kube = [{ verbs = ["get", "get", "patch"], resource = "v1/pods", namespaces = ["a"], names = ["b"], subresources = ["status"] }]"#,
+            "[[plugin.p.allow.kube]]\nverbs = [\"get\", \"patch\"]\nresource = \"v1/pods\"\nnamespaces = [\"a\"]\nnames = [\"b\"]\nsubresources = [\"status\"]",
+        ] {
+            let section = plugin(allow).unwrap_or_else(|problems| panic!("{problems}"));
+            let grants: Vec<_> = section.allow_kube.into_iter().map(|grant| grant.value).collect();
+            let wanted = r#"allow.kube = [{ verbs = ["get", "patch"], resource = "v1/pods", namespaces = ["a"], names = ["b"], subresources = ["status"] }]"#;
+            assert_eq!(informant_plugin_host::allow_line(&grants, &[]), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_grant_is_said_with_its_line() {
+        let text = plugin(
+            r#"allow.kbue = []
+allow.kube = [
+  { verbs = ["patsh"], resource = "v1/pods" },
+  { resource = "v1/pods" },
+  { verbs = ["patch"] },
+  { verbs = ["*"], resource = "v1/*" },
+  { verbs = ["get"], resource = "pods", namespace = ["a"] },
+  { verbs = ["list"], resource = "v1/pods", names = ["a"] },
+  "v1/pods",
+]"#,
+        );
+        let problems = text.err().expect("it is refused").to_string();
+        insta::assert_snapshot!(problems, @r#"
+        error: config.toml:6:7: unknown key `kbue` in [plugin.p.allow]
+          help: did you mean `kube`?
+        error: config.toml:8:14: `verbs` cannot be "patsh"
+          help: did you mean `patch`?
+        error: config.toml:9:3: [plugin.p.allow.kube] lacks `verbs`
+          help: name what may be done: verbs = ["patch"]
+        error: config.toml:10:3: [plugin.p.allow.kube] lacks `resource`
+          help: name what it is about: resource = "v1/pods"
+        error: config.toml:11:14: `verbs` cannot be "*"
+          help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
+        error: config.toml:11:31: `resource`: "v1/*" names no resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`
+        error: config.toml:12:33: `resource`: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
+        error: config.toml:12:41: unknown key `namespace` in [plugin.p.allow.kube]
+          help: did you mean `namespaces`?
+        error: config.toml:13:3: `names` can not limit `list`, which shows all of them; grant `list` apart, or use `get`
+        error: config.toml:14:3: `kube` must be a list of tables, [{ … }], not a string
+        "#);
+    }
+}

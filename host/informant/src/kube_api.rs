@@ -1,0 +1,102 @@
+//! How plugins act on the cluster: [`KubeApi`] over kube's client.
+//!
+//! ```text
+//! KubeCall ─▶ request (path, query, headers) ─▶ kube::Client ─▶ body, or the API server's Status as a KubeError
+//! ```
+//!
+//! Sends each call once: no retry, no discovery, because a resource is named exactly. What plugins are told of an error holds the
+//! API server's own words and never a credential. Grants were judged before.
+
+mod errors;
+mod request;
+
+use std::collections::BTreeMap;
+
+use http::Request;
+use http_body_util::{BodyExt, Limited};
+use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture};
+use kube::Client;
+use kube::client::Body;
+
+/// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
+const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// The clusters that plugins may act on, by name.
+pub struct ClusterApi {
+    clusters: BTreeMap<String, Client>,
+}
+
+impl ClusterApi {
+    /// Of the only cluster, whose name is empty.
+    #[must_use]
+    pub fn of_one(client: Client) -> Self {
+        Self::of([(String::new(), client)])
+    }
+
+    /// Of several clusters. A call that names none means the only one.
+    pub fn of(clusters: impl IntoIterator<Item = (String, Client)>) -> Self {
+        Self {
+            clusters: clusters.into_iter().collect(),
+        }
+    }
+
+    fn client(&self, cluster: &str) -> Result<Client, KubeError> {
+        let only = (cluster.is_empty() && self.clusters.len() == 1).then(|| self.clusters.values().next());
+        match only.flatten().or_else(|| self.clusters.get(cluster)) {
+            Some(client) => Ok(client.clone()),
+            None => {
+                let known: Vec<&str> = self.clusters.keys().map(String::as_str).collect();
+                let known = match known[..] {
+                    [""] => "config.toml has one, which has no name: leave it empty".to_owned(),
+                    _ => format!("config.toml has {}", known.join(", ")),
+                };
+                let message = format!("cluster: there is none called {cluster:?}; {known}");
+                Err(KubeError::new(KubeErrorCode::Invalid, message))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ClusterApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Clients know tokens.
+        f.debug_tuple("ClusterApi").field(&self.clusters.keys()).finish()
+    }
+}
+
+impl KubeApi for ClusterApi {
+    fn call(&self, call: KubeCall) -> KubeFuture {
+        let prepared = self
+            .client(&call.address.cluster)
+            .and_then(|client| Ok((client, request::of(&call)?)));
+        Box::pin(async move {
+            let (client, request) = prepared?;
+            send(client, request, call.answer_bytes_max).await
+        })
+    }
+}
+
+async fn send(client: Client, request: Request<Body>, bytes_max: usize) -> Result<Vec<u8>, KubeError> {
+    let response = client.send(request).await.map_err(|error| errors::of_client(&error))?;
+    let (head, body) = response.into_parts();
+    if !head.status.is_success() {
+        // An error that can not be read is told by its status alone.
+        let body = Limited::new(body, ERROR_BODY_BYTES_MAX).collect().await;
+        let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+        return Err(errors::of_answer(&head, &body));
+    }
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(body) => Ok(body.to_bytes().to_vec()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+            let message = format!("the answer is longer than {bytes_max} bytes; ask for fewer objects at a time");
+            Err(KubeError::new(KubeErrorCode::TooLarge, message))
+        }
+        Err(error) => Err(KubeError::new(
+            KubeErrorCode::Unavailable,
+            format!("the answer broke off: {error}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! What plugins are told of a call that did not come to what was wanted.
+
+use std::time::Duration;
+
+use http::header;
+use http::response::Parts;
+use informant_plugin_host::{KubeError, KubeErrorCode};
+use serde::Deserialize;
+
+/// The longest that an API server may ask to be left alone: 5 min. A wrong figure must not silence a plugin for a day.
+const RETRY_AFTER_SECONDS_MAX: u64 = 300;
+
+/// How much of an answer is shown that is no `Status`.
+const START_SHOWN_BYTES_MAX: usize = 120;
+
+/// The longest message that is passed on. A `Status` repeats what was sent.
+const MESSAGE_BYTES_MAX: usize = 4_096;
+
+/// Kubernetes' `Status`, as far as it decides and explains.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    kind: String,
+    reason: Option<String>,
+    message: Option<String>,
+    details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Details {
+    retry_after_seconds: Option<u64>,
+}
+
+/// An answer that refuses.
+pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
+    let code = head.status.as_u16();
+    let status = serde_json::from_slice(body).ok();
+    let status: Option<Status> = status.filter(|status: &Status| status.kind == "Status");
+    let of_head = head
+        .headers
+        .get(header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    let of_body = status
+        .as_ref()
+        .and_then(|status| status.details.as_ref()?.retry_after_seconds);
+    let retry_after = of_head.or(of_body).filter(|seconds| *seconds > 0);
+    let reason = status
+        .as_ref()
+        .and_then(|status| status.reason.as_deref())
+        .unwrap_or_default();
+    let message = match status.as_ref().and_then(|status| status.message.as_deref()) {
+        Some(message) => cut(message, MESSAGE_BYTES_MAX),
+        None => unexplained(code, body),
+    };
+    KubeError {
+        code: classify(code, reason),
+        status: code,
+        message,
+        retry_after: retry_after.map(|seconds| Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX))),
+    }
+}
+
+/// What kind of trouble it is: by the reason where one number stands for two, else by the number.
+///
+/// Source: apimachinery `pkg/apis/meta/v1/types.go`, `StatusReason`.
+fn classify(code: u16, reason: &str) -> KubeErrorCode {
+    match (code, reason) {
+        (_, "AlreadyExists") => KubeErrorCode::AlreadyExists,
+        (_, "Expired" | "Gone") | (410, _) => KubeErrorCode::Expired,
+        // The API server gave up; what it was to do may be done.
+        (_, "Timeout" | "ServerTimeout") | (504, _) => KubeErrorCode::Timeout,
+        (401, _) => KubeErrorCode::Unauthorized,
+        (403, _) => KubeErrorCode::Forbidden,
+        (404, _) => KubeErrorCode::NotFound,
+        (409 | 412, _) => KubeErrorCode::Conflict,
+        (413, _) => KubeErrorCode::TooLarge,
+        (429, _) => KubeErrorCode::TooManyRequests,
+        (405 | 406 | 415 | 501, _) => KubeErrorCode::Unsupported,
+        (400..=499, _) => KubeErrorCode::Invalid,
+        _ => KubeErrorCode::Unavailable,
+    }
+}
+
+/// An answer without a `Status`: the API server's to a path that it does not know, or a proxy's.
+fn unexplained(code: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let start = cut(text.trim(), START_SHOWN_BYTES_MAX);
+    let hint = match code {
+        404 => "; is that resource served in this version, and does it live in a namespace or outside?",
+        _ => "",
+    };
+    format!("the API server answered {code}: {start}{hint}")
+}
+
+fn cut(text: &str, bytes_max: usize) -> String {
+    let end = text.floor_char_boundary(bytes_max);
+    match end < text.len() {
+        true => format!("{}…", &text[..end]),
+        false => text.to_owned(),
+    }
+}
+
+/// No answer. Of a login that failed nothing is passed on: what an exec plugin printed may be the token.
+pub(super) fn of_client(error: &kube::Error) -> KubeError {
+    let (code, message) = match error {
+        kube::Error::Auth(_) => (
+            KubeErrorCode::Unauthorized,
+            "Informant could not log in to the cluster".to_owned(),
+        ),
+        error => {
+            let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+            (
+                KubeErrorCode::Unavailable,
+                cut(
+                    &format!("the API server can not be reached: {error}{cause}"),
+                    MESSAGE_BYTES_MAX,
+                ),
+            )
+        }
+    };
+    KubeError::new(code, message)
+}

@@ -1,0 +1,197 @@
+//! Against the embedded API server as a service, without a socket.
+
+use std::sync::Arc;
+
+use informant_apiserver::{ApiServer, Options};
+use informant_plugin_host::{
+    KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubeResource, KubeWrite,
+};
+use serde_json::{Value, json};
+
+use super::*;
+
+fn api(server: &ApiServer) -> ClusterApi {
+    ClusterApi::of_one(Client::new(server.service(), "default"))
+}
+
+fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
+    KubeCall {
+        plugin: Arc::from("marker"),
+        address: KubeAddress {
+            cluster: String::new(),
+            resource: KubeResource::parse(resource).unwrap(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        },
+        action,
+        answer_bytes_max: 1 << 20,
+    }
+}
+
+fn write() -> KubeWrite {
+    KubeWrite {
+        field_manager: "informant-marker".to_owned(),
+        force: true,
+        dry_run: false,
+    }
+}
+
+fn bytes(document: &Value) -> Vec<u8> {
+    document.to_string().into_bytes()
+}
+
+fn map(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": "1" } })
+}
+
+async fn done(api: &ClusterApi, name: &str, action: KubeAction) -> Value {
+    let answer = api.call(call("v1/configmaps", name, action)).await.unwrap();
+    serde_json::from_slice(&answer).unwrap()
+}
+
+async fn refused(api: &ClusterApi, name: &str, action: KubeAction) -> String {
+    let error = api.call(call("v1/configmaps", name, action)).await.unwrap_err();
+    format!("{} {}: {}", error.status, error.code.as_str(), error.message)
+}
+
+#[tokio::test]
+async fn every_verb_and_every_kind_of_patch_arrives() {
+    let server = ApiServer::new(Options::default());
+    let api = api(&server);
+    let made = done(&api, "", KubeAction::Create(bytes(&map("m")), write())).await;
+    assert_eq!(made["metadata"]["namespace"], "default");
+    let patch = |kind, document: Value| KubeAction::Patch(kind, bytes(&document), write());
+    done(&api, "m", patch(KubePatchKind::Merge, json!({ "data": { "b": "2" } }))).await;
+    done(
+        &api,
+        "m",
+        patch(KubePatchKind::Strategic, json!({ "data": { "c": "3" } })),
+    )
+    .await;
+    let operations = json!([{ "op": "add", "path": "/data/d", "value": "4" }]);
+    done(&api, "m", patch(KubePatchKind::Json, operations)).await;
+    let applied = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "m" }, "data": { "e": "5" } });
+    done(&api, "m", patch(KubePatchKind::Apply, applied)).await;
+    let mut now = done(&api, "m", KubeAction::Get).await;
+    assert_eq!(now["data"], json!({ "a": "1", "b": "2", "c": "3", "d": "4", "e": "5" }));
+    now["data"] = json!({ "f": "6" });
+    let updated = done(&api, "m", KubeAction::Update(bytes(&now), write())).await;
+    assert_eq!(updated["data"], json!({ "f": "6" }));
+    let list = done(
+        &api,
+        "",
+        KubeAction::List(KubeList {
+            limit: 5,
+            ..KubeList::default()
+        }),
+    )
+    .await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    let only = KubeDelete {
+        uid: now["metadata"]["uid"].as_str().unwrap().to_owned(),
+        propagation: Some(KubePropagation::Background),
+        ..KubeDelete::default()
+    };
+    done(&api, "m", KubeAction::Delete(only)).await;
+    assert!(refused(&api, "m", KubeAction::Get).await.starts_with("404 not-found"));
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let server = ApiServer::new(Options::default());
+    let api = api(&server);
+    let dry_run = KubeWrite {
+        dry_run: true,
+        ..write()
+    };
+    done(&api, "", KubeAction::Create(bytes(&map("m")), dry_run)).await;
+    assert!(refused(&api, "m", KubeAction::Get).await.starts_with("404"));
+}
+
+#[tokio::test]
+async fn refusals_are_told_apart_in_the_api_servers_words() {
+    let server = ApiServer::new(Options::default());
+    let api = api(&server);
+    done(&api, "", KubeAction::Create(bytes(&map("m")), write())).await;
+    let mut outdated = map("m");
+    outdated["metadata"]["resourceVersion"] = json!("1");
+    let other = KubeDelete {
+        uid: "x".to_owned(),
+        ..KubeDelete::default()
+    };
+    let mut text = vec![
+        refused(&api, "", KubeAction::Create(bytes(&map("m")), write())).await,
+        refused(&api, "m", KubeAction::Update(bytes(&outdated), write())).await,
+        refused(&api, "m", KubeAction::Delete(other)).await,
+        refused(&api, "", KubeAction::Create(b"{".to_vec(), write())).await,
+    ];
+    let unknown = api
+        .call(call("shop.example.com/v1/orders", "a", KubeAction::Get))
+        .await
+        .unwrap_err();
+    text.push(format!(
+        "{} {}: {}",
+        unknown.status,
+        unknown.code.as_str(),
+        unknown.message
+    ));
+    let mut elsewhere = call("v1/configmaps", "m", KubeAction::Get);
+    elsewhere.address.cluster = "east".to_owned();
+    text.push(api.call(elsewhere).await.unwrap_err().message);
+    let mut long = call("v1/configmaps", "m", KubeAction::Get);
+    long.answer_bytes_max = 10;
+    text.push(api.call(long).await.unwrap_err().message);
+    let uid = server.get("v1/configmaps", "default", "m").unwrap().unwrap()["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    insta::assert_snapshot!(text.join("\n").replace(&uid, "UID"), @r#"
+    409 already-exists: configmaps "m" already exists
+    409 conflict: Operation cannot be fulfilled on configmaps "m": the object has been modified; please apply your changes to the latest version and try again
+    409 conflict: Operation cannot be fulfilled on configmaps "m": the UID in the precondition (x) does not match the UID in record (UID). The object might have been deleted and then recreated
+    400 invalid: the object provided is unrecognized: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
+    404 not-found: the API server answered 404: 404 page not found; is that resource served in this version, and does it live in a namespace or outside?
+    cluster: there is none called "east"; config.toml has one, which has no name: leave it empty
+    the answer is longer than 10 bytes; ask for fewer objects at a time
+    "#);
+}
+
+#[tokio::test]
+async fn a_busy_api_server_says_for_how_long() {
+    let (head, ()) = http::Response::builder()
+        .status(429)
+        .header("retry-after", "7")
+        .body(())
+        .unwrap()
+        .into_parts();
+    let error = errors::of_answer(&head, b"Too many requests");
+    assert_eq!(error.retry_after, Some(std::time::Duration::from_secs(7)));
+    assert_eq!(
+        (error.code, error.message.as_str()),
+        (
+            KubeErrorCode::TooManyRequests,
+            "the API server answered 429: Too many requests"
+        )
+    );
+}
+
+#[test]
+fn what_is_sent_names_the_plugin_and_leads_where_it_says() {
+    let mut of_status = call(
+        "apps/v1/deployments",
+        "a:b",
+        KubeAction::Patch(KubePatchKind::Apply, Vec::new(), write()),
+    );
+    of_status.address.subresource = "status".to_owned();
+    let request = request::of(&of_status).unwrap();
+    assert_eq!(
+        request.uri(),
+        "/apis/apps/v1/namespaces/default/deployments/a%3Ab/status?fieldManager=informant-marker&force=true"
+    );
+    let agent = request.headers()["user-agent"].to_str().unwrap();
+    assert!(
+        agent.starts_with("informant/") && agent.ends_with(" plugin/marker"),
+        "{agent}"
+    );
+}

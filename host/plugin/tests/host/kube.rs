@@ -1,0 +1,318 @@
+//! What a plugin may do on the cluster: nothing that is not granted, nothing that leads elsewhere, and never for longer than its call.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informant_plugin_host::{KubeApi, KubeCall, KubeFuture, KubeGrant, Plugin, PluginSpec};
+use serde_json::{Value, json};
+
+use crate::world::{World, guest, spec};
+
+/// A cluster that records what it is asked, and answers after a while, or never.
+#[derive(Default)]
+struct Cluster {
+    calls: Mutex<Vec<KubeCall>>,
+    /// Milliseconds until each answer; none: it never comes.
+    answers_after_ms: Option<u64>,
+}
+
+impl Cluster {
+    fn answering(answers_after_ms: Option<u64>) -> Arc<Cluster> {
+        Arc::new(Cluster {
+            calls: Mutex::default(),
+            answers_after_ms,
+        })
+    }
+
+    fn take(&self) -> Vec<KubeCall> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+}
+
+impl KubeApi for Cluster {
+    fn call(&self, call: KubeCall) -> KubeFuture {
+        let answer = match call.action.verb().as_str() {
+            "list" => {
+                json!({ "kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{ "metadata": { "name": "a" } }] })
+            }
+            _ => json!({ "kind": "Pod", "apiVersion": "v1" }),
+        };
+        self.calls.lock().unwrap().push(call);
+        let after = self.answers_after_ms;
+        Box::pin(async move {
+            match after {
+                None => std::future::pending().await,
+                Some(0) => {}
+                Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            }
+            Ok(answer.to_string().into_bytes())
+        })
+    }
+}
+
+fn grants(grants: Value) -> Vec<KubeGrant> {
+    serde_json::from_value(grants).unwrap()
+}
+
+/// A plugin that makes `calls` when it is told of a pod, which has happened. With it, the answers.
+async fn answers(
+    world: &World,
+    calls: Value,
+    granted: Value,
+    adjust: impl FnOnce(&mut PluginSpec),
+) -> (Plugin, Vec<Value>) {
+    let times = |call: &Value| usize::try_from(call["times"].as_u64().unwrap_or(1)).unwrap();
+    let count = calls.as_array().unwrap().iter().map(times).sum();
+    let plugin = world
+        .run("guest_kube", json!({ "calls": calls }), |spec| {
+            spec.allow_kube = grants(granted);
+            adjust(spec);
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("web-0");
+    let answers = world.recorded(count, |line| line["event"] == "add").await;
+    (plugin, answers)
+}
+
+fn message(answer: &Value) -> &str {
+    answer["message"].as_str().unwrap_or_default()
+}
+
+/// One call of each verb, and of what else has a rule of its own.
+fn each_verb() -> Value {
+    let pod = json!({ "metadata": { "name": "web-0", "uid": "u" } });
+    json!([
+        { "verb": "get", "resource": "v1/pods", "namespace": "web", "name": "$name" },
+        { "verb": "list", "resource": "v1/pods", "namespace": "web" },
+        { "verb": "create", "resource": "v1/pods", "namespace": "web", "document": pod },
+        { "verb": "update", "resource": "v1/pods", "namespace": "web", "name": "$name", "document": pod },
+        { "verb": "merge", "resource": "v1/pods", "namespace": "web", "name": "$name", "document": {} },
+        { "verb": "merge", "resource": "v1/pods", "namespace": "web", "name": "$name", "subresource": "status", "document": {} },
+        { "verb": "delete", "resource": "v1/pods", "namespace": "web", "name": "$name" },
+    ])
+}
+
+#[tokio::test]
+async fn each_verb_is_refused_without_its_grant_and_the_line_that_would_grant_it_is_named() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let granted = json!([{ "verbs": ["get"], "resource": "v1/configmaps" }]);
+    let (_plugin, answers) = answers(&world, each_verb(), granted, |_| {}).await;
+    assert!(answers.iter().all(|answer| answer["code"] == "denied"), "{answers:?}");
+    assert_eq!(cluster.take(), [], "nothing was sent");
+    let text: Vec<&str> = answers.iter().map(message).collect();
+    insta::assert_snapshot!(text.join("\n"), @r#"
+    get v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["get"], resource = "v1/pods", namespaces = ["web"] }]
+    list v1/pods in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["list"], resource = "v1/pods", namespaces = ["web"] }]
+    create v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["create"], resource = "v1/pods", namespaces = ["web"] }]
+    update v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["update"], resource = "v1/pods", namespaces = ["web"] }]
+    patch v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["patch"], resource = "v1/pods", namespaces = ["web"] }]
+    patch v1/pods/status "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["patch"], resource = "v1/pods", namespaces = ["web"], subresources = ["status"] }]
+    delete v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["delete"], resource = "v1/pods", namespaces = ["web"] }]
+    "#);
+}
+
+#[tokio::test]
+async fn each_verb_works_with_the_line_that_the_refusal_named() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let granted = json!([
+        { "verbs": ["get", "list", "create", "update", "patch", "delete"], "resource": "v1/pods", "namespaces": ["web"] },
+        { "verbs": ["patch"], "resource": "v1/pods", "namespaces": ["web"], "subresources": ["status"] },
+    ]);
+    let (plugin, answers) = answers(&world, each_verb(), granted, |_| {}).await;
+    assert!(answers.iter().all(|answer| answer["code"] == "ok"), "{answers:?}");
+    assert_eq!(
+        answers[1]["answer"],
+        json!([{ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } }])
+    );
+    let sent = cluster.take();
+    assert_eq!(sent.len(), 7);
+    assert!(
+        sent.iter()
+            .all(|call| &*call.plugin == "guest_kube" && call.address.namespace == "web")
+    );
+    let informant_plugin_host::KubeAction::Create(_, options) = &sent[2].action else {
+        panic!("{:?}", sent[2]);
+    };
+    assert_eq!(options.field_manager, "informant-guest_kube");
+    let counted = world.metrics("informant_plugin_kube_calls_total");
+    assert!(
+        counted.contains(r#"{plugin="guest_kube",verb="patch",result="ok"} 2"#),
+        "{counted}"
+    );
+    plugin.stop(Duration::from_secs(5)).await;
+    drop(plugin);
+    world
+        .until("its series end", || world.metrics("informant_plugin_kube").is_empty())
+        .await;
+}
+
+#[tokio::test]
+async fn what_may_make_an_object_needs_to_be_allowed_to_unless_it_is_bound_to_one() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let call = |verb: &str, document: Value| json!({ "verb": verb, "resource": "v1/pods", "namespace": "web", "name": "a", "document": document });
+    let bound = json!({ "metadata": { "uid": "u" } });
+    let calls = json!([
+        call("apply", json!({})),
+        call("update", json!({})),
+        call("apply", bound.clone()),
+        call("update", bound)
+    ]);
+    let granted = json!([{ "verbs": ["patch", "update"], "resource": "v1/pods" }]);
+    let (_plugin, answers) = answers(&world, calls, granted, |_| {}).await;
+    let codes: Vec<&str> = answers.iter().map(|answer| answer["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["denied", "denied", "ok", "ok"]);
+    assert!(
+        message(&answers[0]).starts_with("create v1/pods \"a\""),
+        "{}",
+        message(&answers[0])
+    );
+}
+
+#[tokio::test]
+async fn a_grant_by_name_holds_for_what_is_made_too() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let create =
+        |document: Value| json!({ "verb": "create", "resource": "v1/pods", "namespace": "web", "document": document });
+    let calls = json!([
+        create(json!({ "metadata": { "name": "a" } })),
+        create(json!({ "metadata": { "name": "b" } })),
+        create(json!({ "metadata": { "generateName": "a" } })),
+        create(json!("no object")),
+    ]);
+    let granted = json!([{ "verbs": ["create"], "resource": "v1/pods", "names": ["a"] }]);
+    let (_plugin, answers) = answers(&world, calls, granted, |_| {}).await;
+    let codes: Vec<&str> = answers.iter().map(|answer| answer["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["ok", "denied", "denied", "invalid"]);
+}
+
+#[tokio::test]
+async fn an_address_that_could_lead_elsewhere_is_refused_before_grants_are_asked() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let get = |resource: &str, namespace: &str, name: &str, subresource: &str| json!({ "verb": "get", "resource": resource, "namespace": namespace, "name": name, "subresource": subresource });
+    let calls = json!([
+        get("pods", "web", "a", ""),
+        get("v1/pods", "web", "../secrets/a", ""),
+        get("v1/pods", "web/pods/b", "a", ""),
+        get("v1/pods", "web", "a?x=1", ""),
+        get("v1/pods", "web", "..", ""),
+        get("v1/pods", "web", "", ""),
+        get("v1/namespaces", "", "kube-system", "secrets"),
+        get("v1/namespaces", "web", "kube-system", ""),
+        get("v1/watch", "", "pods", ""),
+        { "verb": "update", "resource": "v1/pods", "namespace": "web", "name": "a", "document-bytes": 4 << 20 },
+    ]);
+    let (_plugin, answers) = answers(&world, calls, json!([]), |_| {}).await;
+    let mut text = String::new();
+    for answer in &answers {
+        text += &format!("{}: {}\n", answer["code"].as_str().unwrap(), message(answer));
+    }
+    insta::assert_snapshot!(text, @r#"
+    invalid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
+    invalid: name: "../secrets/a" can not be the name of anything
+    invalid: namespace: "web/pods/b" can not be the name of anything
+    invalid: name: "a?x=1" can not be the name of anything
+    invalid: name: ".." can not be the name of anything
+    invalid: get needs the name of an object
+    invalid: a namespace has no subresource "secrets"
+    invalid: namespaces do not live in a namespace: leave it empty
+    invalid: "v1/watch" names no resource: its last part is no plural in small letters; write `v1/pods` or `apps/v1/deployments`
+    too-large: the document has 4194306 bytes; 3145728 are allowed
+    "#);
+    assert_eq!(cluster.take(), []);
+}
+
+#[tokio::test]
+async fn index_functions_and_describe_are_denied_the_cluster() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a" }]);
+    let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
+    let (plugin, _) = answers(&world, calls, granted, |_| {}).await;
+    let described = world.recorded(1, |line| line["event"] == "describe").await;
+    assert_eq!(described[0]["code"], "denied", "{described:?}");
+    assert!(
+        message(&described[0]).starts_with("describe is answered"),
+        "{described:?}"
+    );
+    assert_eq!(cluster.take().len(), 1, "the handler's own");
+    drop(plugin);
+}
+
+#[tokio::test]
+async fn a_cluster_that_never_answers_is_a_timeout_before_the_call_is_given_up() {
+    let world = World::with_cluster(Cluster::answering(None));
+    let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a", "times": 2 }]);
+    let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
+    let (plugin, answers) = answers(&world, calls, granted, |spec| spec.limits.call = Duration::from_secs(2)).await;
+    assert_eq!(answers[0]["code"], "timeout", "{answers:?}");
+    // There was no time left for the second.
+    assert_eq!(answers[1]["code"], "timeout", "{answers:?}");
+    assert!(message(&answers[0]).contains("may have been written"), "{answers:?}");
+    assert_eq!(plugin.status().restarts, 0, "the instance lives");
+}
+
+#[tokio::test]
+async fn waiting_for_the_cluster_is_not_charged_as_running() {
+    let world = World::with_cluster(Cluster::answering(Some(5)));
+    let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a", "times": 100 }]);
+    let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
+    let (plugin, answers) = answers(&world, calls, granted, |spec| {
+        spec.limits.cpu = Duration::from_millis(100)
+    })
+    .await;
+    assert_eq!(answers.len(), 100);
+    assert_eq!(plugin.status().restarts, 0);
+}
+
+#[tokio::test]
+async fn grants_are_given_and_taken_away_while_the_instance_runs() {
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a" }]);
+    let plugin = world.run("guest_kube", json!({ "calls": calls }), |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
+    for (name, allow, code) in [
+        ("a", json!([]), "denied"),
+        ("b", granted, "ok"),
+        ("c", json!([]), "denied"),
+    ] {
+        let spec = PluginSpec {
+            allow_kube: grants(allow),
+            ..plugin.spec()
+        };
+        assert!(plugin.reconfigure(spec).await.unwrap().is_none(), "no new instance");
+        pods.apply(name);
+        let answer = world
+            .recorded(1, |line| line["event"] == "add" && line["object"] == name)
+            .await;
+        assert_eq!(answer[0]["code"], code, "{answer:?}");
+    }
+    assert_eq!(cluster.take().len(), 1);
+}
+
+#[tokio::test]
+async fn a_need_that_is_not_granted_is_refused_at_load_and_at_a_swap() {
+    let world = World::new();
+    let error = world.host.load(spec("image_mark", json!({}))).await.err().unwrap();
+    let text = error.to_string();
+    let (_, reason) = text.split_once(".wasm: ").unwrap();
+    insta::assert_snapshot!(reason, @r#"needs what is not granted; in config.toml, [plugin.image_mark]: allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#);
+
+    let mut granted = spec("image_mark", json!({}));
+    granted.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods", "namespaces": ["web"] }]));
+    assert!(world.host.load(granted).await.is_ok());
+
+    let plugin = world.run("guest_recorder", json!({}), |_| {}).await;
+    let digest = plugin.digest();
+    assert!(plugin.swap(&guest("image_mark")).await.is_err());
+    assert_eq!(plugin.digest(), digest, "the old one runs on");
+}

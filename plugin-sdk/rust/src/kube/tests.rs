@@ -1,0 +1,100 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::failure::Failure;
+use crate::testing::Cache;
+
+fn pod(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": "web", "name": name, "uid": name } })
+}
+
+#[test]
+fn what_is_written_is_there_and_recorded() {
+    let cache = Cache::new();
+    let pods = collection("v1/pods", "web");
+    let made: Value = create(&pods).object(&pod("a")).unwrap().decode().unwrap();
+    assert_eq!(made["metadata"]["name"], "a");
+    let a = object("v1/pods", "web", "a");
+    patch(&a)
+        .merge(&json!({ "metadata": { "uid": "a", "labels": { "x": "1" } } }))
+        .unwrap();
+    patch(&a.clone().status())
+        .merge(&json!({ "status": { "phase": "Running" } }))
+        .unwrap();
+    let now: Value = get(&a).unwrap().unwrap().decode().unwrap();
+    assert_eq!(
+        (&now["metadata"]["labels"]["x"], &now["status"]["phase"]),
+        (&json!("1"), &json!("Running"))
+    );
+    delete(&a).if_uid("a").send().unwrap();
+    assert_eq!(get(&a).unwrap(), None);
+    let done: Vec<_> = cache
+        .take_writes()
+        .into_iter()
+        .map(|write| (write.verb, write.resource, write.object))
+        .collect();
+    let wanted = [
+        ("create", "v1/pods"),
+        ("patch", "v1/pods"),
+        ("patch", "v1/pods/status"),
+        ("delete", "v1/pods"),
+    ];
+    assert_eq!(
+        done,
+        wanted.map(|(verb, resource)| (verb, resource.to_owned(), "web/a".to_owned()))
+    );
+}
+
+#[test]
+fn refusals_are_told_apart() {
+    let cache = Cache::new();
+    cache.put(pod("a"));
+    let (a, b) = (object("v1/pods", "web", "a"), object("v1/pods", "web", "b"));
+    assert!(
+        create(&collection("v1/pods", "web"))
+            .object(&pod("a"))
+            .unwrap_err()
+            .is_already_exists()
+    );
+    assert!(patch(&b).merge(&json!({})).unwrap_err().is_not_found());
+    let other = json!({ "metadata": { "uid": "another" } });
+    assert!(patch(&a).merge(&other).unwrap_err().is_conflict());
+    assert!(delete(&a).if_resource_version("0").send().unwrap_err().is_conflict());
+    assert!(cache.take_writes().is_empty());
+}
+
+#[test]
+fn a_list_goes_from_page_to_page() {
+    let cache = Cache::new();
+    for name in ["a", "b", "c"] {
+        cache.put(pod(name));
+    }
+    let names = |list: List| -> Vec<String> {
+        let objects = list.objects().map(|object| object.unwrap().decode::<Value>().unwrap());
+        objects
+            .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(list("v1/pods").page_size(2)), ["a", "b", "c"]);
+    assert!(names(list("v1/pods").namespace("db")).is_empty());
+    assert!(names(list("v1/pods").labels("app=x")).is_empty());
+}
+
+#[test]
+fn an_error_becomes_the_failure_that_fits_it() {
+    let error = |code, retry_after_ms| {
+        Error::from(contract::ApiError {
+            code,
+            status: 429,
+            message: "so it is".into(),
+            retry_after_ms,
+        })
+    };
+    let failure = |error: Error| Failure::from(error);
+    assert!(matches!(failure(error(ErrorCode::Denied, 0)), Failure::Permanent(_)));
+    assert!(matches!(failure(error(ErrorCode::Conflict, 0)), Failure::Retryable(_)));
+    assert!(matches!(
+        failure(error(ErrorCode::TooManyRequests, 1_500)),
+        Failure::RetryAfter(_, after) if after.as_millis() == 1_500
+    ));
+}

@@ -1,0 +1,300 @@
+//! The contract's `kube`, answered from a [`Cache`]: an API server as far as a plugin's logic sees one.
+//!
+//! Every resource is `v1/pods` for the kind Pod: the kind in small letters, in the plural. Everything is granted. A strategic patch
+//! and an apply are merged as a merge patch is; a JSON patch, and subresources other than `status`, are `unsupported` here.
+
+use serde_json::{Map, Value, json};
+
+use super::cache::{self, Cache, Key, State};
+use super::selector;
+use crate::bindings::imports::informant::plugin::kube::{
+    Address, ApiError, ApiErrorCode, DeleteOptions, ListOptions, ObjectPage, PatchKind, WriteOptions,
+};
+
+/// Objects of a page, if the asker names no number.
+const PAGE_OBJECTS: usize = 500;
+
+type Answer<T> = Result<T, ApiError>;
+
+/// Something that a plugin has written, in the words of its call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Write {
+    /// `create`, `update`, `patch` or `delete`.
+    pub verb: &'static str,
+    /// `v1/pods`, with `/status` behind it for a subresource.
+    pub resource: String,
+    /// `namespace/name`, or `name`.
+    pub object: String,
+    /// What was sent; null for a delete.
+    pub document: Value,
+}
+
+impl Cache {
+    /// What the plugin has written since the last time, what was refused or only tried (dry run) left out.
+    pub fn take_writes(&self) -> Vec<Write> {
+        cache::with(|state| std::mem::take(&mut state.writes))
+    }
+
+    /// Objects that the plugin has changed since the last time, and the state before.
+    pub(super) fn take_changed(&self) -> Vec<(Key, Option<Value>)> {
+        cache::with(|state| std::mem::take(&mut state.changed))
+    }
+}
+
+pub(crate) fn get(address: &Address) -> Answer<Vec<u8>> {
+    ask(|state| {
+        let (_, object) = existing(state, address)?;
+        Ok(bytes(&object))
+    })
+}
+
+pub(crate) fn list(address: &Address, options: &ListOptions) -> Answer<ObjectPage> {
+    ask(|state| {
+        let selects =
+            selector::parse(&options.label_selector).map_err(|message| refusal(ApiErrorCode::Invalid, message))?;
+        if !options.field_selector.is_empty() {
+            return Err(refusal(
+                ApiErrorCode::Unsupported,
+                "the test kit knows no field selectors",
+            ));
+        }
+        let limit = match options.limit as usize {
+            0 => PAGE_OBJECTS,
+            limit => limit.min(PAGE_OBJECTS),
+        };
+        let text = |key: &Key| format!("{}/{}", key.1, key.2);
+        let mut found = state.objects.iter().filter(|(key, object)| {
+            is_of(object, &address.resource)
+                && (address.namespace.is_empty() || address.namespace == key.1)
+                && selects.iter().all(|requirement| requirement.matches(object))
+                && (options.cursor.is_empty() || text(key) > options.cursor)
+        });
+        let page: Vec<_> = found.by_ref().take(limit).collect();
+        let last = page.last().map(|(key, _)| text(key)).unwrap_or_default();
+        Ok(ObjectPage {
+            items: page.iter().map(|(_, object)| bytes(object)).collect(),
+            cursor: if found.next().is_some() { last } else { String::new() },
+            resource_version: state.version(),
+        })
+    })
+}
+
+pub(crate) fn create(address: &Address, object: &[u8], options: &WriteOptions) -> Answer<Vec<u8>> {
+    ask(|state| {
+        let mut object = document(object)?;
+        if !address.namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(address.namespace);
+        }
+        let Some(name) = object
+            .pointer("/metadata/name")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+        else {
+            return Err(refusal(
+                ApiErrorCode::Invalid,
+                "the test kit makes up no names: set metadata.name",
+            ));
+        };
+        let made = Address {
+            name,
+            ..address.clone()
+        };
+        if existing(state, &made).is_ok() {
+            let message = format!("{} \"{}\" already exists", made.resource, made.name);
+            return Err(refusal(ApiErrorCode::AlreadyExists, message));
+        }
+        Ok(state.write("create", &made, None, object.clone(), object, options.dry_run))
+    })
+}
+
+pub(crate) fn update(address: &Address, object: &[u8], options: &WriteOptions) -> Answer<Vec<u8>> {
+    ask(|state| {
+        let object = document(object)?;
+        let (key, before) = existing(state, address)?;
+        check_basis(&before, &object)?;
+        let after = match address.subresource.as_str() {
+            "" => object.clone(),
+            _ => with_status(&before, &object),
+        };
+        Ok(state.write("update", address, Some((key, before)), object, after, options.dry_run))
+    })
+}
+
+pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &WriteOptions) -> Answer<Vec<u8>> {
+    ask(|state| {
+        if kind == PatchKind::Json {
+            return Err(refusal(
+                ApiErrorCode::Unsupported,
+                "the test kit carries out no JSON patches",
+            ));
+        }
+        let patch = document(patch)?;
+        let (key, before) = match existing(state, address) {
+            Err(error) if error.code == ApiErrorCode::NotFound && kind == PatchKind::Apply => {
+                return Ok(state.write("patch", address, None, patch.clone(), patch, options.dry_run));
+            }
+            found => found?,
+        };
+        check_basis(&before, &patch)?;
+        let mut after = before.clone();
+        merge(&mut after, &patch);
+        if !address.subresource.is_empty() {
+            after = with_status(&before, &after);
+        }
+        Ok(state.write("patch", address, Some((key, before)), patch, after, options.dry_run))
+    })
+}
+
+pub(crate) fn delete(address: &Address, options: &DeleteOptions) -> Answer<()> {
+    ask(|state| {
+        let (key, before) = existing(state, address)?;
+        check_basis(
+            &before,
+            &json!({ "metadata": { "uid": options.uid, "resourceVersion": options.resource_version } }),
+        )?;
+        if !options.dry_run {
+            state.objects.remove(&key);
+            state.record("delete", address, Value::Null);
+            state.changed.push((key, Some(before)));
+        }
+        Ok(())
+    })
+}
+
+impl State {
+    /// Puts `after` in the place of what was before, unless that would change nothing.
+    fn write(
+        &mut self,
+        verb: &'static str,
+        address: &Address,
+        before: Option<(Key, Value)>,
+        document: Value,
+        after: Value,
+        dry_run: bool,
+    ) -> Vec<u8> {
+        if dry_run {
+            return bytes(&after);
+        }
+        self.record(verb, address, document);
+        match before {
+            Some((_, before)) if before == after => bytes(&before),
+            before => {
+                let key = self.put(after);
+                self.changed.push((key.clone(), before.map(|(_, before)| before)));
+                bytes(&self.objects[&key])
+            }
+        }
+    }
+
+    fn record(&mut self, verb: &'static str, address: &Address, document: Value) {
+        let joined = |first: &str, second: &str| {
+            let words: Vec<&str> = [first, second].into_iter().filter(|word| !word.is_empty()).collect();
+            words.join("/")
+        };
+        self.writes.push(Write {
+            verb,
+            resource: joined(&address.resource, &address.subresource),
+            object: joined(&address.namespace, &address.name),
+            document,
+        });
+    }
+}
+
+fn ask<T>(answer: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
+    cache::with(|state| match &state.refusal {
+        Some(denied) => Err(refusal(ApiErrorCode::Denied, denied.message.clone())),
+        None => answer(state),
+    })
+}
+
+fn refusal(code: ApiErrorCode, message: impl Into<String>) -> ApiError {
+    ApiError {
+        code,
+        status: 0,
+        message: message.into(),
+        retry_after_ms: 0,
+    }
+}
+
+fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
+    if !matches!(address.subresource.as_str(), "" | "status") {
+        let message = format!("the test kit knows no subresource {:?}", address.subresource);
+        return Err(refusal(ApiErrorCode::Unsupported, message));
+    }
+    let found = state
+        .objects
+        .iter()
+        .find(|(key, object)| key.1 == address.namespace && key.2 == address.name && is_of(object, &address.resource));
+    match found {
+        Some((key, object)) => Ok((key.clone(), object.clone())),
+        None => {
+            let message = format!("{} \"{}\" not found", address.resource, address.name);
+            Err(refusal(ApiErrorCode::NotFound, message))
+        }
+    }
+}
+
+/// Whether `object` is of the resource: apiVersion, and the kind in small letters and in the plural.
+fn is_of(object: &Value, resource: &str) -> bool {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let kind = text("kind").to_lowercase();
+    let plural = match kind.as_bytes() {
+        [.., b's' | b'x'] => format!("{kind}es"),
+        [.., b'y'] if !kind.ends_with("ey") && !kind.ends_with("ay") => format!("{}ies", &kind[..kind.len() - 1]),
+        _ => format!("{kind}s"),
+    };
+    resource.rsplit_once('/') == Some((text("apiVersion"), &plural))
+}
+
+/// Refuses a write that is based on another object or state than there is.
+fn check_basis(before: &Value, write: &Value) -> Answer<()> {
+    for field in ["uid", "resourceVersion"] {
+        let said = write["metadata"][field].as_str().filter(|text| !text.is_empty());
+        if said.is_some_and(|said| before["metadata"][field] != said) {
+            let message = "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(refusal(ApiErrorCode::Conflict, message));
+        }
+    }
+    Ok(())
+}
+
+fn with_status(before: &Value, written: &Value) -> Value {
+    let mut after = before.clone();
+    after["status"] = written["status"].clone();
+    after
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(members) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (name, value) in members {
+        match (target.as_object_mut(), value) {
+            (Some(target), Value::Null) => {
+                target.remove(name);
+            }
+            (Some(target), value) => merge(target.entry(name.clone()).or_insert(Value::Null), value),
+            (None, _) => {}
+        }
+    }
+}
+
+fn document(json: &[u8]) -> Answer<Value> {
+    match serde_json::from_slice(json) {
+        Ok(Value::Object(members)) => Ok(Value::Object(members)),
+        Ok(_) => Err(refusal(ApiErrorCode::Invalid, "the document is no JSON object")),
+        Err(error) => Err(refusal(
+            ApiErrorCode::Invalid,
+            format!("the document is no JSON: {error}"),
+        )),
+    }
+}
+
+fn bytes(object: &Value) -> Vec<u8> {
+    object.to_string().into_bytes()
+}

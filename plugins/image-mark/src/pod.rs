@@ -1,0 +1,65 @@
+//! Of a pod, what this plugin reads.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// What the manifest asks for: a change of anything else is not told.
+pub(crate) const POINTERS: [&str; 5] = [
+    "/metadata/labels",
+    "/metadata/deletionTimestamp",
+    "/spec/initContainers/*/image",
+    "/spec/containers/*/image",
+    "/spec/ephemeralContainers/*/image",
+];
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Pod {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    init_containers: Vec<Container>,
+    containers: Vec<Container>,
+    ephemeral_containers: Vec<Container>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Container {
+    #[serde(default)]
+    image: String,
+}
+
+impl Pod {
+    /// The references of all its containers.
+    pub(crate) fn images(&self) -> impl Iterator<Item = &str> {
+        let all = [
+            &self.spec.init_containers,
+            &self.spec.containers,
+            &self.spec.ephemeral_containers,
+        ];
+        let images = all.into_iter().flatten().map(|container| container.image.as_str());
+        images.filter(|image| !image.is_empty())
+    }
+
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.metadata.labels.get(key).map(String::as_str)
+    }
+
+    /// Whether it is being deleted.
+    pub(crate) fn is_going(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+}

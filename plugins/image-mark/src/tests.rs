@@ -1,0 +1,83 @@
+use informant_plugin_sdk::testing::Driver;
+
+use super::*;
+
+fn driver() -> Driver<ImageMark> {
+    Driver::start(json!({})).expect("the plugin starts")
+}
+
+fn pod(name: &str, images: &[&str]) -> Value {
+    let containers: Vec<Value> = images
+        .iter()
+        .map(|image| json!({ "name": "c", "image": image }))
+        .collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": { "namespace": "web", "name": name, "labels": { "app": "shop" } },
+        "spec": { "containers": containers },
+    })
+}
+
+/// What the plugin has written, as `object=label`.
+fn written(driver: &Driver<ImageMark>) -> Vec<String> {
+    let writes = driver.cache().take_writes().into_iter();
+    writes
+        .map(|write| {
+            assert_eq!((write.verb, write.resource.as_str()), ("patch", "v1/pods"));
+            let label = write.document["metadata"]["labels"][LABEL].as_str().unwrap_or_default();
+            format!("{}={label}", write.object)
+        })
+        .collect()
+}
+
+#[test]
+fn a_pod_is_marked_by_its_weakest_image_with_one_write() {
+    let mut driver = driver();
+    driver.put(pod("a", &["nginx:1.29", "proxy@sha256:00ff"])).unwrap();
+    driver.put(pod("b", &["nginx:1.29", "proxy"])).unwrap();
+    driver.put(pod("c", &["nginx@sha256:00ff"])).unwrap();
+    assert_eq!(
+        driver.settle().unwrap(),
+        3,
+        "each write is told, and answered with no other"
+    );
+    assert_eq!(written(&driver), ["web/a=tagged", "web/b=floating", "web/c=pinned"]);
+}
+
+#[test]
+fn what_has_changed_is_marked_anew_and_what_has_not_is_left_alone() {
+    let mut driver = driver();
+    driver.put(pod("a", &["nginx:1.29"])).unwrap();
+    driver.settle().unwrap();
+    written(&driver);
+    let mut ready = driver.cache().object(SourceId(0), "web", "a").expect("it is there");
+    ready["status"]["phase"] = json!("Running");
+    driver.put(ready.clone()).unwrap();
+    assert_eq!(written(&driver), [""; 0]);
+    ready["metadata"]["labels"][LABEL] = json!("pinned");
+    driver.put(ready).unwrap();
+    driver.settle().unwrap();
+    assert_eq!(written(&driver), ["web/a=tagged"]);
+}
+
+#[test]
+fn a_pod_that_is_going_or_has_no_image_is_left_alone() {
+    let mut driver = driver();
+    let mut going = pod("a", &["nginx"]);
+    going["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
+    driver.put(going).unwrap();
+    driver.put(pod("b", &[])).unwrap();
+    assert_eq!(written(&driver), [""; 0]);
+}
+
+#[test]
+fn without_the_grant_it_fails_for_good_and_says_why() {
+    let mut driver = driver();
+    driver.cache().refuse(Some(informant_plugin_sdk::HostError {
+        code: informant_plugin_sdk::ErrorCode::Denied,
+        message: "not granted".to_owned(),
+    }));
+    let answer = driver.put(pod("a", &["nginx"]));
+    assert_eq!(answer, Err(Failure::permanent("not granted")));
+}

@@ -1,0 +1,143 @@
+//! Test guest: makes the calls to the cluster that its config lists, at each add, and records each answer as one JSON line in the
+//! log, at level info.
+//!
+//! ```json
+//! {"event":"add","object":"web-0","call":0,"code":"ok","status":0,"message":"","answer":{"kind":"Pod"}}
+//! ```
+//!
+//! `event` is `add`, `index` or `describe`: in the latter two the first call is tried as well, and has to be denied.
+
+use informant_plugin_sdk::prelude::*;
+use serde::Deserialize;
+use serde_json::json;
+
+struct Caller {
+    config: Config,
+}
+
+/// The `config` table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    #[serde(default)]
+    calls: Vec<Call>,
+}
+
+/// One call. `$name` in `name` stands for the name of the object that the event is about.
+#[derive(Deserialize, Clone, Default)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct Call {
+    /// `get`, `list`, `create`, `update`, `merge`, `json`, `strategic`, `apply` or `delete`.
+    verb: String,
+    resource: String,
+    cluster: String,
+    namespace: String,
+    name: String,
+    subresource: String,
+    document: Value,
+    /// Sent instead of the document: a string of so many bytes.
+    document_bytes: usize,
+    field_manager: String,
+    force: bool,
+    uid: String,
+    page_size: u32,
+    /// So often.
+    times: Option<u32>,
+}
+
+impl Call {
+    fn make(&self, of: &str) -> kube::Result<Value> {
+        let at = kube::object(&self.resource, &self.namespace, self.name.replace("$name", of))
+            .in_cluster(&self.cluster)
+            .subresource(&self.subresource);
+        let document = match self.document_bytes {
+            0 => self.document.clone(),
+            bytes => "x".repeat(bytes).into(),
+        };
+        let patch = || match self.force {
+            true => kube::patch(&at).field_manager(&self.field_manager).force(),
+            false => kube::patch(&at).field_manager(&self.field_manager),
+        };
+        let answer = match self.verb.as_str() {
+            "get" => return Ok(kube::get(&at)?.map_or(Value::Null, read)),
+            "list" => {
+                let list = kube::list(&self.resource)
+                    .in_cluster(&self.cluster)
+                    .namespace(&self.namespace)
+                    .page_size(self.page_size);
+                let objects: kube::Result<Vec<_>> = list.objects().map(|object| Ok(read(object?))).collect();
+                return Ok(objects?.into());
+            }
+            "delete" => {
+                kube::delete(&at).if_uid(&self.uid).background().send()?;
+                return Ok(Value::Null);
+            }
+            "create" => kube::create(&at).field_manager(&self.field_manager).object(&document)?,
+            "update" => kube::update(&at).field_manager(&self.field_manager).object(&document)?,
+            "merge" => patch().merge(&document)?,
+            "json" => patch().json(&document)?,
+            "strategic" => patch().strategic(&document)?,
+            _ => patch().apply(&document)?,
+        };
+        Ok(read(answer))
+    }
+}
+
+fn read(object: kube::Object) -> Value {
+    object.decode().unwrap_or(Value::Null)
+}
+
+fn record(event: &str, object: &str, number: usize, answer: kube::Result<Value>) {
+    let line = match answer {
+        Ok(answer) => json!({ "event": event, "object": object, "call": number, "code": "ok", "answer": answer }),
+        Err(error) => json!({
+            "event": event, "object": object, "call": number, "code": error.code.as_str(),
+            "status": error.status.unwrap_or_default(), "message": error.message,
+            "retry-after-ms": error.retry_after.map_or(0, |after| after.as_millis()),
+        }),
+    };
+    info!("{line}");
+}
+
+impl Plugin for Caller {
+    fn describe() -> Manifest {
+        let call = Call {
+            verb: "get".to_owned(),
+            resource: "v1/pods".to_owned(),
+            name: "a".to_owned(),
+            ..Call::default()
+        };
+        record("describe", "", 0, call.make(""));
+        Manifest::new().index("none")
+    }
+
+    fn init(init: Init) -> Result<Self> {
+        Ok(Self { config: init.config()? })
+    }
+}
+
+impl EventHandler for Caller {
+    type Object = Raw;
+
+    fn on_add(&mut self, event: &Event, _: Raw) -> Result {
+        for (number, call) in self.config.calls.iter().enumerate() {
+            for _ in 0..call.times.unwrap_or(1) {
+                record("add", &event.name, number, call.make(&event.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl IndexFuncs for Caller {
+    type Object = Raw;
+
+    fn index(&mut self, of: &ObjectRef, _: Raw) -> Result<IndexValues> {
+        if let Some(call) = self.config.calls.first() {
+            record("index", &of.name, 0, call.make(&of.name));
+        }
+        Ok(IndexValues::new())
+    }
+}
+
+export!(Caller: events, index);
