@@ -1,59 +1,65 @@
-//! What Informant costs: CPU per object at sync and per watch event, memory per object, with one Rust handler.
+//! What Informant costs, and what other programs cost that do the same: CPU per object at sync and at a relist, per watch event in
+//! bursts and one by one, memory, and how long an event takes to its handler.
 //!
-//! The load comes from the embedded API server in a process of its own; only `informant run` is measured, from /proc. What the
-//! process costs before it has any objects is measured apart and taken off.
+//! ```text
+//! embedded API server (a process) ──pods, updates──▶ subject (a process): cache, two indexes, one handler
+//!            ▲                                          │ calls counted, lags: its own lines
+//!       load │                                          │ CPU, memory: /proc
+//!            └──────────────── this process ◀───────────┘
+//! ```
+//!
+//! Only the subject is measured. What it costs before it has any objects is measured apart and taken off. All subjects of a round
+//! see the same pods, one after the other.
 
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
+mod figures;
 mod load;
+mod run;
+mod subject;
 mod usage;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::cluster::{Cluster, Kind};
-use crate::daemon::Daemon;
-use crate::{guests, wait};
+use figures::Figures;
+use subject::Program;
+pub use subject::{Handler, Sync};
 
-use usage::Usage;
-
-/// How large the measurement is.
+/// How large the measurement is, and of what.
 #[derive(clap::Parser)]
 pub struct Args {
-    /// How many pods there are.
-    #[arg(long, default_value_t = 20_000)]
-    pub objects: u32,
-    /// How many updates are made after the sync.
-    #[arg(long, default_value_t = 50_000)]
+    /// How many pods there are; with several numbers, one run after the other
+    #[arg(long, value_delimiter = ',', default_value = "20000")]
+    pub objects: Vec<u32>,
+    /// How many updates come in bursts, rounded up to whole bursts
+    #[arg(long, default_value_t = 30_000)]
     pub events: u32,
-    /// How many times everything is measured.
+    /// How many updates come one by one, as fast as the API server takes them; 0 leaves them out
+    #[arg(long, default_value_t = 20_000)]
+    pub singles: u32,
+    /// For how long the lag is measured, at 1,000 updates a second; 0 leaves it out
+    #[arg(long, default_value_t = 10)]
+    pub lag_seconds: u32,
+    /// How many times everything is measured
     #[arg(long, default_value_t = 3)]
     pub rounds: u32,
+    /// How the objects are fetched at first
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "default")]
+    pub sync: Vec<Sync>,
+    /// Which plugin is Informant's handler
+    #[arg(long, value_enum, default_value = "fields")]
+    pub handler: Handler,
+    /// Another program to measure, as NAME=COMMAND; see the module `subject` for what it has to do
+    #[arg(long = "program", value_name = "NAME=COMMAND")]
+    pub programs: Vec<String>,
 }
-
-const CONFIG: &str = "[informer.pods]\nresource = \"v1/pods\"\n\n[informer.pods.index]\nnode = \"/spec/nodeName\"\n\n\
-[plugin.crash-loop]\ncomponent = COMPONENT\ninformers = [\"pods\"]\nconfig = { min-restarts = 1000000 }\n";
 
 /// How long a sync or a stretch of updates may take.
 const DONE_WITHIN: Duration = Duration::from_secs(300);
-
-/// How many events come at once in a burst: less than a watch may leave unread before the API server closes it.
-const BURST_EVENTS: u32 = 3_000;
-
-/// How many bursts there are.
-const BURSTS: u32 = 10;
-
-/// One round's figures.
-struct Figures {
-    sync_us: f64,
-    event_us: f64,
-    burst_event_us: f64,
-    memory_bytes: f64,
-    memory_after_bytes: f64,
-    base_bytes: f64,
-}
 
 /// Measures and prints.
 pub async fn run(args: &Args) -> ExitCode {
@@ -66,122 +72,53 @@ pub async fn run(args: &Args) -> ExitCode {
     }
 }
 
+/// All figures, by size, then subject.
+type Results = BTreeMap<(u32, String), Vec<Figures>>;
+
 async fn measure(args: &Args) -> Result<()> {
-    println!("{} pods, {} updates, {} rounds", args.objects, args.events, args.rounds);
-    let mut all = Vec::new();
-    for _ in 0..args.rounds {
-        let figures = round(args).await?;
-        println!("{}", row(&figures));
-        all.push(figures);
+    let mut programs = vec![Program::Informant(args.handler)];
+    for text in &args.programs {
+        programs.push(Program::parse(text)?);
     }
-    let median = |pick: fn(&Figures) -> f64| {
-        let mut values: Vec<f64> = all.iter().map(pick).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    let medians = Figures {
-        sync_us: median(|figures| figures.sync_us),
-        event_us: median(|figures| figures.event_us),
-        burst_event_us: median(|figures| figures.burst_event_us),
-        memory_bytes: median(|figures| figures.memory_bytes),
-        memory_after_bytes: median(|figures| figures.memory_after_bytes),
-        base_bytes: median(|figures| figures.base_bytes),
-    };
-    println!("median: {}", row(&medians));
+    let mut results = Results::new();
+    for round in 1..=args.rounds {
+        println!("round {round} of {}", args.rounds);
+        let mut bases = BTreeMap::new();
+        for objects in &args.objects {
+            let (cluster, mut load) = run::filled(*objects).await?;
+            for program in &programs {
+                for sync in &args.sync {
+                    let name = format!("{} ({sync})", program.name());
+                    let base = match bases.get(&name) {
+                        Some(base) => *base,
+                        None => run::base(program, *sync).await?,
+                    };
+                    bases.insert(name.clone(), base);
+                    let figures = run::run(args, program, *sync, base, &cluster, &mut load).await?;
+                    println!("{name}: {figures}");
+                    results.entry((*objects, name)).or_default().push(figures);
+                }
+            }
+        }
+    }
+    print(&results);
     Ok(())
 }
 
-fn row(figures: &Figures) -> String {
-    format!(
-        "sync {:.1} us an object, {:.1} us an event one by one, {:.1} in bursts, {:.0} bytes an object after sync, {:.0} after the updates, base {:.1} MB",
-        figures.sync_us,
-        figures.event_us,
-        figures.burst_event_us,
-        figures.memory_bytes,
-        figures.memory_after_bytes,
-        figures.base_bytes / 1e6,
-    )
-}
-
-async fn round(args: &Args) -> Result<Figures> {
-    let component = format!("{:?}", guests::component("crash-loop")?);
-    let config = CONFIG.replace("COMPONENT", &component);
-    let base = without_objects(&config).await?;
-
-    let cluster = Cluster::start(Kind::Embedded).await?;
-    let client = cluster.client().await?;
-    load::create(&client, args.objects).await?;
-    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
-    daemon.wait_until_ready().await?;
-    wait_for_events(&daemon, "add", args.objects).await?;
-    let synced = usage_of(&daemon)?;
-    load::update(&client, args.objects, 1, args.events).await?;
-    wait_for_seen(&daemon, args.events).await?;
-    let updated = usage_of(&daemon)?;
-    for burst in 1..=BURSTS {
-        // Stopped, it finds them all at once when it goes on.
-        daemon.process().signal("STOP").await?;
-        load::update(&client, args.objects, args.events + burst * BURST_EVENTS, BURST_EVENTS).await?;
-        daemon.process().signal("CONT").await?;
-        wait_for_seen(&daemon, args.events + burst * BURST_EVENTS).await?;
+fn print(results: &Results) {
+    println!("medians");
+    let medians: BTreeMap<_, _> = results.iter().map(|(of, all)| (of, Figures::median(all))).collect();
+    for ((_, name), figures) in &medians {
+        println!("{name}: {figures}");
     }
-    let burst = usage_of(&daemon)?;
-
-    let objects = f64::from(args.objects);
-    Ok(Figures {
-        sync_us: (synced.cpu - base.cpu).as_secs_f64() * 1e6 / objects,
-        event_us: (updated.cpu - synced.cpu).as_secs_f64() * 1e6 / f64::from(args.events),
-        burst_event_us: (burst.cpu - updated.cpu).as_secs_f64() * 1e6 / f64::from(BURSTS * BURST_EVENTS),
-        memory_bytes: (synced.resident_bytes - base.resident_bytes) / objects,
-        memory_after_bytes: (updated.resident_bytes - base.resident_bytes) / objects,
-        base_bytes: base.resident_bytes,
-    })
-}
-
-/// What the process costs with an empty cluster: start, artefact, first list.
-async fn without_objects(config: &str) -> Result<Usage> {
-    let cluster = Cluster::start(Kind::Embedded).await?;
-    // Once to fill the artefact cache, once to measure.
-    drop(start(&cluster, config).await?);
-    usage_of(&start(&cluster, config).await?)
-}
-
-async fn start(cluster: &Cluster, config: &str) -> Result<Daemon> {
-    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), config).await?;
-    daemon.wait_until_ready().await?;
-    Ok(daemon)
-}
-
-fn usage_of(daemon: &Daemon) -> Result<Usage> {
-    usage::of(daemon.process().id().context("informant has ended")?)
-}
-
-async fn wait_for_events(daemon: &Daemon, event: &str, count: u32) -> Result<()> {
-    let label = format!("event=\"{event}\"");
-    wait_for(daemon, "informant_handler_events_total", &[&label], count).await
-}
-
-/// Handlers that look at some fields are not called for updates that leave them alone, so the watch's own count is awaited.
-async fn wait_for_seen(daemon: &Daemon, count: u32) -> Result<()> {
-    wait_for(daemon, "informant_handler_events_total", &["event=\"update\""], count).await
-}
-
-async fn wait_for(daemon: &Daemon, metric: &str, labels: &[&str], count: u32) -> Result<()> {
-    wait::until(
-        &format!("{metric}{labels:?} to reach {count}"),
-        DONE_WITHIN,
-        async || {
-            let value = daemon
-                .metric(metric, labels)
-                .await
-                .map_err(|error| format!("{error:#}"))?
-                .unwrap_or_default();
-            if value >= f64::from(count) {
-                Ok(())
-            } else {
-                Err(format!("it is {value}"))
-            }
-        },
-    )
-    .await
+    for ((objects, name), large) in &medians {
+        let smaller = medians.iter().filter(|((other, of), _)| of == name && other < objects);
+        if let Some((_, small)) = smaller.min_by_key(|((other, _), _)| *other) {
+            let slope = Figures::sync_slope_us(small, large);
+            println!(
+                "{name}: sync {slope:.2} us an object between {:.0} and {objects} pods",
+                small.objects
+            );
+        }
+    }
 }

@@ -1,11 +1,17 @@
 //! Pods of about 5 KB, and updates to them.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
 
 use crate::client::Client;
 use crate::objects::pods;
+
+/// Environment variables of one container.
+const VARIABLES: u32 = 3;
 
 /// How many requests are under way at once.
 const REQUESTS_AT_ONCE: usize = 8;
@@ -18,21 +24,66 @@ pub(super) async fn create(client: &Client, count: u32) -> Result<()> {
     posts.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
 }
 
-/// Each update changes what the handler looks at, so that none is filtered.
-/// What it is set to counts up from `first`.
-pub(super) async fn update(client: &Client, objects: u32, first: u32, count: u32) -> Result<()> {
-    let patches = stream::iter(0..count).map(|number| {
-        let client = client.clone();
-        let restarts = first + number;
-        let status = json!({"status": {"containerStatuses": [status("app", restarts), status("sidecar", restarts)]}});
-        async move {
-            client
-                .merge(&format!("{}/status", pods(&name(number % objects))), &status)
-                .await
-                .map(drop)
+/// Updates to a cluster's pods. Each changes what handlers look at, and none repeats an earlier state.
+pub(super) struct Load {
+    client: Client,
+    objects: u32,
+    /// How many updates there were.
+    updates: u32,
+}
+
+impl Load {
+    pub(super) fn new(client: Client, objects: u32) -> Load {
+        Load {
+            client,
+            objects,
+            updates: 0,
         }
-    });
-    patches.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+    }
+
+    /// How many pods there are.
+    pub(super) fn objects(&self) -> u32 {
+        self.objects
+    }
+
+    /// Makes `count` updates as fast as the API server takes them.
+    pub(super) async fn update(&mut self, count: u32) -> Result<()> {
+        let first = self.updates;
+        self.updates += count;
+        let (client, objects) = (&self.client, self.objects);
+        let patches = stream::iter(first..first + count).map(|number| {
+            let (path, restarts) = (pods(&name(number % objects)), number + 1);
+            let statuses = [status("app", restarts), status("sidecar", restarts)];
+            let patch = json!({"status": {"containerStatuses": statuses}});
+            async move { client.merge(&format!("{path}/status"), &patch).await.map(drop) }
+        });
+        patches.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+    }
+
+    /// Makes updates at a steady rate for some seconds. Each says when it was sent.
+    pub(super) async fn paced(&mut self, per_second: u32, seconds: u32) -> Result<()> {
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / per_second);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let count = per_second * seconds;
+        let first = self.updates;
+        self.updates += count;
+        let (client, objects) = (&self.client, self.objects);
+        let numbers = stream::unfold((ticks, first), |(mut ticks, number)| async move {
+            (number < first + count).then_some(())?;
+            ticks.tick().await;
+            Some((number, (ticks, number + 1)))
+        });
+        let patches = numbers.map(|number| {
+            let path = pods(&name(number % objects));
+            async move {
+                let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH)?;
+                let written = since_1970.as_micros().to_string();
+                let patch = json!({"metadata": {"annotations": {"bench/written-us": written}}});
+                client.merge(&path, &patch).await.map(drop)
+            }
+        });
+        patches.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
+    }
 }
 
 fn name(number: u32) -> String {
@@ -53,22 +104,48 @@ fn container(name: &str) -> Value {
         |number: u32| json!({"name": format!("SETTING_{number}"), "value": format!("value-of-setting-{number}")});
     json!({
         "name": name, "image": format!("registry.example.com/shop/{name}:1.42.0"), "imagePullPolicy": "IfNotPresent",
-        "env": (0..12).map(variable).collect::<Vec<_>>(),
+        "env": (0..VARIABLES).map(variable).collect::<Vec<_>>(),
         "ports": [{"containerPort": 8080, "name": "http", "protocol": "TCP"}],
         "resources": {"limits": {"cpu": "500m", "memory": "256Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10, "failureThreshold": 3},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10, "failureThreshold": 3},
         "volumeMounts": [{"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "kube-api-access", "readOnly": true}],
         "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
     })
 }
 
-/// A pod as a Deployment makes them, with managedFields as large as they usually are.
+/// What the API server notes of who set which field of a container: as much as most of what it is about.
+fn managed_container() -> Value {
+    let probe = json!({
+        ".": {}, "f:failureThreshold": {}, "f:httpGet": {".": {}, "f:path": {}, "f:port": {}, "f:scheme": {}},
+        "f:periodSeconds": {}, "f:successThreshold": {}, "f:timeoutSeconds": {},
+    });
+    let mut variables = json!({".": {}});
+    for number in 0..VARIABLES {
+        variables[format!("k:{{\"name\":\"SETTING_{number}\"}}")] = json!({".": {}, "f:name": {}, "f:value": {}});
+    }
+    json!({
+        ".": {}, "f:env": variables, "f:image": {}, "f:imagePullPolicy": {}, "f:livenessProbe": probe, "f:name": {},
+        "f:ports": {".": {}, "k:{\"containerPort\":8080,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}, "f:name": {}, "f:protocol": {}}},
+        "f:resources": {".": {}, "f:limits": {".": {}, "f:cpu": {}, "f:memory": {}}, "f:requests": {".": {}, "f:cpu": {}, "f:memory": {}}},
+        "f:terminationMessagePath": {}, "f:terminationMessagePolicy": {},
+    })
+}
+
+fn managed_fields() -> Value {
+    let condition = json!({".": {}, "f:lastTransitionTime": {}, "f:status": {}, "f:type": {}});
+    json!([
+        {"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {
+            "f:metadata": {"f:annotations": {".": {}, "f:checksum/config": {}}, "f:labels": {".": {}, "f:app": {}, "f:pod-template-hash": {}},
+                "f:ownerReferences": {".": {}, "k:{\"uid\":\"c1f8f6d0-0000-4000-8000-000000000000\"}": {}}},
+            "f:spec": {"f:containers": {"k:{\"name\":\"app\"}": managed_container(), "k:{\"name\":\"sidecar\"}": managed_container()},
+                "f:dnsPolicy": {}, "f:enableServiceLinks": {}, "f:restartPolicy": {}, "f:schedulerName": {}, "f:securityContext": {}}}},
+        {"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "subresource": "status", "fieldsV1": {
+            "f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": condition}, "f:containerStatuses": {}, "f:hostIP": {}, "f:phase": {}, "f:podIP": {}, "f:startTime": {}}}},
+    ])
+}
+
+/// A pod as a Deployment makes them, with managedFields as API servers write them.
 fn pod(number: u32) -> Value {
-    let managed = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}, "f:pod-template-hash": {}}}, "f:spec": {
-        "f:containers": {"k:{\"name\":\"app\"}": {".": {}, "f:env": {}, "f:image": {}, "f:imagePullPolicy": {}, "f:livenessProbe": {},
-        "f:name": {}, "f:ports": {}, "f:readinessProbe": {}, "f:resources": {"f:limits": {}, "f:requests": {}}}},
-        "f:dnsPolicy": {}, "f:enableServiceLinks": {}, "f:restartPolicy": {}, "f:schedulerName": {}, "f:securityContext": {}}});
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -76,7 +153,7 @@ fn pod(number: u32) -> Value {
             "labels": {"app": "shop", "pod-template-hash": "7d9f8b6c5d", "app.kubernetes.io/name": "shop", "app.kubernetes.io/part-of": "store"},
             "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "checksum/config": format!("{:064x}", 9)},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "shop-7d9f8b6c5d", "uid": "c1f8f6d0-0000-4000-8000-000000000000", "controller": true}],
-            "managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": managed}],
+            "managedFields": managed_fields(),
         },
         "spec": {
             "nodeName": format!("node-{}", number % 100), "restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "serviceAccountName": "shop",
@@ -95,8 +172,13 @@ fn pod(number: u32) -> Value {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_pod_is_as_large_as_pods_are() {
+    fn a_pod_is_as_large_as_pods_are_and_so_are_its_managed_fields() {
         let bytes = super::pod(1).to_string().len();
+        let managed = super::managed_fields().to_string().len();
         assert!((4_800..6_200).contains(&bytes), "{bytes} bytes");
+        assert!(
+            (30..42).contains(&(100 * managed / bytes)),
+            "{managed} of {bytes} bytes"
+        );
     }
 }

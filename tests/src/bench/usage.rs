@@ -1,32 +1,66 @@
-//! What a process has used, from /proc.
+//! What a process has used, from /proc: the same for every subject, and free of charge for it.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// CPU time of all threads, and memory in use.
+/// What /proc/PID/stat counts time in. The kernel's for user space, whatever it ticks at itself.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+
+/// CPU time of all threads and of children that have ended, and memory.
+#[derive(Clone, Copy)]
 pub(super) struct Usage {
     pub(super) cpu: Duration,
     pub(super) resident_bytes: f64,
+    /// The most it ever had.
+    pub(super) peak_bytes: f64,
 }
 
 /// Reads the usage of a process.
 pub(super) fn of(process: u32) -> Result<Usage> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    Ok(Usage {
+        cpu: threads(process)? + children(process)?,
+        resident_bytes: bytes(&status, "VmRSS:")?,
+        peak_bytes: bytes(&status, "VmHWM:")?,
+    })
+}
+
+/// In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in it, and none of the subjects' busy ones do.
+fn threads(process: u32) -> Result<Duration> {
     let mut cpu = Duration::ZERO;
-    // In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in it, and Informant's do not end.
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        let schedule = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        let Ok(schedule) = std::fs::read_to_string(thread?.path().join("schedstat")) else {
+            continue;
+        };
         let nanoseconds = schedule.split_whitespace().next().context("schedstat is empty")?;
         cpu += Duration::from_nanos(nanoseconds.parse()?);
     }
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .context("/proc/PID/status has no VmRSS")?;
-    let kilobytes: f64 = resident.trim().trim_end_matches(" kB").parse()?;
-    Ok(Usage {
-        cpu,
-        resident_bytes: kilobytes * 1024.0,
-    })
+    Ok(cpu)
+}
+
+/// `cutime` and `cstime`, the 16th and 17th field.
+fn children(process: u32) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The second field is a name in brackets, which may hold blanks.
+    let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat has no name")?;
+    let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<u32>);
+    let ticks: u32 = ticks.sum::<Result<u32, _>>()?;
+    Ok(CLOCK_TICK * ticks)
+}
+
+fn bytes(status: &str, field: &str) -> Result<f64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field));
+    let value = value.with_context(|| format!("/proc/PID/status has no {field}"))?;
+    let kilobytes: f64 = value.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes * 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_process_can_read_its_own_usage() {
+        let own = super::of(std::process::id()).expect("/proc");
+        assert!(own.resident_bytes > 0.0 && own.peak_bytes >= own.resident_bytes);
+    }
 }

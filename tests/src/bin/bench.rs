@@ -1,4 +1,4 @@
-//! The first measurement; `cargo xtask bench` builds what it measures and starts it.
+//! The benchmark; `cargo xtask bench` builds what it measures and starts it.
 
 use std::process::ExitCode;
 

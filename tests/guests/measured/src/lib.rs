@@ -1,0 +1,104 @@
+//! The benchmark's handler: reads some fields of each pod, without the old state, and is called for every change.
+//!
+//! Sums restart counts, as a handler that looks at its objects does. An object that says when it was written (annotation
+//! `bench/written-us`, microseconds since 1970) is measured: for each [`LAGS_IN_A_LINE`] of them one line goes to the log, at
+//! level info, the lags in microseconds:
+//!
+//! ```json
+//! {"lags":1000,"p50_us":800,"p99_us":2100,"max_us":2600}
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use informant_plugin_sdk::prelude::*;
+use serde::Deserialize;
+
+/// How many lags make a line.
+const LAGS_IN_A_LINE: usize = 1_000;
+
+struct Measured {
+    restarts: u64,
+    lags_us: Vec<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    metadata: Metadata,
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus {
+    restart_count: u64,
+}
+
+impl Plugin for Measured {
+    fn describe() -> Manifest {
+        Manifest::new().events(Events::of("v1", "Pod").fields([
+            "/metadata/annotations/bench~1written-us",
+            "/spec/nodeName",
+            "/status/phase",
+            "/status/containerStatuses/*/name",
+            "/status/containerStatuses/*/ready",
+            "/status/containerStatuses/*/restartCount",
+        ]))
+    }
+
+    fn init(_: Init) -> Result<Self> {
+        Ok(Measured {
+            restarts: 0,
+            lags_us: Vec::new(),
+        })
+    }
+}
+
+impl EventHandler for Measured {
+    type Object = Pod;
+
+    fn on_upsert(&mut self, _: &Event, pod: Pod) -> Result {
+        let statuses = &pod.status.container_statuses;
+        self.restarts += statuses.iter().map(|status| status.restart_count).sum::<u64>();
+        let written = pod.metadata.annotations.get("bench/written-us");
+        if let Some(written) = written.and_then(|text| text.parse().ok()) {
+            self.note(written);
+        }
+        Ok(())
+    }
+}
+
+impl Measured {
+    fn note(&mut self, written_us: u64) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        self.lags_us.push(now_us.saturating_sub(written_us));
+        if self.lags_us.len() < LAGS_IN_A_LINE {
+            return;
+        }
+        self.lags_us.sort_unstable();
+        let at = |share: usize| self.lags_us[(LAGS_IN_A_LINE - 1) * share / 100];
+        info!(
+            "{{\"lags\":{LAGS_IN_A_LINE},\"p50_us\":{},\"p99_us\":{},\"max_us\":{}}}",
+            at(50),
+            at(99),
+            at(100)
+        );
+        self.lags_us.clear();
+    }
+}
+
+export!(Measured: events);

@@ -1,0 +1,248 @@
+//! What is measured: a program that keeps pods in a cache and calls one handler for each change.
+//!
+//! Informant is one. Any other program can be, if it speaks this protocol:
+//!
+//! - It is started as `PROGRAM ARGS… --kubeconfig FILE --sync list|watch-list`, keeps the pods of all namespaces with two indexes
+//!   (namespace and node), and calls one handler that reads `metadata.annotations["bench/written-us"]`, `spec.nodeName`,
+//!   `status.phase` and the containers' restart counts.
+//! - It writes JSON lines to its standard output. `{"adds":N,"updates":N,"lists":N}`, at most every 10 ms, says how often the
+//!   handler was called since the start, and how many lists (or initial streams) were complete. Numbers may be left out until
+//!   they change.
+//! - `{"lags":1000,"p50_us":N,"p99_us":N,"max_us":N}` for each 1,000 updates whose object has the annotation: now, less the
+//!   annotation, when the handler returns.
+//!
+//! CPU and memory are read from /proc, for all subjects alike.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::usage::{self, Usage};
+use crate::daemon::Daemon;
+use crate::guests;
+use crate::process::Process;
+
+/// How a subject gets all objects at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sync {
+    /// Whatever the subject does by itself.
+    Default,
+    /// LIST, then watch.
+    List,
+    /// One watch that begins with all objects.
+    WatchList,
+}
+
+/// Which of Informant's plugins is the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Handler {
+    /// Some fields, no old state, called for every change: what other programs' handlers are.
+    Fields,
+    /// The example plugin: called for changes of its fields only.
+    CrashLoop,
+}
+
+/// A program that can be started.
+#[derive(Clone, Debug)]
+pub(super) enum Program {
+    Informant(Handler),
+    Other { name: String, command: Vec<String> },
+}
+
+/// A program that runs.
+pub(super) enum Subject {
+    Informant(Box<Daemon>),
+    Other(Process),
+}
+
+/// How often a subject's handler was called, and how many lists it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) adds: u64,
+    pub(super) updates: u64,
+    pub(super) lists: u64,
+}
+
+/// The lags of a stretch of updates.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub(super) struct Lags {
+    pub(super) lags: u64,
+    pub(super) p50_us: u64,
+    pub(super) p99_us: u64,
+}
+
+#[derive(Deserialize)]
+struct ToldLine {
+    adds: Option<u64>,
+    updates: Option<u64>,
+    lists: Option<u64>,
+}
+
+/// How long a subject's CPU time is watched to find out whether it is busy.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A subject that uses less than this in a glance is idle.
+const IDLE_MAX: Duration = Duration::from_millis(1);
+
+impl Program {
+    /// `NAME=COMMAND ARGS…`.
+    pub(super) fn parse(text: &str) -> Result<Program> {
+        let Some((name, command)) = text.split_once('=') else {
+            bail!("--program {text:?}: write NAME=COMMAND, the command with its arguments");
+        };
+        let command: Vec<String> = command.split_whitespace().map(ToOwned::to_owned).collect();
+        anyhow::ensure!(!command.is_empty(), "--program {text:?}: the command is empty");
+        Ok(Program::Other {
+            name: name.to_owned(),
+            command,
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Program::Informant(_) => "informant",
+            Program::Other { name, .. } => name,
+        }
+    }
+
+    /// Starts it; returns when it has taken its first list.
+    pub(super) async fn start(&self, folder: &Path, kubeconfig: &Path, sync: Sync) -> Result<Subject> {
+        match self {
+            Program::Informant(handler) => {
+                let daemon = Daemon::start(folder, kubeconfig, &config(*handler, sync)?).await?;
+                daemon.wait_until_ready().await?;
+                Ok(Subject::Informant(Box::new(daemon)))
+            }
+            Program::Other { command, .. } => {
+                let mut args: Vec<String> = command[1..].to_vec();
+                args.push(format!("--kubeconfig={}", kubeconfig.display()));
+                args.extend(sync.word().map(|word| format!("--sync={word}")));
+                let mut process = Process::start(&PathBuf::from(&command[0]), args)?;
+                let listed = |line: &str| told_line(line)?.lists.filter(|lists| *lists > 0);
+                process
+                    .wait_for_line("the first list", super::DONE_WITHIN, listed)
+                    .await?;
+                Ok(Subject::Other(process))
+            }
+        }
+    }
+}
+
+impl Sync {
+    const fn word(self) -> Option<&'static str> {
+        match self {
+            Sync::Default => None,
+            Sync::List => Some("list"),
+            Sync::WatchList => Some("watch-list"),
+        }
+    }
+}
+
+impl std::fmt::Display for Sync {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word().unwrap_or("default"))
+    }
+}
+
+fn config(handler: Handler, sync: Sync) -> Result<String> {
+    let (component, options) = match handler {
+        Handler::Fields => ("guest-measured", ""),
+        Handler::CrashLoop => ("crash-loop", "config = { min-restarts = 1000000000 }\n"),
+    };
+    let component = guests::component(component)?;
+    let watch_list = match sync {
+        Sync::Default => "",
+        Sync::List => "watch-list = false\n",
+        Sync::WatchList => "watch-list = true\n",
+    };
+    Ok(format!(
+        "[informer.pods]\nresource = \"v1/pods\"\n{watch_list}\n[informer.pods.index]\nnode = \"/spec/nodeName\"\n\n\
+         [plugin.measured]\ncomponent = {component:?}\ninformers = [\"pods\"]\n{options}"
+    ))
+}
+
+impl Subject {
+    pub(super) fn process(&self) -> &Process {
+        match self {
+            Subject::Informant(daemon) => daemon.process(),
+            Subject::Other(process) => process,
+        }
+    }
+
+    pub(super) fn usage(&self) -> Result<Usage> {
+        usage::of(self.process().id().context("the subject has ended")?)
+    }
+
+    /// Whether it uses CPU time now. Looks at /proc: asking the subject itself would be work for it.
+    pub(super) async fn is_busy(&self) -> Result<bool> {
+        let before = self.usage()?.cpu;
+        tokio::time::sleep(GLANCE).await;
+        Ok(self.usage()?.cpu - before > IDLE_MAX)
+    }
+
+    /// What its handler was told so far. Of Informant's, calls that were filtered count too.
+    pub(super) async fn told(&self) -> Result<Told> {
+        match self {
+            Subject::Informant(daemon) => {
+                let count = async |metric: &str, label: &str| -> Result<u64> {
+                    let value = daemon.metric(metric, &[label]).await?;
+                    Ok(value.unwrap_or_default() as u64)
+                };
+                Ok(Told {
+                    adds: count("informant_handler_events_total", "event=\"add\"").await?,
+                    updates: count("informant_handler_events_total", "event=\"update\"").await?,
+                    lists: 1 + count("informant_reflector_relists_total", "").await?,
+                })
+            }
+            Subject::Other(process) => {
+                let lines = process.lines(0, told_line);
+                let last = |pick: fn(&ToldLine) -> Option<u64>| lines.iter().rev().find_map(pick).unwrap_or_default();
+                Ok(Told {
+                    adds: last(|line| line.adds),
+                    updates: last(|line| line.updates),
+                    lists: last(|line| line.lists),
+                })
+            }
+        }
+    }
+
+    /// The lags it reported so far.
+    pub(super) fn lags(&self) -> Vec<Lags> {
+        self.process().lines(0, |line| match self {
+            Subject::Informant(_) => {
+                let line: Value = serde_json::from_str(line).ok()?;
+                serde_json::from_str(line.get("fields")?.get("message")?.as_str()?).ok()
+            }
+            Subject::Other(_) => serde_json::from_str(line).ok(),
+        })
+    }
+}
+
+fn told_line(line: &str) -> Option<ToldLine> {
+    serde_json::from_str(line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_a_name_and_a_command() {
+        let Program::Other { name, command } = Program::parse("client-go=/tmp/bench --typed").expect("a program")
+        else {
+            panic!("it is not Informant");
+        };
+        assert_eq!((name.as_str(), command.len()), ("client-go", 2));
+        assert!(Program::parse("client-go").is_err());
+        assert!(Program::parse("client-go= ").is_err());
+    }
+
+    #[test]
+    fn a_line_may_leave_out_what_did_not_change() {
+        let line = told_line(r#"{"updates":7}"#).expect("a line");
+        assert_eq!((line.adds, line.updates, line.lists), (None, Some(7), None));
+    }
+}
