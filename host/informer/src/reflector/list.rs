@@ -2,7 +2,7 @@
 
 use informant_cache::{ListSource, ListVerdict, Moment};
 use informant_object::ResourceVersion;
-use informant_object::frames::{ListHead, ListPart, ListSplitter};
+use informant_object::frames::{ListHead, ListSplitter};
 use tokio::sync::oneshot;
 
 use super::paging::ListPlan;
@@ -161,11 +161,7 @@ impl Reflector {
         let mut turn = 0;
         while let Some(frame) = frames.next().await? {
             splitter.push(&frame.bytes);
-            while let Some(part) = splitter.next_part()? {
-                match part {
-                    ListPart::Item(json) => staging.take(json),
-                    ListPart::TooLong(too_long) => staging.take_too_long(too_long),
-                }
+            while staging.take_next(&mut splitter)? {
                 turn += 1;
                 if turn == ITEMS_PER_TURN_MAX {
                     turn = 0;

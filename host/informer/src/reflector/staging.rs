@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use informant_cache::Snapshot;
-use informant_object::frames::{TooLong, WatchEventType, WatchLine};
-use informant_object::{Key, KeyRef, Object, ObjectError, Shape, head};
+use informant_object::frames::{ListError, ListObject, ListSplitter, TooLong, WatchEventType, WatchLine};
+use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head};
 
 use super::skipped::{is_of_shape, reason_of, salvaged_key};
 use crate::status::StatusCell;
@@ -49,11 +49,24 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Takes one item. One that cannot be used is counted; what the store holds of it stays, because a broken item is no reason to report its
-    /// object as deleted.
-    pub(super) fn take(&mut self, json: &[u8]) {
-        let shape = self.shape;
-        self.take_as(json, || Object::parse(json, shape));
+    /// Takes the next item of a list that `splitter` holds, in one scan; whether there was one.
+    ///
+    /// # Errors
+    /// As [`ListSplitter::next_object`].
+    pub(super) fn take_next(&mut self, splitter: &mut ListSplitter) -> Result<bool, ListError> {
+        let mut same = None;
+        let item = splitter.next_object(self.shape, |head| {
+            same = unchanged(&self.known, head);
+            same.is_none()
+        })?;
+        match item {
+            None => return Ok(false),
+            Some(ListObject::Unwanted) => same.into_iter().for_each(|known| self.put(known)),
+            Some(ListObject::Object(object)) => self.take(object),
+            Some(ListObject::Invalid { error, key }) => self.take_invalid(&error, key),
+            Some(ListObject::TooLong(too_long)) => self.take_too_long(too_long),
+        }
+        Ok(true)
     }
 
     /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what happens meanwhile.
@@ -69,30 +82,39 @@ impl<'a> Staging<'a> {
     }
 
     fn take_as(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
-        if let Some(known) = self.unchanged(json) {
+        if !self.known.is_empty()
+            && let Ok(head) = head(json)
+            && let Some(known) = unchanged(&self.known, &head)
+        {
             return self.put(known);
         }
         match parse() {
-            Ok(object) if is_of_shape(&object, self.shape) => {
-                self.new_bytes += object.size_bytes();
-                self.put(object);
-            }
-            Ok(object) => {
-                self.status.count_skipped("wrong-kind");
-                tracing::warn!(
-                    "a list holds {} {}, which is no {}; skipped",
-                    object.kind(),
-                    object.key(),
-                    self.shape.kind
-                );
-            }
-            Err(error) => {
-                self.status.count_skipped(reason_of(&error));
-                tracing::warn!("an item of a list cannot be used and is skipped: {error}");
-                if let Some(key) = salvaged_key(json) {
-                    self.keep(key.as_ref());
-                }
-            }
+            Ok(object) => self.take(object),
+            Err(error) => self.take_invalid(&error, salvaged_key(json)),
+        }
+    }
+
+    fn take(&mut self, object: Object) {
+        if is_of_shape(&object, self.shape) {
+            self.new_bytes += object.size_bytes();
+            return self.put(object);
+        }
+        self.status.count_skipped("wrong-kind");
+        tracing::warn!(
+            "a list holds {} {}, which is no {}; skipped",
+            object.kind(),
+            object.key(),
+            self.shape.kind
+        );
+    }
+
+    /// An item cannot be used. It is counted; what the store holds of it stays, because a broken item is no reason to report its object as
+    /// deleted.
+    fn take_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
+        self.status.count_skipped(reason_of(error));
+        tracing::warn!("an item of a list cannot be used and is skipped: {error}");
+        if let Some(key) = key {
+            self.keep(key.as_ref());
         }
     }
 
@@ -121,17 +143,6 @@ impl<'a> Staging<'a> {
             new_bytes: self.new_bytes,
             outdated: self.outdated,
         }
-    }
-
-    /// The store's own object, if `json` is the same state of it.
-    fn unchanged(&self, json: &[u8]) -> Option<Object> {
-        if self.known.is_empty() {
-            return None;
-        }
-        let head = head(json).ok()?;
-        let known = self.known.get(head.key())?;
-        let same = known.version() == head.version() && known.uid() == head.uid && !head.version.is_empty();
-        same.then(|| known.clone())
     }
 
     fn keep(&mut self, key: KeyRef<'_>) {
@@ -182,4 +193,11 @@ impl<'a> Staging<'a> {
             places.map(|(place, object)| (object.key().to_key(), place)).collect()
         })
     }
+}
+
+/// The store's own object, if `head` is that of the same state of it.
+fn unchanged(known: &Snapshot, head: &ObjectHead<'_>) -> Option<Object> {
+    let known = known.get(head.key())?;
+    let same = !head.version.is_empty() && known.version() == head.version() && known.uid() == head.uid;
+    same.then(|| known.clone())
 }
