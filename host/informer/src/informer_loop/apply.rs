@@ -40,22 +40,13 @@ impl InformerLoop {
     }
 
     fn apply_object(&mut self, delta: &Delta, object: &Object) {
-        let Some(old) = self.parts.store.get_by_key(object.key()).cloned() else {
-            self.parts.store.add(object.clone());
+        if delta.kind == DeltaType::Replaced && !self.is_news(delta, object) {
+            return;
+        }
+        let Some(old) = self.parts.store.add(object.clone()) else {
             return self.note(delta, || ChangeKind::Add(object.clone()));
         };
-        let is_same = old.uid() == object.uid();
-        if delta.kind == DeltaType::Replaced && is_same {
-            // Nothing happened to it between the lists; client-go tells handlers all the same.
-            if old.version() == object.version() && !object.version().is_empty() {
-                return;
-            }
-            if delta.reason != Reason::Restored && !self.guard.judge_item(object.version(), old.version()) {
-                return self.parts.status.count_rejected("item");
-            }
-        }
-        self.parts.store.add(object.clone());
-        if is_same {
+        if old.uid() == object.uid() {
             return self.note(delta, || ChangeKind::Update {
                 old,
                 new: object.clone(),
@@ -64,6 +55,25 @@ impl InformerLoop {
         // Another incarnation: the delete of the first was not seen.
         self.note(delta, || deleted(old.key(), Some(old.clone()), true));
         self.note(delta, || ChangeKind::Add(object.clone()));
+    }
+
+    /// Whether an item of a list says something new of its object.
+    fn is_news(&mut self, delta: &Delta, object: &Object) -> bool {
+        let Some(old) = self.parts.store.get_by_key(object.key()) else {
+            return true;
+        };
+        if old.uid() != object.uid() {
+            return true;
+        }
+        // Nothing happened to it between the lists; client-go tells handlers all the same.
+        if old.version() == object.version() && !object.version().is_empty() {
+            return false;
+        }
+        let is_newer = delta.reason == Reason::Restored || self.guard.judge_item(object.version(), old.version());
+        if !is_newer {
+            self.parts.status.count_rejected("item");
+        }
+        is_newer
     }
 
     /// The last state is the one the delete brought; a tombstone brings what was known.
