@@ -1,6 +1,7 @@
 //! `informant run`: the daemon on two runtimes, until a signal ends it.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -34,9 +35,10 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     for warning in &config.warnings {
         output::note(&warning.to_string());
     }
-    let informers = runtime("informer")?;
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let informers = runtime("informer", informer_threads(cores))?;
     // Guests that spin must not keep informers and the admin server from running: they get threads of their own.
-    let guests = runtime("guest")?;
+    let guests = runtime("guest", cores)?;
     let exit = informers.block_on(serve(args, config, &guests));
     // Nothing is waited for: what had to be delivered was, and a guest may never come back.
     guests.shutdown_background();
@@ -76,8 +78,16 @@ fn end_at_once(signal: Signal) -> ! {
     std::process::exit(signal.exit_code())
 }
 
-fn runtime(name: &'static str) -> Result<Runtime> {
+/// The threads of informers and the admin server on a machine of so many cores: half of them. What a frame brings passes through
+/// several tasks, and waking one on another thread costs more than the task does; more threads than are busy also spread objects
+/// over more heaps, which costs memory. Guests, which compute, may have all cores.
+const fn informer_threads(cores: usize) -> usize {
+    if cores < 4 { 1 } else { cores / 2 }
+}
+
+fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     Builder::new_multi_thread()
+        .worker_threads(threads)
         .thread_name(name)
         .enable_all()
         .build()
