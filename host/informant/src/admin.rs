@@ -3,9 +3,10 @@
 //! ```text
 //! /livez  /readyz[?verbose]  /metrics
 //! /api/v1/get/RESOURCE  /api/v1/sources  /api/v1/plugins  /api/v1/dead-letters  /api/v1/configuration
+//! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
-//! Reads the [`Board`], snapshots and listeners; changes nothing. It asks nobody who they are, which is why it listens on
+//! Reads the [`Board`], snapshots and listeners; changes nothing but what a POST asks of one plugin. It asks nobody who they are, which is why it listens on
 //! loopback unless it is told otherwise.
 
 mod configuration;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use informant_cache::Environment;
@@ -35,6 +36,8 @@ pub use configuration::{ConfigurationView, Waiting};
 pub use error::{ApiError, Code};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{FRESH_AS_OF, STATE};
+pub use plugins::{LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView};
+pub use sources::{AgedText, SourceView, Sources};
 
 use crate::daemon::Board;
 use crate::metrics::Metrics;
@@ -105,6 +108,8 @@ fn routes(state: AdminState) -> Router {
         .route("/api/v1/get/{*resource}", get(objects::get))
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/plugins", get(plugins::list))
+        .route("/api/v1/plugins/{name}/resume", post(plugins::resume))
+        .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
         .route("/api/v1/dead-letters", get(dead_letters::list))
         .route("/api/v1/configuration", get(configuration::get))
         .fallback(not_found)

@@ -1,7 +1,7 @@
 //! The command line: what can be said, and where each command is.
 //!
 //! ```text
-//! informant run | check | get | apiserver | plugin inspect
+//! informant run | check | get | status | apiserver | plugin inspect, list, resume, requeue
 //! ```
 //!
 //! Flags that kubectl has are called as kubectl calls them. Answers go to stdout, everything else to stderr. Exit codes are
@@ -12,13 +12,18 @@
     reason = "what help texts put in brackets are sections of config.toml; only rustdoc knows this lint, so nothing can be expected"
 )]
 
+mod age;
 mod apiserver;
 mod check;
+mod client;
 mod exit;
 mod get;
 mod inspect;
 mod output;
+mod plugin;
 mod run;
+mod status;
+mod table;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +50,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; for run: stopped by one SIGINT or SIGTERM, in order
-  1    failed; for get: not found
+  1    failed; for get and plugin requeue: not found
   2    the command line is wrong
   3    the configuration is refused
   4    for get: not ready, that is the informer is not synced or the index not attached
@@ -59,6 +64,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Shows objects out of the cache of a running `informant run`
     Get(get::GetArgs),
+    /// Shows how a running `informant run` fares: configuration, informers, plugins
+    Status(status::StatusArgs),
     /// Serves the embedded API server, for trying things out without a cluster
     Apiserver(apiserver::ApiserverArgs),
     /// Works on plugins
@@ -72,6 +79,12 @@ enum Command {
 enum PluginCommand {
     /// Shows what a component is: its roles, its imports, its manifest
     Inspect(inspect::InspectArgs),
+    /// Shows the plugins of a running `informant run`
+    List(plugin::ListArgs),
+    /// Ends a plugin's quarantine
+    Resume(plugin::ResumeArgs),
+    /// Has a plugin told again of what it failed on, or of one object
+    Requeue(plugin::RequeueArgs),
 }
 
 /// Where the configuration is.
@@ -115,10 +128,14 @@ impl Cli {
             Command::Run(args) => run::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
+            Command::Status(args) => status::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
-            Command::Plugin {
-                command: PluginCommand::Inspect(args),
-            } => inspect::run(&args),
+            Command::Plugin { command } => match command {
+                PluginCommand::Inspect(args) => inspect::run(&args),
+                PluginCommand::List(args) => plugin::list(&args),
+                PluginCommand::Resume(args) => plugin::resume(&args),
+                PluginCommand::Requeue(args) => plugin::requeue(&args),
+            },
         };
         done.unwrap_or_else(|error| {
             output::error(&error);

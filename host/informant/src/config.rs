@@ -22,6 +22,7 @@ mod table;
 mod units;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
@@ -70,6 +71,22 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, Problems> {
         let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
         Self::parse(&file)
+    }
+
+    /// Where the admin server of a daemon with this file listens, as far as the file can be read: who looks for that daemon, perhaps
+    /// because it refuses the file, is not helped by hearing what else is wrong with it.
+    ///
+    /// # Errors
+    /// [`Problems`] when the file cannot be read, or not even as far as `[admin]`.
+    pub(crate) fn admin_listen_of(path: &Path) -> Result<SocketAddr, Problems> {
+        let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
+        let (document, syntax) = DeTable::parse_recoverable(file.text());
+        let reporter = Reporter::new(&file);
+        let root = Table::root(&reporter, document.get_ref());
+        if !syntax.is_empty() && !root.is_table("admin") {
+            return Err(Problems(syntax.iter().map(|error| malformed(&file, error)).collect()));
+        }
+        Ok(admin::read(&root).listen)
     }
 
     /// Judges a text.

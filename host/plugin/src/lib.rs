@@ -75,7 +75,7 @@ pub use needs::Need;
 pub use plugin::{Plugin, Stopped, Swapped};
 pub use roles::{CONTRACT, Roles};
 pub use spec::{Continuation, Limits, OnFailure, PluginSpec};
-pub use status::{PluginState, PluginStatus, StuckOn};
+pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 pub use trap::{TrapKind, TrapReport};
 
 /// Every limit of this room that is not a plugin's own ([`Limits`]), with what happens at it.

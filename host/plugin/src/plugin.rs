@@ -19,7 +19,7 @@ use crate::orders::{Order, OrderSender, Successor, orders};
 use crate::place::Place;
 use crate::shared::{Actor, Shared};
 use crate::spec::PluginSpec;
-use crate::status::PluginStatus;
+use crate::status::{PluginStatus, Reload};
 use crate::terms::Terms;
 use crate::{Digest, Roles, needs};
 
@@ -162,7 +162,9 @@ impl Plugin {
             previous_digest: fares.previous_digest,
             memory_bytes: fares.memory_bytes.iter().sum(),
             restarts: fares.restarts,
+            instances: fares.memory_bytes.iter().filter(|bytes| **bytes > 0).count(),
             reloads: fares.reloads,
+            last_reload: fares.last_reload.clone(),
             last_error: fares.last_error.clone(),
             stuck_on: fares.stuck_on.clone(),
             pending: stats.pending,
@@ -186,10 +188,7 @@ impl Plugin {
             self.exchange(terms, version).await
         };
         let swapped = self.or_say_why(path, swapped.await);
-        self.0
-            .shared
-            .counters
-            .reloaded(if swapped.is_ok() { "ok" } else { "refused" });
+        self.count(swapped.as_ref().err());
         swapped
     }
 
@@ -205,12 +204,22 @@ impl Plugin {
         let _one_at_a_time = self.0.swapping.lock().await;
         let path = spec.component.clone();
         let done = self.or_say_why(&path, self.try_reconfigure(spec).await);
-        match &done {
-            Ok(None) => {}
-            Ok(Some(_)) => self.0.shared.counters.reloaded("ok"),
-            Err(_) => self.0.shared.counters.reloaded("refused"),
+        if !matches!(done, Ok(None)) {
+            self.count(done.as_ref().err());
         }
         done
+    }
+
+    /// Notes how a try to have something else run ended.
+    fn count(&self, refused: Option<&LoadError>) {
+        let shared = &self.0.shared;
+        shared
+            .counters
+            .reloaded(if refused.is_none() { "ok" } else { "refused" });
+        shared.fares().last_reload = Some(Reload {
+            at: shared.now(),
+            refused: refused.map(ToString::to_string),
+        });
     }
 
     async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, Problem> {

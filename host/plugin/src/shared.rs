@@ -15,7 +15,7 @@ use crate::host_store::{Access, Reader};
 use crate::instance::Instance;
 use crate::manifest::Manifest;
 use crate::metrics::PluginCounters;
-use crate::status::{PluginState, StuckOn};
+use crate::status::{PluginState, Reload, StuckOn};
 use crate::terms::Terms;
 use crate::wasi::World;
 use crate::watch::Watch;
@@ -53,6 +53,7 @@ pub(crate) struct Fares {
     pub(crate) previous_digest: Option<Digest>,
     pub(crate) restarts: u64,
     pub(crate) reloads: u64,
+    pub(crate) last_reload: Option<Reload>,
     pub(crate) last_error: Option<(Moment, String)>,
     pub(crate) stuck_on: Option<StuckOn>,
 }
@@ -116,6 +117,7 @@ impl Shared {
                 previous_digest: None,
                 restarts: 0,
                 reloads: 0,
+                last_reload: None,
                 last_error: None,
                 stuck_on: None,
             }),

@@ -45,8 +45,12 @@ pub struct PluginStatus {
     pub memory_bytes: usize,
     /// Instances rebuilt since it was loaded.
     pub restarts: u64,
+    /// Live instances.
+    pub instances: usize,
     /// Components swapped in since it was loaded.
     pub reloads: u64,
+    /// The last try to swap a component in, or to run by another section with another instance.
+    pub last_reload: Option<Reload>,
     /// What went wrong last: a failed swap, a trap, a timeout; with the moment.
     pub last_error: Option<(Moment, String)>,
     /// The call that has been under way for longest.
@@ -55,6 +59,15 @@ pub struct PluginStatus {
     pub pending: usize,
     /// Events it failed on for good.
     pub dead_letters: usize,
+}
+
+/// A try to have something else run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reload {
+    /// When it ended.
+    pub at: Moment,
+    /// Why the old one goes on; none if the new one runs.
+    pub refused: Option<String>,
 }
 
 /// A call that is under way.

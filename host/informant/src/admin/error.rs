@@ -13,13 +13,15 @@ pub enum Code {
     Invalid,
     /// No informer is called that or watches that.
     UnknownInformer,
+    /// No plugin is called that.
+    UnknownPlugin,
     /// Several informers watch that.
     Ambiguous,
     /// The informer has no index of that name.
     UnknownIndex,
     /// The informer's first list is not in the cache.
     NotSynced,
-    /// The index is not attached.
+    /// The index is not attached, or the plugin not loaded.
     NotReady,
     /// There is no such object.
     NotFound,
@@ -50,7 +52,7 @@ impl Code {
     fn status(self) -> StatusCode {
         match self {
             Self::Invalid => StatusCode::BAD_REQUEST,
-            Self::UnknownInformer | Self::UnknownIndex | Self::NotFound => StatusCode::NOT_FOUND,
+            Self::UnknownInformer | Self::UnknownPlugin | Self::UnknownIndex | Self::NotFound => StatusCode::NOT_FOUND,
             Self::Ambiguous => StatusCode::CONFLICT,
             Self::NotSynced | Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,

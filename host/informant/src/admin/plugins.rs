@@ -1,86 +1,237 @@
-//! `GET /api/v1/plugins`: how each plugin fares.
+//! `/api/v1/plugins`: how each plugin fares, and what people do about one.
+//!
+//! ```text
+//! GET  /api/v1/plugins
+//! POST /api/v1/plugins/NAME/resume
+//! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name"}, or {} for all dead letters
+//! ```
+//!
+//! A POST has a JSON body, which no web page can send to a loopback address without asking first.
 
 use axum::Json;
-use axum::extract::State;
-use informant_cache::listener::ListenerStats;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use informant_cache::listener::{ListenerStats, Requeue};
 use informant_cache::{Environment, Moment};
+use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use crate::daemon::{PluginEntry, PluginPhase};
+use super::error::{ApiError, Code};
+use super::sources::{AgedText, millis};
+use crate::daemon::{Board, PluginEntry, PluginPhase};
 
-#[derive(Debug, Serialize)]
-pub(super) struct Plugins {
-    items: Vec<PluginItem>,
+/// All plugins, by name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Plugins {
+    /// One each.
+    pub items: Vec<PluginView>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PluginItem {
-    name: String,
-    component: String,
-    informers: Vec<String>,
+/// How a plugin fares.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PluginView {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The file.
+    pub component: String,
+    /// The informers it is told of.
+    pub informers: Vec<String>,
     /// A loaded plugin's state, or `loading`, `refused`, `stopped`.
-    state: &'static str,
+    pub state: String,
     /// Why, where there is something to say.
-    because: Option<String>,
+    pub because: Option<String>,
+    /// What only a loaded plugin has.
     #[serde(flatten)]
-    loaded: Option<Loaded>,
+    pub loaded: Option<LoadedView>,
 }
 
 /// What only a loaded plugin has.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Loaded {
+pub struct LoadedView {
     /// What the component calls itself.
-    manifest_name: String,
-    manifest_version: String,
-    roles: String,
-    sha256: String,
-    previous_sha256: Option<String>,
-    memory_bytes: usize,
-    restarts: u64,
-    reloads: u64,
-    pending: usize,
-    in_flight: usize,
-    failing: usize,
-    keyed: bool,
-    dead_letters: usize,
-    delivered: u64,
-    coalesced: u64,
-    last_error: Option<LastError>,
-    stuck_on: Option<Stuck>,
+    pub manifest_name: String,
+    /// What the component calls itself.
+    pub manifest_version: String,
+    /// What it does.
+    pub roles: String,
+    /// Of the component that runs.
+    pub sha256: String,
+    /// Of the one that ran before.
+    pub previous_sha256: Option<String>,
+    /// Linear memory of all instances.
+    pub memory_bytes: usize,
+    /// Live ones.
+    pub instances: usize,
+    /// Instances rebuilt.
+    pub restarts: u64,
+    /// Components swapped in.
+    pub reloads: u64,
+    /// The last try to swap one in, or to have it run by another section.
+    pub last_reload: Option<ReloadView>,
+    /// Events that wait.
+    pub pending: usize,
+    /// How long ago the frame of the event was read that has waited longest: the plugin's lag.
+    pub oldest_pending_ms: Option<u64>,
+    /// Events that were handed out and not answered.
+    pub in_flight: usize,
+    /// Keys in back-off.
+    pub failing: usize,
+    /// Whether newer events fold into waiting ones of their key.
+    pub keyed: bool,
+    /// Events that failed for good.
+    pub dead_letters: usize,
+    /// Calls made.
+    pub delivered: u64,
+    /// Events folded into others.
+    pub coalesced: u64,
+    /// What went wrong last, though it may be well again.
+    pub last_error: Option<AgedText>,
+    /// The call that has been under way for longest.
+    pub stuck_on: Option<StuckView>,
 }
 
-#[derive(Debug, Serialize)]
+/// A try to have something else run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LastError {
-    message: String,
-    age_ms: u64,
+pub struct ReloadView {
+    /// `ok` or `refused`.
+    pub result: String,
+    /// Why it was refused.
+    pub error: Option<String>,
+    /// How long ago.
+    pub age_ms: u64,
 }
 
-/// The call that has been under way for longest.
-#[derive(Debug, Serialize)]
+/// A call that is under way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stuck {
-    source: u32,
-    object: Option<String>,
-    event: &'static str,
-    for_ms: u64,
+pub struct StuckView {
+    /// The object's source.
+    pub source: u32,
+    /// The object; null while it is told that a source is synced.
+    pub object: Option<String>,
+    /// `add`, `update`, `delete`, `sync` or `index`.
+    pub event: String,
+    /// Since when.
+    pub for_ms: u64,
+}
+
+/// What is to be told again.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequeueQuestion {
+    /// `namespace/name`, or a name alone of what is in no namespace. Absent: every dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// What became of a requeue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requeued {
+    /// Wait to be told again.
+    pub queued: usize,
+    /// Would have been told anyway: something of theirs waits or is being handled.
+    pub waiting: usize,
+}
+
+/// What became of a resume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Whether it was in quarantine.
+    pub resumed: bool,
 }
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
-    let items = state
-        .board
-        .plugins()
-        .iter()
-        .map(|entry| item(entry, &*state.environment))
-        .collect();
-    Json(Plugins { items })
+    let entries = state.board.plugins();
+    let items = entries.iter().map(|entry| item(entry, &*state.environment));
+    Json(Plugins { items: items.collect() })
 }
 
-fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginItem {
+pub(super) async fn resume(
+    State(state): State<AdminState>,
+    Path(name): Path<String>,
+    body: Result<Json<Empty>, JsonRejection>,
+) -> Result<Json<Resumed>, ApiError> {
+    let Json(Empty {}) = body.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let plugin = loaded(&state.board, &name)?;
+    let resumed = plugin.status().state == PluginState::Quarantined;
+    if resumed {
+        plugin.resume().await;
+        tracing::info!(plugin = %name, "plugin resumed");
+    }
+    Ok(Json(Resumed { resumed }))
+}
+
+pub(super) async fn requeue(
+    State(state): State<AdminState>,
+    Path(name): Path<String>,
+    question: Result<Json<RequeueQuestion>, JsonRejection>,
+) -> Result<Json<Requeued>, ApiError> {
+    let Json(question) = question.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let plugin = loaded(&state.board, &name)?;
+    let listener = plugin.listener();
+    let now = state.environment.now();
+    let wanted: Vec<_> = match &question.key {
+        None => {
+            let letters = listener.dead_letters().into_iter();
+            letters.map(|letter| (letter.source, letter.key)).collect()
+        }
+        Some(text) => {
+            let key =
+                Key::parse(text).map_err(|error| ApiError::new(Code::Invalid, format!("key \"{text}\": {error}")))?;
+            let sources = state.board.catalog().all().into_iter().map(|source| source.id());
+            let attached = sources.filter(|source| listener.is_attached(*source));
+            attached.map(|source| (source, key.clone())).collect()
+        }
+    };
+    let mut done = Requeued::default();
+    for (source, key) in wanted {
+        match listener.requeue(source, key.as_ref(), now) {
+            Requeue::Queued => done.queued += 1,
+            Requeue::Waiting => done.waiting += 1,
+            Requeue::Unknown | Requeue::Closed => {}
+        }
+    }
+    if let Some(key) = question.key.filter(|_| done == Requeued::default()) {
+        let message = format!("plugin {name} is told of no object {key}, and has no dead letter of it");
+        return Err(ApiError::new(Code::NotFound, message));
+    }
+    tracing::info!(plugin = %name, queued = done.queued, waiting = done.waiting, "requeued");
+    Ok(Json(done))
+}
+
+/// Nothing to say.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Empty {}
+
+/// The plugin called `name`, if there is something to be done about it.
+fn loaded(board: &Board, name: &str) -> Result<Plugin, ApiError> {
+    let Some(entry) = board.plugin(name) else {
+        let entries = board.plugins();
+        let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let help = crate::config::did_you_mean(name, &names, "plugins");
+        return Err(ApiError::new(
+            Code::UnknownPlugin,
+            format!("no plugin is called \"{name}\"; {help}"),
+        ));
+    };
+    match entry.phase() {
+        PluginPhase::Running(plugin) => Ok(plugin),
+        PluginPhase::Loading => Err(ApiError::new(Code::NotReady, format!("plugin {name} is being loaded"))),
+        PluginPhase::Refused { reason } => Err(ApiError::new(
+            Code::NotReady,
+            format!("plugin {name} is refused: {reason}"),
+        )),
+        PluginPhase::Stopped => Err(ApiError::new(Code::NotReady, format!("plugin {name} was stopped"))),
+    }
+}
+
+fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
     let (state, because, loaded) = match entry.phase() {
         PluginPhase::Loading => ("loading", None, None),
         PluginPhase::Refused { reason } => ("refused", Some(reason.to_string()), None),
@@ -92,38 +243,42 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginItem {
         }
     };
     let section = entry.section();
-    PluginItem {
+    let informers = section.informers.iter().map(|(_, informer)| informer.value.clone());
+    PluginView {
         name: entry.name.clone(),
         component: section.component.value.display().to_string(),
-        informers: section
-            .informers
-            .iter()
-            .map(|(_, informer)| informer.value.clone())
-            .collect(),
-        state,
+        informers: informers.collect(),
+        state: state.to_owned(),
         because,
         loaded,
     }
 }
 
-fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Loaded {
-    Loaded {
+fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> LoadedView {
+    LoadedView {
         manifest_name: status.manifest.0.clone(),
         manifest_version: status.manifest.1.clone(),
         roles: status.roles.to_string(),
         sha256: status.digest.to_string(),
         previous_sha256: status.previous_digest.map(|digest| digest.to_string()),
         memory_bytes: status.memory_bytes,
+        instances: status.instances,
         restarts: status.restarts,
         reloads: status.reloads,
+        last_reload: status.last_reload.as_ref().map(|reload| ReloadView {
+            result: if reload.refused.is_none() { "ok" } else { "refused" }.to_owned(),
+            error: reload.refused.clone(),
+            age_ms: age_ms(now, reload.at),
+        }),
         pending: listener.pending,
+        oldest_pending_ms: listener.oldest_pending.map(|read| age_ms(now, read)),
         in_flight: listener.in_flight,
         failing: listener.failing,
         keyed: listener.keyed,
         dead_letters: listener.dead_letters,
         delivered: listener.counters.delivered,
         coalesced: listener.counters.coalesced,
-        last_error: status.last_error.as_ref().map(|(when, message)| LastError {
+        last_error: status.last_error.as_ref().map(|(when, message)| AgedText {
             message: message.clone(),
             age_ms: age_ms(now, *when),
         }),
@@ -131,18 +286,18 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
     }
 }
 
-fn stuck(call: &StuckOn, now: Moment) -> Stuck {
-    Stuck {
+fn stuck(call: &StuckOn, now: Moment) -> StuckView {
+    StuckView {
         source: call.source.0,
         object: call.key.as_ref().map(ToString::to_string),
-        event: call.event,
+        event: call.event.to_owned(),
         for_ms: age_ms(now, call.since),
     }
 }
 
 /// How long ago `when` was.
 pub(super) fn age_ms(now: Moment, when: Moment) -> u64 {
-    u64::try_from((now - when).as_millis()).unwrap_or(u64::MAX)
+    millis(now - when)
 }
 
 /// Whether a loaded plugin is well, and a line about it.

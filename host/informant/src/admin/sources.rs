@@ -1,47 +1,81 @@
 //! `GET /api/v1/sources`: how each source fares.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use informant_cache::Source;
-use informant_informer::WatchListUse;
-use serde::Serialize;
+use informant_informer::{SourceStatus, WatchListUse};
+use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use crate::daemon::{InformerEntry, InformerPhase};
 
-#[derive(Debug, Serialize)]
-pub(super) struct Sources {
-    items: Vec<SourceItem>,
+/// All sources, by informer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sources {
+    /// One each; informers without a source too.
+    pub items: Vec<SourceView>,
 }
 
 /// One source; or an informer that has none yet, without an id.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SourceItem {
-    id: Option<u32>,
-    informer: String,
-    cluster: String,
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SourceView {
+    /// Its number in this process.
+    pub id: Option<u32>,
+    /// The informer's name.
+    pub informer: String,
+    /// Empty for the only one.
+    pub cluster: String,
     /// As the configuration names it.
-    resource: String,
-    api_version: Option<String>,
-    kind: Option<String>,
+    pub resource: String,
+    /// What discovery says.
+    pub api_version: Option<String>,
+    /// What discovery says.
+    pub kind: Option<String>,
     /// Null: all, or none for what lives outside of namespaces.
-    namespace: Option<String>,
+    pub namespace: Option<String>,
     /// A source's state, or `Discovering`, `Refused`.
-    state: &'static str,
-    synced: bool,
-    objects: usize,
-    bytes: usize,
+    pub state: String,
+    /// Whether its first list is in the cache.
+    pub synced: bool,
+    /// In the cache.
+    pub objects: usize,
+    /// In the cache.
+    pub bytes: usize,
     /// The store has seen everything up to it.
-    resource_version: Option<String>,
-    epoch: u64,
+    pub resource_version: Option<String>,
+    /// How often it went back in time, as after a restored backup.
+    pub epoch: u64,
+    /// How long ago the watch last brought an event or a bookmark.
+    pub last_event_age_ms: Option<u64>,
+    /// How long ago the last bookmark came.
+    pub bookmark_age_ms: Option<u64>,
+    /// Lists after the first one that succeeded.
+    pub relists: u64,
+    /// Watches opened.
+    pub watches: u64,
+    /// What went wrong last, though it may be well again.
+    pub last_error: Option<AgedText>,
     /// How its state is obtained: `in-use`, `refused`, `off` or `untried`.
-    watch_list: Option<&'static str>,
+    pub watch_list: Option<String>,
     /// Why WatchList is not used although it was asked for.
-    watch_list_refused: Option<String>,
-    indexes: Vec<String>,
+    pub watch_list_refused: Option<String>,
+    /// Those it has, attached or not.
+    pub indexes: Vec<String>,
     /// What is wrong, if anything is.
-    trouble: Option<String>,
+    pub trouble: Option<String>,
+}
+
+/// Something that was said, and how long ago.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgedText {
+    /// What.
+    pub message: String,
+    /// How long ago.
+    pub age_ms: u64,
 }
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Sources> {
@@ -57,7 +91,7 @@ pub(super) async fn list(State(state): State<AdminState>) -> Json<Sources> {
     Json(Sources { items })
 }
 
-fn without_source(entry: &InformerEntry) -> SourceItem {
+fn without_source(entry: &InformerEntry) -> SourceView {
     let (state, trouble) = match entry.phase() {
         InformerPhase::Discovering { trouble } => ("Discovering", trouble.map(|trouble| trouble.to_string())),
         InformerPhase::Refused { reason } => ("Refused", Some(reason.to_string())),
@@ -65,31 +99,19 @@ fn without_source(entry: &InformerEntry) -> SourceItem {
         InformerPhase::Stopped => ("Stopped", None),
     };
     let section = entry.section();
-    SourceItem {
-        id: None,
+    SourceView {
         informer: entry.name.clone(),
-        cluster: String::new(),
         resource: section.resource.value.text(),
-        api_version: None,
-        kind: None,
         namespace: section.namespace.clone(),
-        state,
-        synced: false,
-        objects: 0,
-        bytes: 0,
-        resource_version: None,
-        epoch: 0,
-        watch_list: None,
-        watch_list_refused: None,
-        indexes: Vec::new(),
+        state: state.to_owned(),
         trouble,
+        ..SourceView::default()
     }
 }
 
-fn of_source(entry: &InformerEntry, source: &Source) -> SourceItem {
+fn of_source(entry: &InformerEntry, source: &Source) -> SourceView {
     let (info, status) = (source.info(), source.status());
-    let watch_list = watch_list_of(entry, source);
-    SourceItem {
+    let view = SourceView {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
@@ -97,26 +119,50 @@ fn of_source(entry: &InformerEntry, source: &Source) -> SourceItem {
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),
-        state: status.state.as_str(),
+        state: status.state.as_str().to_owned(),
         synced: status.synced,
         objects: status.snapshot.len(),
         bytes: status.snapshot.bytes(),
         resource_version: status.snapshot.version().map(|version| version.as_str().to_owned()),
         epoch: status.snapshot.epoch(),
-        watch_list: watch_list.as_ref().map(WatchListUse::as_str),
-        watch_list_refused: watch_list.and_then(|usage| match usage {
-            WatchListUse::Refused(why) => Some(why),
-            _ => None,
-        }),
         indexes: status.snapshot.index_names(),
         trouble: status.trouble.map(|trouble| trouble.to_string()),
+        ..SourceView::default()
+    };
+    match of_reflector(entry, source) {
+        Some(status) => with_reflector(view, status),
+        None => view,
     }
 }
 
-/// What the source's reflector knows of WatchLists.
-fn watch_list_of(entry: &InformerEntry, source: &Source) -> Option<WatchListUse> {
+/// What the source's reflector says.
+fn of_reflector(entry: &InformerEntry, source: &Source) -> Option<SourceStatus> {
     let InformerPhase::Running(running) = entry.phase() else {
         return None;
     };
-    (running.shared.source() == source.id()).then(|| running.shared.status().watch_list)
+    (running.shared.source() == source.id()).then(|| running.shared.status())
+}
+
+fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {
+    SourceView {
+        last_event_age_ms: status.last_event_age.map(millis),
+        bookmark_age_ms: status.bookmark_age.map(millis),
+        relists: status.relists,
+        watches: status.watches,
+        last_error: status.last_error.map(|(message, age)| AgedText {
+            message,
+            age_ms: millis(age),
+        }),
+        watch_list: Some(status.watch_list.as_str().to_owned()),
+        watch_list_refused: match status.watch_list {
+            WatchListUse::Refused(why) => Some(why),
+            _ => None,
+        },
+        ..view
+    }
+}
+
+/// In whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

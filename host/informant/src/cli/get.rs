@@ -1,19 +1,13 @@
 //! `informant get`: objects out of the cache of a running daemon, as kubectl shows them.
 
-mod age;
-mod client;
 mod print;
 mod table;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use super::{ConfigFlag, Exit, output};
-use crate::admin::{ApiError, Code};
-use crate::config::{ADMIN_LISTEN_DEFAULT, Config};
-use client::{AdminClient, Answer};
+use super::client::{AdminArgs, Answer};
+use super::{Exit, output};
 use print::Printer;
 
 /// `informant get`.
@@ -41,11 +35,8 @@ pub(super) struct GetArgs {
     /// Leaves the table's headings out
     #[arg(long)]
     no_headers: bool,
-    /// The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    admin: Option<SocketAddr>,
     #[command(flatten)]
-    config: ConfigFlag,
+    admin: AdminArgs,
 }
 
 /// How objects are shown.
@@ -67,43 +58,12 @@ fn index_and_value(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
-    let address = admin_address(args)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("no runtime can be made")?;
-    runtime.block_on(async {
-        let mut client = AdminClient::connect(address).await?;
-        match client.get(&args.resource, &questions(args)).await? {
+    args.admin.ask(
+        async |client| match client.get(&args.resource, &questions(args)).await? {
             Ok(answer) => show(args, answer).await,
-            Err(error) => refuse(&error),
-        }
-    })
-}
-
-/// The flag, the configuration, the default. A configuration that is not there is none.
-fn admin_address(args: &GetArgs) -> Result<SocketAddr> {
-    let listen = match args.admin {
-        Some(address) => address,
-        None if !args.config.config.exists() => ADMIN_LISTEN_DEFAULT,
-        None => Config::load(&args.config.config)?.admin.listen,
-    };
-    if listen.port() == 0 {
-        bail!(
-            "the configuration has the admin server take a free port: name it with --admin, the daemon's log says it"
-        );
-    }
-    Ok(reachable(listen))
-}
-
-/// Who listens everywhere is reached on loopback.
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
+            Err(error) => Ok(output::refused(&error)),
+        },
+    )
 }
 
 fn questions(args: &GetArgs) -> Vec<(&'static str, &str)> {
@@ -116,15 +76,6 @@ fn questions(args: &GetArgs) -> Vec<(&'static str, &str)> {
         ("selector", args.selector.as_deref()),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
-}
-
-/// "Not ready" is worth asking again, "not found" is an answer.
-fn refuse(error: &ApiError) -> Result<Exit> {
-    output::note(&format!("error: {error}"));
-    Ok(match error.code {
-        Code::NotSynced | Code::NotReady | Code::Busy => Exit::NotReady,
-        _ => Exit::Failed,
-    })
 }
 
 async fn show(args: &GetArgs, mut answer: Answer) -> Result<Exit> {

@@ -5,13 +5,22 @@
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
+use super::Exit;
+use crate::admin::{ApiError, Code};
 use crate::config::Problems;
 
 /// Writes to stdout; the command ends quietly if nobody reads any more.
 pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     unless_gone(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// Writes a document to stdout, for programs.
+pub(super) fn json(document: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(document).context("the answer makes no JSON")?;
+    to_stdout(|out| writeln!(out, "{text}"))
 }
 
 /// Passes over a broken pipe.
@@ -26,6 +35,15 @@ pub(super) fn unless_gone(result: io::Result<()>) -> Result<()> {
 pub(super) fn note(line: &str) {
     // There is nobody left to tell when stderr is gone.
     let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// What the daemon says it cannot do; "not ready" is worth asking again, "not found" is an answer.
+pub(super) fn refused(error: &ApiError) -> Exit {
+    note(&format!("error: {error}"));
+    match error.code {
+        Code::NotSynced | Code::NotReady | Code::Busy => Exit::NotReady,
+        _ => Exit::Failed,
+    }
 }
 
 /// An error and its causes on stderr.

@@ -30,6 +30,7 @@ fn help_names_every_command() {
       run        Runs the informers and plugins of a configuration
       check      Judges a configuration: the file, its components, and what the cluster says to it
       get        Shows objects out of the cache of a running `informant run`
+      status     Shows how a running `informant run` fares: configuration, informers, plugins
       apiserver  Serves the embedded API server, for trying things out without a cluster
       plugin     Works on plugins
       help       Print this message or the help of the given subcommand(s)
@@ -44,7 +45,7 @@ fn help_names_every_command() {
 
     Exit codes:
       0    done; for run: stopped by one SIGINT or SIGTERM, in order
-      1    failed; for get: not found
+      1    failed; for get and plugin requeue: not found
       2    the command line is wrong
       3    the configuration is refused
       4    for get: not ready, that is the informer is not synced or the index not attached
@@ -186,4 +187,86 @@ fn wrong_arguments_say_what_is_wanted() {
 
     For more information, try '--help'.
     ");
+}
+
+#[test]
+fn help_of_status() {
+    insta::assert_snapshot!(help(&["status"]), @r#"
+    Shows how a running `informant run` fares: configuration, informers, plugins
+
+    Usage: informant status [OPTIONS]
+
+    Options:
+      -o, --output <FORMAT>       How it is shown [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         The configuration [default: config.toml]
+      -h, --help                  Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_plugin_list() {
+    insta::assert_snapshot!(help(&["plugin", "list"]), @r#"
+    Shows the plugins of a running `informant run`
+
+    Usage: informant plugin list [OPTIONS]
+
+    Options:
+      -o, --output <FORMAT>       How they are shown [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         The configuration [default: config.toml]
+      -h, --help                  Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_plugin_resume() {
+    insta::assert_snapshot!(help(&["plugin", "resume"]), @r#"
+    Ends a plugin's quarantine
+
+    Usage: informant plugin resume [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  The plugin's name in the configuration
+
+    Options:
+          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         The configuration [default: config.toml]
+      -h, --help                  Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_plugin_requeue() {
+    insta::assert_snapshot!(help(&["plugin", "requeue"]), @r#"
+    Has a plugin told again of what it failed on, or of one object
+
+    Usage: informant plugin requeue [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  The plugin's name in the configuration
+
+    Options:
+          --key <NAMESPACE/NAME>  This object, whether the plugin failed on it or not [default: all dead letters]
+          --all                   All dead letters, which is the default
+          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         The configuration [default: config.toml]
+      -h, --help                  Print help (see more with '--help')
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
 }

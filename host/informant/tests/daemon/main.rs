@@ -6,6 +6,8 @@
 mod bad_input;
 mod configuration;
 mod events;
+mod metrics;
+mod plugins;
 mod program;
 mod reload;
 mod world;

@@ -229,12 +229,13 @@ pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Res
 
 /// One GET on a connection of its own.
 pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
+    exchange(address, &format!("GET {path} HTTP/1.0\r\nhost: test\r\n\r\n")).await
+}
+
+/// HTTP/1.0, so that the body is neither chunked nor followed by another answer.
+async fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).await.unwrap();
-    // HTTP/1.0, so that the body is neither chunked nor followed by another answer.
-    socket
-        .write_all(format!("GET {path} HTTP/1.0\r\nhost: test\r\n\r\n").as_bytes())
-        .await
-        .unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).await.unwrap();
     let answer = String::from_utf8(answer).unwrap();
@@ -285,4 +286,13 @@ fn kubeconfig(address: SocketAddr) -> String {
         "users": [{ "name": "test", "user": {} }],
     })
     .to_string()
+}
+
+/// One POST of a JSON document on a connection of its own.
+pub(crate) async fn http_post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.0\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    exchange(address, &head).await
 }

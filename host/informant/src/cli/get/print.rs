@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use super::super::age;
 use super::Format;
-use super::age;
 use super::table::Table;
 
 /// What is read of an object to name it.

@@ -1,18 +1,23 @@
-//! One question to an admin server, and its answer line by line.
+//! Questions to the admin server of a running daemon, and their answers.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::{Buf, Bytes};
-use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use clap::Args;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
+use super::{ConfigFlag, Exit};
 use crate::admin::{ApiError, FRESH_AS_OF, STATE};
+use crate::config::{ADMIN_LISTEN_DEFAULT, Config};
 
 /// How long a connection may take to come about.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -23,13 +28,63 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long an error may be.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
+/// How long an answer may be that is no list of objects.
+const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// How long one object may be: as long as the longest line a watch may bring.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Where the daemon is.
+#[derive(Debug, Args)]
+pub(super) struct AdminArgs {
+    /// The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    admin: Option<SocketAddr>,
+    #[command(flatten)]
+    config: ConfigFlag,
+}
+
+impl AdminArgs {
+    /// Connects to the daemon and asks it.
+    pub(super) fn ask(&self, question: impl AsyncFnOnce(&mut AdminClient) -> Result<Exit>) -> Result<Exit> {
+        let address = self.address()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("no runtime can be made")?;
+        runtime.block_on(async { question(&mut AdminClient::connect(address).await?).await })
+    }
+
+    /// The flag, the configuration, the default. A configuration that is not there is none.
+    fn address(&self) -> Result<SocketAddr> {
+        let listen = match self.admin {
+            Some(address) => address,
+            None if !self.config.config.exists() => ADMIN_LISTEN_DEFAULT,
+            None => Config::admin_listen_of(&self.config.config)?,
+        };
+        if listen.port() == 0 {
+            bail!(
+                "the configuration has the admin server take a free port: name it with --admin, the daemon's log says it"
+            );
+        }
+        Ok(reachable(listen))
+    }
+}
+
+/// Who listens everywhere is reached on loopback.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
 
 /// A connection to an admin server.
 pub(super) struct AdminClient {
     address: SocketAddr,
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
 }
 
 impl AdminClient {
@@ -48,33 +103,87 @@ impl AdminClient {
 
     /// Asks for objects; the inner result is what the daemon says.
     pub(super) async fn get(&mut self, resource: &str, questions: &[(&str, &str)]) -> Result<Result<Answer, ApiError>> {
-        let request = Request::get(path(resource, questions))
+        let answered = self
+            .request(Method::GET, &path(resource, questions), Bytes::new())
+            .await?;
+        Ok(answered.map(|response| Answer {
+            response,
+            buffer: Vec::new(),
+            scanned: 0,
+            ended: false,
+        }))
+    }
+
+    /// Asks for a document.
+    pub(super) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, ApiError>> {
+        let answered = self.request(Method::GET, path, Bytes::new()).await?;
+        self.document(answered).await
+    }
+
+    /// Asks for something to be done.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Result<T, ApiError>> {
+        let body = serde_json::to_vec(body).context("the question makes no JSON")?;
+        let answered = self.request(Method::POST, path, body.into()).await?;
+        self.document(answered).await
+    }
+
+    async fn document<T: DeserializeOwned>(
+        &self,
+        answered: Result<Response<Incoming>, ApiError>,
+    ) -> Result<Result<T, ApiError>> {
+        let response = match answered {
+            Ok(response) => response,
+            Err(error) => return Ok(Err(error)),
+        };
+        let body = whole(response, ANSWER_BYTES_MAX).await?;
+        let document = serde_json::from_slice(&body);
+        let unknown = || format!("{} answers what this version does not understand", self.address);
+        Ok(Ok(document.with_context(unknown)?))
+    }
+
+    async fn request(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Result<Response<Incoming>, ApiError>> {
+        self.sender.ready().await.context("the daemon closed the connection")?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(http::header::HOST, self.address.to_string())
-            .body(Empty::new())
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
             .context("the question makes no request")?;
         let answered = tokio::time::timeout(SILENCE_MAX, self.sender.send_request(request)).await;
         let response = answered
             .context("the daemon does not answer")?
             .context("the daemon's answer was cut off")?;
         if response.status() == StatusCode::OK {
-            return Ok(Ok(Answer {
-                response,
-                buffer: Vec::new(),
-                scanned: 0,
-                ended: false,
-            }));
+            return Ok(Ok(response));
         }
         let status = response.status();
-        let body = Limited::new(response.into_body(), ERROR_BYTES_MAX).collect().await;
-        let body = body
-            .map_err(|error| anyhow::anyhow!("{error}"))
-            .context("the daemon's answer was cut off")?
-            .to_bytes();
-        match serde_json::from_slice(&body) {
+        match serde_json::from_slice(&whole(response, ERROR_BYTES_MAX).await?) {
             Ok(error) => Ok(Err(error)),
-            Err(_) => bail!("{} answers {status}: is it an informant daemon?", self.address),
+            Err(_) => bail!(
+                "{} answers {status}: is it an informant daemon of this version?",
+                self.address
+            ),
         }
     }
+}
+
+async fn whole(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes> {
+    let body = tokio::time::timeout(SILENCE_MAX, Limited::new(response.into_body(), bytes_max).collect()).await;
+    let body = body
+        .context("the daemon stopped answering")?
+        .map_err(|error| anyhow::anyhow!("{error}"))
+        .context("the daemon's answer was cut off")?;
+    Ok(body.to_bytes())
 }
 
 fn path(resource: &str, questions: &[(&str, &str)]) -> String {
@@ -90,7 +199,7 @@ fn path(resource: &str, questions: &[(&str, &str)]) -> String {
 }
 
 /// Percent-encodes what is not plain; bytes of `also` stay too.
-fn escape(text: &str, also: &[u8], out: &mut String) {
+pub(super) fn escape(text: &str, also: &[u8], out: &mut String) {
     use std::fmt::Write as _;
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte) {

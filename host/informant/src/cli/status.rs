@@ -1,0 +1,137 @@
+//! `informant status`: how a running daemon fares, at a glance: configuration, informers, plugins.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use super::client::{AdminArgs, AdminClient};
+use super::plugin::{self, Format};
+use super::table::{self, or_nothing};
+use super::{Exit, output};
+use crate::admin::{ApiError, ConfigurationView, PluginView, Plugins, SourceView, Sources};
+
+/// `informant status`.
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    /// How it is shown
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
+    output: Format,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+/// All there is to know of a daemon.
+#[derive(Debug, Serialize)]
+struct Status {
+    configuration: ConfigurationView,
+    sources: Vec<SourceView>,
+    plugins: Vec<PluginView>,
+}
+
+pub(super) fn run(args: &StatusArgs) -> Result<Exit> {
+    args.admin.ask(async |client| match Status::of(client).await? {
+        Err(error) => Ok(output::refused(&error)),
+        Ok(status) => {
+            match args.output {
+                Format::Json => output::json(&status)?,
+                Format::Table => output::to_stdout(|out| status.show(out))?,
+            }
+            Ok(Exit::Done)
+        }
+    })
+}
+
+impl Status {
+    async fn of(client: &mut AdminClient) -> Result<Result<Self, ApiError>> {
+        let configuration = match client.read("/api/v1/configuration").await? {
+            Ok(configuration) => configuration,
+            Err(error) => return Ok(Err(error)),
+        };
+        let sources: Sources = match client.read("/api/v1/sources").await? {
+            Ok(sources) => sources,
+            Err(error) => return Ok(Err(error)),
+        };
+        let plugins: Result<Plugins, ApiError> = client.read("/api/v1/plugins").await?;
+        Ok(plugins.map(|plugins| Self {
+            configuration,
+            sources: sources.items,
+            plugins: plugins.items,
+        }))
+    }
+
+    fn show(&self, out: &mut dyn Write) -> io::Result<()> {
+        show_configuration(out, &self.configuration)?;
+        if !self.sources.is_empty() {
+            writeln!(out)?;
+            show_sources(out, &self.sources)?;
+        }
+        if !self.plugins.is_empty() {
+            writeln!(out)?;
+            plugin::show(out, &self.plugins)?;
+        }
+        Ok(())
+    }
+}
+
+fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) -> io::Result<()> {
+    let ConfigurationView {
+        path, state, age_ms, ..
+    } = configuration;
+    let ago = table::ago(*age_ms);
+    match (&configuration.refused, &*configuration.waiting) {
+        (Some(refused), _) => {
+            writeln!(out, "Configuration {path}: refused {ago} ago; what ran before goes on")?;
+            for line in refused.lines() {
+                writeln!(out, "  {line}")?;
+            }
+        }
+        (None, []) => writeln!(out, "Configuration {path}: {state} {ago} ago")?,
+        (None, _) => writeln!(out, "Configuration {path}: taken in {ago} ago, but for what waits")?,
+    }
+    for waiting in &configuration.waiting {
+        writeln!(out, "  [{}] waits: {}", waiting.section, waiting.reason)?;
+    }
+    Ok(())
+}
+
+fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
+    let headings = [
+        "INFORMER",
+        "RESOURCE",
+        "NAMESPACE",
+        "STATE",
+        "OBJECTS",
+        "VERSION",
+        "SEEN",
+        "BOOKMARK",
+    ];
+    table::write(out, headings, sources.iter().map(row))?;
+    for source in sources {
+        let name = &source.informer;
+        if let Some(trouble) = &source.trouble {
+            writeln!(out, "{name} is {}: {trouble}", source.state)?;
+        } else if let Some(error) = &source.last_error {
+            writeln!(out, "{name} failed {} ago: {}", table::ago(error.age_ms), error.message)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(source: &SourceView) -> [String; 8] {
+    let ago = |age_ms: Option<u64>| or_nothing(age_ms, |age_ms| format!("{} ago", table::ago(age_ms)));
+    [
+        source.informer.clone(),
+        source.resource.clone(),
+        source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
+        source.state.clone(),
+        source.objects.to_string(),
+        or_nothing(source.resource_version.clone(), |version| version),
+        ago(source.last_event_age_ms),
+        ago(source.bookmark_age_ms),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

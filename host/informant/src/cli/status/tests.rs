@@ -1,0 +1,187 @@
+//! What people read of a daemon that is well, and of one that is not.
+
+use crate::admin::{AgedText, LoadedView, ReloadView, StuckView, Waiting};
+
+use super::*;
+
+fn shown(status: &Status) -> String {
+    let mut out = Vec::new();
+    status.show(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn configuration() -> ConfigurationView {
+    ConfigurationView {
+        path: "config.toml".into(),
+        state: "applied".into(),
+        age_ms: 200_000,
+        last_result: Some("ok".into()),
+        refused: None,
+        waiting: Vec::new(),
+    }
+}
+
+fn pods() -> SourceView {
+    SourceView {
+        id: Some(1),
+        informer: "pods".into(),
+        resource: "v1/pods".into(),
+        state: "Live".into(),
+        synced: true,
+        objects: 20_000,
+        resource_version: Some("77123".into()),
+        last_event_age_ms: Some(120),
+        bookmark_age_ms: Some(31_000),
+        ..SourceView::default()
+    }
+}
+
+fn loaded() -> LoadedView {
+    LoadedView {
+        manifest_name: "greeter".into(),
+        manifest_version: "0.1.0".into(),
+        roles: "event-handler".into(),
+        sha256: "00".repeat(32),
+        previous_sha256: None,
+        memory_bytes: 1 << 20,
+        instances: 1,
+        restarts: 0,
+        reloads: 0,
+        last_reload: None,
+        pending: 0,
+        oldest_pending_ms: None,
+        in_flight: 0,
+        failing: 0,
+        keyed: false,
+        dead_letters: 0,
+        delivered: 20_000,
+        coalesced: 0,
+        last_error: None,
+        stuck_on: None,
+    }
+}
+
+fn greeter(loaded: LoadedView) -> PluginView {
+    PluginView {
+        name: "greeter".into(),
+        component: "greeter.wasm".into(),
+        informers: vec!["pods".into()],
+        state: "running".into(),
+        because: None,
+        loaded: Some(loaded),
+    }
+}
+
+#[test]
+fn a_daemon_that_is_well() {
+    let status = Status {
+        configuration: configuration(),
+        sources: vec![pods()],
+        plugins: vec![greeter(loaded())],
+    };
+    insta::assert_snapshot!(shown(&status), @"
+    Configuration config.toml: applied 3m20s ago
+
+    INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
+    pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
+
+    PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD   INFORMERS
+    greeter   running   1           0         -        0      0          -        pods
+    ");
+}
+
+#[test]
+fn a_daemon_with_every_trouble() {
+    let mut configuration = configuration();
+    configuration.refused = Some(
+        "error: config.toml:3:1: unknown key `resuorce` in [informer.pods]\n  help: did you mean `resource`?".into(),
+    );
+    configuration.waiting.push(Waiting {
+        section: "plugin.late".into(),
+        reason: "plugin \"late\": late.wasm: can not be read: No such file or directory".into(),
+    });
+    let nodes = SourceView {
+        informer: "nodes".into(),
+        resource: "v1/nodes".into(),
+        namespace: Some("default".into()),
+        state: "Forbidden".into(),
+        trouble: Some("nodes is forbidden".into()),
+        ..SourceView::default()
+    };
+    let healed = SourceView {
+        last_error: Some(AgedText {
+            message: "the watch was cut off".into(),
+            age_ms: 7_200_000,
+        }),
+        ..pods()
+    };
+    let stuck = LoadedView {
+        pending: 312,
+        oldest_pending_ms: Some(4_250),
+        failing: 2,
+        dead_letters: 3,
+        restarts: 7,
+        last_reload: Some(ReloadView {
+            result: "refused".into(),
+            error: Some("plugin \"greeter\": greeter.wasm: not WebAssembly".into()),
+            age_ms: 61_000,
+        }),
+        stuck_on: Some(StuckView {
+            source: 1,
+            object: Some("default/web-0".into()),
+            event: "update".into(),
+            for_ms: 3_900,
+        }),
+        ..loaded()
+    };
+    let late = PluginView {
+        name: "late".into(),
+        informers: vec!["pods".into(), "nodes".into()],
+        state: "refused".into(),
+        because: Some("late.wasm: can not be read".into()),
+        ..PluginView::default()
+    };
+    let status = Status {
+        configuration,
+        sources: vec![nodes, healed],
+        plugins: vec![greeter(stuck), late],
+    };
+    insta::assert_snapshot!(shown(&status), @r#"
+    Configuration config.toml: refused 3m20s ago; what ran before goes on
+      error: config.toml:3:1: unknown key `resuorce` in [informer.pods]
+        help: did you mean `resource`?
+      [plugin.late] waits: plugin "late": late.wasm: can not be read: No such file or directory
+
+    INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
+    nodes      v1/nodes   default     Forbidden   0         -         -        -
+    pods       v1/pods    *           Live        20000     77123     0s ago   31s ago
+    nodes is Forbidden: nodes is forbidden
+    pods failed 120m ago: the watch was cut off
+
+    PLUGIN    STATE     INSTANCES   PENDING   OLDEST   DEAD   RESTARTS   RELOAD            INFORMERS
+    greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
+    late      refused   -           -         -        -      -          -                 pods,nodes
+    greeter is stuck on update of default/web-0 for 3.9s
+    greeter fails on 2 objects, which are tried again
+    greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
+    late is refused: late.wasm: can not be read
+    "#);
+}
+
+#[test]
+fn what_waits_is_said_where_nothing_is_refused() {
+    let mut configuration = configuration();
+    configuration.waiting.push(Waiting {
+        section: "admin".into(),
+        reason: "is taken in when Informant is restarted".into(),
+    });
+    let status = Status {
+        configuration,
+        sources: Vec::new(),
+        plugins: Vec::new(),
+    };
+    insta::assert_snapshot!(shown(&status), @"
+    Configuration config.toml: taken in 3m20s ago, but for what waits
+      [admin] waits: is taken in when Informant is restarted
+    ");
+}

@@ -1,0 +1,150 @@
+//! The metrics that docs/operators.md lists are the metrics that there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::world::World;
+
+/// Family to label names.
+type Families = BTreeMap<String, BTreeSet<String>>;
+
+/// What a daemon shows, without the prefix and what OpenMetrics appends to a family's name.
+fn scraped(text: &str) -> Families {
+    let mut families = Families::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE informant_") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            current = match kind {
+                "counter" => format!("{name}_total"),
+                "info" => format!("{name}_info"),
+                _ => name.to_owned(),
+            };
+            families.entry(current.clone()).or_default();
+        } else if !line.starts_with('#')
+            && let Some((_, labels)) = line.split_once('{')
+        {
+            let (labels, _) = labels.rsplit_once('}').unwrap();
+            let names = labels.split("\",").filter_map(|label| label.split_once('='));
+            let names = names.map(|(name, _)| name.to_owned()).filter(|name| name != "le");
+            families.entry(current.clone()).or_default().extend(names);
+        }
+    }
+    families
+}
+
+/// What the table of docs/operators.md lists: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
+fn documented(page: &str) -> Families {
+    let section = page
+        .split("\n## Metrics\n")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    let mut families = Families::new();
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
+        let cell = row.split('|').nth(1).unwrap();
+        let words: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        let of_all = words.iter().find_map(|word| word.strip_prefix('{')).unwrap_or_default();
+        for word in words.iter().filter(|word| !word.starts_with('{')) {
+            let (name, labels) = word.split_once('{').unwrap_or((word, of_all));
+            let labels = labels
+                .trim_end_matches('}')
+                .split(',')
+                .filter(|label| !label.is_empty());
+            families.insert(name.to_owned(), labels.map(str::to_owned).collect());
+        }
+    }
+    families
+}
+
+/// Those whose series are there only when something went wrong or did not happen yet: their labels cannot be seen here.
+fn without_series(family: &BTreeSet<String>) -> bool {
+    family.is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_metrics_are_those_that_a_daemon_shows() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    world.install("image-index", "index.wasm");
+    let config = "[informer.pods]\nresource = \"v1/pods\"\n\
+        [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
+        [plugin.images]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";
+    let daemon = world.daemon(config).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    daemon
+        .wait_for_metric("informant_index_attached", &["index=\"image\""], 1.0)
+        .await;
+    world.install("guest-recorder-v2", "recorder.wasm");
+    daemon
+        .wait_for_metric("informant_plugin_reloads_total", &["result=\"ok\""], 1.0)
+        .await;
+    world.configure(&format!("# once more\n{config}"));
+    daemon.wait_for_metric("informant_config_reloads_total", &[], 1.0).await;
+
+    let (_, text) = daemon.get("/metrics").await;
+    let page = include_str!("../../../../docs/operators.md");
+    let (scraped, mut documented) = (scraped(&text), documented(page));
+    let missing = |a: &Families, b: &Families| -> Vec<String> {
+        a.keys().filter(|name| !b.contains_key(*name)).cloned().collect()
+    };
+    assert_eq!(
+        missing(&scraped, &documented),
+        [""; 0],
+        "shown, and not in docs/operators.md"
+    );
+    assert_eq!(
+        missing(&documented, &scraped),
+        [""; 0],
+        "in docs/operators.md, and not shown"
+    );
+    for (name, labels) in &scraped {
+        let mut labels = labels.clone();
+        // The page says once that series of informers carry it.
+        if !documented[name].contains("cluster") {
+            labels.remove("cluster");
+        }
+        let listed = documented.remove(name).unwrap();
+        assert!(
+            without_series(&labels) || labels == listed,
+            "{name}: {labels:?} shown, {listed:?} in docs/operators.md"
+        );
+    }
+}
+
+/// Names and labels that others build on: dashboards and alerts.
+#[test]
+fn the_settled_metrics_are_documented() {
+    let documented = documented(include_str!("../../../../docs/operators.md"));
+    for settled in [
+        "reflector_lists_total{informer,result}",
+        "reflector_watch_events_total{informer,type}",
+        "reflector_relists_total{informer,reason}",
+        "informer_synced{informer}",
+        "source_state{informer,state}",
+        "store_objects{informer}",
+        "store_bytes{informer}",
+        "store_resource_version{informer}",
+        "delta_fifo_keys{informer}",
+        "handler_events_total{plugin,informer,event,result}",
+        "handler_seconds{plugin}",
+        "handler_lag_seconds{plugin}",
+        "listener_pending{plugin}",
+        "listener_coalesced_total{plugin}",
+        "dead_letters{plugin}",
+        "plugin_instances{plugin}",
+        "plugin_restarts_total{plugin,reason}",
+        "plugin_reloads_total{plugin,result}",
+        "plugin_memory_bytes{plugin}",
+        "plugin_state{plugin,state}",
+        "index_errors_total{informer,index}",
+        "index_attached{informer,index}",
+        "config_reloads_total{result}",
+    ] {
+        let (name, labels) = settled.trim_end_matches('}').split_once('{').unwrap();
+        let labels: BTreeSet<String> = labels.split(',').map(str::to_owned).collect();
+        assert_eq!(documented.get(name), Some(&labels), "{name}");
+    }
+}

@@ -1,0 +1,130 @@
+//! What people do about a plugin that is stuck: resume it, requeue what it failed on.
+
+use serde_json::{Value, json};
+
+use super::world::{Running, World, http_post};
+
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+
+fn config(rest: &str) -> String {
+    format!(
+        "{PODS}[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\non-reload = \"continue\"\n{rest}\n"
+    )
+}
+
+async fn post(daemon: &Running, path: &str, body: &Value) -> (u16, Value) {
+    let (status, body) = http_post(daemon.address(), path, &body.to_string()).await;
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+const REQUEUE: &str = "/api/v1/plugins/recorder/requeue";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_requeue_tells_the_current_state_or_the_last_known_delete() {
+    let world = World::start().await;
+    for name in ["stays", "goes", "fine"] {
+        world.create_pod(name, "nginx");
+    }
+    world.install("guest-recorder", "recorder.wasm");
+    // Each instance fails on everything but `fine`, until another config makes another one.
+    let failing = "config = { rules = [{ name = \"fine\", do = \"ok\" }, { do = \"permanent\" }] }";
+    let daemon = world.daemon(&config(failing)).await;
+    let letters = |wanted| daemon.wait_for_metric("informant_dead_letters", &["plugin=\"recorder\""], wanted);
+    letters(2.0).await;
+    world.server.delete("v1/pods", "default", "goes").unwrap();
+    daemon
+        .wait_for_metric(
+            "informant_handler_events_total",
+            &["event=\"delete\"", "result=\"permanent\""],
+            1.0,
+        )
+        .await;
+    world.configure(&config(""));
+    daemon
+        .wait_for_metric("informant_config_reloads_total", &["result=\"ok\""], 1.0)
+        .await;
+
+    assert_eq!(
+        post(&daemon, REQUEUE, &json!({})).await,
+        (200, json!({ "queued": 2, "waiting": 0 }))
+    );
+    letters(0.0).await;
+    let told = |event: &'static str, wanted| daemon.wait_for_events("recorder", event, wanted);
+    told("delete", 1.0).await;
+    // `fine` and, by the requeue, `stays`.
+    told("add", 2.0).await;
+    // One that never failed.
+    let fine = json!({ "key": "default/fine" });
+    assert_eq!(post(&daemon, REQUEUE, &fine).await.0, 200);
+    told("add", 3.0).await;
+    assert_eq!(
+        post(&daemon, REQUEUE, &json!({})).await,
+        (200, json!({ "queued": 0, "waiting": 0 }))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_in_quarantine_is_resumed() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let daemon = world
+        .daemon(&config(
+            "on-failure = \"quarantine\"\nconfig = { rules = [{ attempts = 1, do = \"trap\" }] }",
+        ))
+        .await;
+    let state = |state: &'static str| {
+        let daemon = &daemon;
+        async move {
+            daemon
+                .wait_for_metric("informant_plugin_state", &["plugin=\"recorder\"", state], 1.0)
+                .await;
+        }
+    };
+    state("state=\"quarantined\"").await;
+    assert_eq!(
+        post(&daemon, "/api/v1/plugins/recorder/resume", &json!({})).await,
+        (200, json!({ "resumed": true }))
+    );
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    state("state=\"running\"").await;
+    assert_eq!(
+        post(&daemon, "/api/v1/plugins/recorder/resume", &json!({})).await,
+        (200, json!({ "resumed": false }))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_done_says_why() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    let broken = "[plugin.broken]\ncomponent = \"broken.wasm\"\ninformers = [\"pods\"]\n";
+    let daemon = world.daemon(&format!("{}{broken}", config(""))).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    daemon
+        .wait_for_metric("informant_plugin_refused", &["plugin=\"broken\""], 1.0)
+        .await;
+    let mut answers = String::new();
+    for (path, body) in [
+        (REQUEUE, json!({ "key": "default/nobody" })),
+        (REQUEUE, json!({ "key": "a/b/c" })),
+        (REQUEUE, json!({ "keys": "x" })),
+        ("/api/v1/plugins/recodrer/resume", json!({})),
+        ("/api/v1/plugins/broken/requeue", json!({})),
+    ] {
+        let (status, answer) = post(&daemon, path, &body).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        let message = message.replace(&world.path("").display().to_string(), "");
+        answers += &format!("{status} {} {message}\n", answer["code"]);
+    }
+    insta::assert_snapshot!(answers, @r#"
+    404 "not-found" plugin recorder is told of no object default/nobody, and has no dead letter of it
+    400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
+    400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
+    404 "unknown-plugin" no plugin is called "recodrer"; did you mean `recorder`?
+    503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: can not be read: No such file or directory (os error 2)
+    "#);
+    // A form, as a web page could send it unasked.
+    let (status, _) = super::world::http_get(daemon.address(), REQUEUE).await;
+    assert_eq!(status, 405);
+}
