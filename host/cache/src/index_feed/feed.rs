@@ -113,6 +113,10 @@ impl Feed {
         self.sources.get(&source).map(SourceFeed::state)
     }
 
+    pub(super) fn take_failed(&mut self, source: SourceId) -> u64 {
+        self.sources.get_mut(&source).map_or(0, SourceFeed::take_failed)
+    }
+
     pub(super) fn failures(&self) -> Vec<IndexFailure> {
         let all = self
             .sources

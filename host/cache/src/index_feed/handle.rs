@@ -139,6 +139,12 @@ impl IndexFeedHandle {
         lock(&self.0.feed).state(source)
     }
 
+    /// How many objects of a source have failed since this was asked last. Loop side.
+    #[must_use]
+    pub fn take_failed(&self, source: SourceId) -> u64 {
+        lock(&self.0.feed).take_failed(source)
+    }
+
     /// Objects that fail now, sorted; at most [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) a source.
     #[must_use]
     pub fn failures(&self) -> Vec<IndexFailure> {

@@ -26,6 +26,8 @@ pub(super) struct SourceFeed {
     /// One for each name.
     contents: Vec<IndexContents>,
     failures: Failures,
+    /// Failures that nobody has [taken note of](Self::take_failed) yet.
+    failed: u64,
     overran: Option<Moment>,
     hold: Duration,
     held_until: Option<Moment>,
@@ -51,6 +53,7 @@ impl SourceFeed {
             contents: vec![IndexContents::new(); names.len()],
             names,
             failures: Failures::default(),
+            failed: 0,
             overran: None,
             hold: HOLD_BASE,
             held_until: None,
@@ -163,6 +166,7 @@ impl SourceFeed {
                 .for_each(|contents| contents.remove(key.as_ref()));
         }
         let failed = result.is_err();
+        self.failed += u64::from(failed);
         self.failures.note(key.as_ref(), result);
         Some(failed)
     }
@@ -235,6 +239,11 @@ impl SourceFeed {
             }
             Phase::Attached => IndexState::Attached,
         }
+    }
+
+    /// How many objects have failed since this was asked last.
+    pub(super) fn take_failed(&mut self) -> u64 {
+        std::mem::take(&mut self.failed)
     }
 
     pub(super) fn failures(&self) -> impl Iterator<Item = (&Key, &str)> {

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::world::World;
+use informant_apiserver::{Ending, Filter, Injection};
+use serde_json::json;
+
+use super::world::{Running, World, pod, until};
 
 /// Family to label names.
 type Families = BTreeMap<String, BTreeSet<String>>;
@@ -63,27 +66,53 @@ fn without_series(family: &BTreeSet<String>) -> bool {
     family.is_empty()
 }
 
+/// A daemon to which everything has happened that is counted.
+async fn eventful(world: &World) -> Running {
+    for name in ["web-0", "trap-0", "fail-0"] {
+        world.create_pod(name, "nginx");
+    }
+    world.install("guest-recorder", "recorder.wasm");
+    world.install("guest-index", "index.wasm");
+    let config = "[informer.pods]\nresource = \"v1/pods\"\n[informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
+        [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
+        config = { rules = [{ name = \"trap-0\", attempts = 1, do = \"trap\" }] }\n\
+        [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";
+    let daemon = world.daemon(config).await;
+    daemon.wait_for_events("recorder", "add", 3.0).await;
+    world.install("guest-recorder-v2", "recorder.wasm");
+    world.configure(&format!("# once more\n{config}"));
+    let pods = || Filter::any().verb("watch").resource("pods");
+    let old = pod("web-0", "older");
+    let mut old = json!({ "type": "MODIFIED", "object": old });
+    old["object"]["metadata"]["resourceVersion"] = json!("1");
+    world.server.faults().inject(&pods(), &Injection::NotJson);
+    world.server.faults().inject(&pods(), &Injection::Raw(old.to_string()));
+    for name in [
+        "reflector_skipped_total",
+        "reflector_rejected_total",
+        "plugin_reloads_total",
+        "config_reloads_total",
+        "index_errors_total",
+    ] {
+        until(name, async || {
+            let value = daemon.metric(&format!("informant_{name}"), &[]).await;
+            if value > 0.0 { Ok(()) } else { Err(value.to_string()) }
+        })
+        .await;
+    }
+    world.server.faults().drop_watches(&pods(), Ending::Expired);
+    until("a relist", async || {
+        let value = daemon.metric("informant_reflector_relists_total", &[]).await;
+        if value > 0.0 { Ok(()) } else { Err(value.to_string()) }
+    })
+    .await;
+    daemon
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_metrics_are_those_that_a_daemon_shows() {
     let world = World::start().await;
-    world.create_pod("web-0", "nginx");
-    world.install("guest-recorder", "recorder.wasm");
-    world.install("image-index", "index.wasm");
-    let config = "[informer.pods]\nresource = \"v1/pods\"\n\
-        [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
-        [plugin.images]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";
-    let daemon = world.daemon(config).await;
-    daemon.wait_for_events("recorder", "add", 1.0).await;
-    daemon
-        .wait_for_metric("informant_index_attached", &["index=\"image\""], 1.0)
-        .await;
-    world.install("guest-recorder-v2", "recorder.wasm");
-    daemon
-        .wait_for_metric("informant_plugin_reloads_total", &["result=\"ok\""], 1.0)
-        .await;
-    world.configure(&format!("# once more\n{config}"));
-    daemon.wait_for_metric("informant_config_reloads_total", &[], 1.0).await;
-
+    let daemon = eventful(&world).await;
     let (_, text) = daemon.get("/metrics").await;
     let page = include_str!("../../../../docs/operators.md");
     let (scraped, mut documented) = (scraped(&text), documented(page));

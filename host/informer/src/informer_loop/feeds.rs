@@ -168,6 +168,13 @@ impl InformerLoop {
     }
 
     fn heed(&mut self, at: usize, poll: IndexPoll) {
+        let feed = &self.feeds.feeds[at];
+        let failed = feed.handle.take_failed(self.parts.source);
+        if failed > 0 {
+            for name in &feed.names {
+                self.parts.metrics.count_index_errors(name, failed);
+            }
+        }
         match poll {
             IndexPoll::Ready(contents) => {
                 for (name, contents) in contents {
