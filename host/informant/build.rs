@@ -1,8 +1,17 @@
-//! Finds out which wasmtime is built in, for `informant --version`: wasmtime itself does not say.
+//! Finds out which wasmtime is built in, for `informant --version`: wasmtime itself does not say. And puts the script runner in,
+//! the component that `cargo xtask` builds and names in `INFORMANT_EMBED_SCRIPT_RUNNER`; without the variable there is none.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The variable that names the script runner's file.
+const RUNNER: &str = "INFORMANT_EMBED_SCRIPT_RUNNER";
 
 fn main() {
+    name_wasmtime();
+    embed_runner();
+}
+
+fn name_wasmtime() {
     let lock = Path::new("../../Cargo.lock");
     println!("cargo::rerun-if-changed={}", lock.display());
     let version = std::fs::read_to_string(lock)
@@ -13,6 +22,25 @@ fn main() {
         "cargo::rustc-env=INFORMANT_WASMTIME_VERSION={}",
         version.as_deref().unwrap_or("48")
     );
+}
+
+/// Writes `script_runner.rs`, an expression: the runner's bytes, if there is one.
+fn embed_runner() {
+    println!("cargo::rerun-if-env-changed={RUNNER}");
+    let expression = match std::env::var_os(RUNNER).map(PathBuf::from) {
+        Some(file) => {
+            println!("cargo::rerun-if-changed={}", file.display());
+            if !file.is_file() {
+                println!("cargo::error={RUNNER} names {}, which is no file", file.display());
+            }
+            format!("Some(include_bytes!({file:?}) as &[u8])")
+        }
+        None => "None".to_owned(),
+    };
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default()).join("script_runner.rs");
+    if let Err(error) = std::fs::write(&out, expression) {
+        println!("cargo::error={}: {error}", out.display());
+    }
 }
 
 /// The version that a Cargo.lock names for a package.

@@ -52,6 +52,7 @@ async fn play(stage: Stage, once: bool) -> Result<()> {
     show.crashes_are_reported().await?;
     show.the_index_answers().await?;
     show.a_swap_loses_nothing().await?;
+    show.a_script_runs_when_it_is_saved().await?;
     println!("\nEvery step held.");
     if !once {
         show.stay().await?;

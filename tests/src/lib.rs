@@ -13,5 +13,6 @@ pub mod guests;
 pub mod objects;
 pub mod process;
 pub mod recording;
+pub mod scripts;
 pub mod simulation;
 pub mod wait;

@@ -107,6 +107,27 @@ impl Process {
         waited.and_then(|found| found).with_context(|| self.tail())
     }
 
+    /// Waits until a line after the `from`-th is there of which `pick` makes something.
+    ///
+    /// # Errors
+    /// After `deadline`; the message holds the last lines.
+    pub async fn wait_for_line_after<T>(
+        &self,
+        from: usize,
+        what: &str,
+        deadline: Duration,
+        mut pick: impl FnMut(&str) -> Option<T>,
+    ) -> Result<T> {
+        let found = wait::until(what, deadline, async || {
+            let mut found = self.lines(from, &mut pick);
+            match found.is_empty() {
+                true => Err("no such line yet".to_owned()),
+                false => Ok(found.swap_remove(0)),
+            }
+        });
+        found.await.with_context(|| self.tail())
+    }
+
     /// Waits for `condition` as long as the process lives.
     ///
     /// # Errors

@@ -6,10 +6,14 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 
-/// A cargo command in the root of the repository, to be given arguments.
+/// A cargo command in the root of the repository, to be given arguments. An `informant` that it builds has the script runner in
+/// it, once that is built.
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace::root()?);
+    if let Some(runner) = crate::script_runner::built() {
+        command.env("INFORMANT_EMBED_SCRIPT_RUNNER", runner);
+    }
     Ok(command)
 }
 

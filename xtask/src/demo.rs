@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::{cargo, guests, report, workspace};
+use crate::{cargo, guests, report, script_runner, workspace, zig};
 
 /// How the demo runs.
 #[derive(clap::Args)]
@@ -26,6 +26,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // What the handler is swapped for.
     packages.push("guest-crash-loop-next".to_owned());
     guests::build_packages(&packages)?;
+    match zig::missing() {
+        None => script_runner::build()?,
+        Some(why) => report::left_out("scripts", why),
+    }
     report::step("building informant (the first time takes some minutes)");
     // All at once, and as `cargo xtask test` does: nothing is compiled twice.
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;

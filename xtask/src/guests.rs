@@ -2,10 +2,22 @@
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, workspace};
+use crate::{cargo, report, script_runner, workspace, zig};
 
 /// The target plugins are built for.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
+
+/// Builds everything that becomes a component, and says what it leaves out for want of a tool.
+pub(crate) fn build_all() -> Result<()> {
+    build()?;
+    match zig::missing() {
+        None => script_runner::build(),
+        Some(why) => {
+            report::left_out("script runner", why);
+            Ok(())
+        }
+    }
+}
 
 /// Builds every package in `plugins/` and `tests/guests/`.
 pub(crate) fn build() -> Result<()> {

@@ -6,9 +6,11 @@ mod cluster_tools;
 mod demo;
 mod guests;
 mod report;
+mod script_runner;
 mod sim;
 mod test;
 mod workspace;
+mod zig;
 
 use std::process::ExitCode;
 
@@ -33,7 +35,7 @@ enum Command {
     Bench(bench::Args),
     /// Runs the simulation: an informer on the embedded API server under seeded faults.
     Sim(sim::Args),
-    /// Builds the plugins and the test guests to WebAssembly components.
+    /// Builds the plugins, the script runner and the test guests to WebAssembly components.
     Guests,
     /// Builds kube-apiserver, kubectl and etcd from tests/go.mod (needs Go).
     ClusterTools,
@@ -55,7 +57,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
-        Command::Guests => guests::build().map(|()| ExitCode::SUCCESS),
+        Command::Guests => guests::build_all().map(|()| ExitCode::SUCCESS),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
     }
 }

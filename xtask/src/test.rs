@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{cargo, cluster_tools, guests, report, workspace};
+use crate::{cargo, cluster_tools, guests, report, script_runner, workspace, zig};
 
 /// How the checks run.
 #[derive(clap::Args)]
@@ -39,6 +39,11 @@ const STEPS: &[Step] = &[
         what: "plugins and test guests",
         missing: nothing,
         run: guests::build,
+    },
+    Step {
+        what: "script runner",
+        missing: zig::missing,
+        run: script_runner::build,
     },
     Step {
         what: "build",
@@ -158,6 +163,9 @@ fn tests() -> Result<()> {
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
     if no_go().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_CLUSTER", "1");
+    }
+    if zig::missing().is_some() {
+        command.env("INFORMANT_TESTS_WITHOUT_SCRIPTS", "1");
     }
     cargo::run(&mut command)
 }

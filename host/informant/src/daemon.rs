@@ -46,6 +46,7 @@ use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
+use crate::script_runner;
 use config_keeper::ConfigKeeper;
 use file_watch::FileWatch;
 use fleet::{Fleet, FleetParts};
@@ -103,6 +104,7 @@ impl Daemon {
             catalog: catalog.clone(),
             metrics: metrics.plugins.clone(),
             kube: Some(Arc::new(ClusterApi::of_one(cluster.client.clone()))),
+            script_runner: script_runner::component()?,
         })
         .context("the engine for plugins cannot be made")?;
         let board = Board::new(catalog, Configuration::new(config.path.clone(), environment.now()));

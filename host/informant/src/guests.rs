@@ -9,6 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::directories;
 use crate::metrics::Metrics;
+use crate::script_runner;
 
 /// A plugin host on a small runtime of its own.
 pub(crate) struct Guests {
@@ -32,6 +33,7 @@ impl Guests {
             catalog: Catalog::new(),
             metrics: Metrics::new().plugins,
             kube: None,
+            script_runner: script_runner::component()?,
         })
         .context("the engine for plugins cannot be made")?;
         Ok(Self {

@@ -11,6 +11,7 @@ use crate::artefact::{Artefact, Artefacts};
 use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, sync_handler};
 use crate::error::Problem;
 use crate::guest::GuestState;
+use crate::script::Script;
 use crate::{Digest, Roles, binary, imports, roles};
 
 /// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; what is much longer is something else.
@@ -20,18 +21,23 @@ pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone)]
 pub(crate) struct PluginComponent(Arc<Parts>);
 
+#[derive(Clone)]
 pub(crate) struct Parts {
+    /// Of the file that is the plugin: the script's, if it is one.
     pub(crate) digest: Digest,
     pub(crate) size_bytes: usize,
     pub(crate) roles: Roles,
     pub(crate) imports: Vec<String>,
     pub(crate) pre: InstancePre<GuestState>,
     pub(crate) indices: Indices,
+    /// What it is given to run, if it is the script runner.
+    pub(crate) script: Option<Arc<Script>>,
     /// Shared with other plugins of the same component.
     _artefact: Arc<Artefact>,
 }
 
 /// Where the functions of each role are found in an instance.
+#[derive(Clone)]
 pub(crate) struct Indices {
     pub(crate) lifecycle: lifecycle::GuestIndices,
     pub(crate) events: Option<event_handler::GuestIndices>,
@@ -79,8 +85,31 @@ impl PluginComponent {
             imports: surface.imports,
             pre,
             indices,
+            script: None,
             _artefact: artefact,
         })))
+    }
+
+    /// The same code, told to run `script`: the plugin is the script, and is known by its digest.
+    pub(crate) fn running(&self, script: Arc<Script>, digest: Digest) -> PluginComponent {
+        let mut parts = Parts::clone(self);
+        parts.digest = digest;
+        parts.size_bytes = script.text.len();
+        parts.script = Some(script);
+        PluginComponent(Arc::new(parts))
+    }
+
+    /// The same, called for `roles` only, which it has.
+    pub(crate) fn playing(self, roles: Roles) -> PluginComponent {
+        if roles == self.roles {
+            return self;
+        }
+        let mut parts = Parts::clone(&self);
+        parts.roles = roles;
+        parts.indices.events = parts.indices.events.filter(|_| roles.event_handler);
+        parts.indices.sync = parts.indices.sync.filter(|_| roles.sync_handler);
+        parts.indices.index = parts.indices.index.filter(|_| roles.index_funcs);
+        PluginComponent(Arc::new(parts))
     }
 }
 
@@ -109,25 +138,30 @@ impl Indices {
 /// # Errors
 /// [`Problem::Unreadable`], [`Problem::TooLarge`].
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
+    read_up_to(path, COMPONENT_BYTES_MAX, |bytes| Problem::TooLarge {
+        bytes,
+        max: COMPONENT_BYTES_MAX,
+    })
+}
+
+/// Reads a file of at most `max` bytes; `too_large` makes the error of how many it has, or how many were read.
+///
+/// # Errors
+/// [`Problem::Unreadable`], and that of `too_large`.
+pub(crate) fn read_up_to(path: &Path, max: usize, too_large: impl Fn(usize) -> Problem) -> Result<Vec<u8>, Problem> {
     let file = File::open(path).map_err(Problem::Unreadable)?;
     let about = file.metadata().map_err(Problem::Unreadable)?;
     let length = usize::try_from(about.len()).unwrap_or(usize::MAX);
-    if length > COMPONENT_BYTES_MAX {
-        return Err(Problem::TooLarge {
-            bytes: length,
-            max: COMPONENT_BYTES_MAX,
-        });
+    if length > max {
+        return Err(too_large(length));
     }
     let mut bytes = Vec::with_capacity(length);
     // A file can grow while it is read, and a pipe has no length.
-    file.take(COMPONENT_BYTES_MAX as u64 + 1)
+    file.take(max as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(Problem::Unreadable)?;
-    if bytes.len() > COMPONENT_BYTES_MAX {
-        return Err(Problem::TooLarge {
-            bytes: bytes.len(),
-            max: COMPONENT_BYTES_MAX,
-        });
+    if bytes.len() > max {
+        return Err(too_large(bytes.len()));
     }
     Ok(bytes)
 }

@@ -6,7 +6,8 @@ use crate::component::PluginComponent;
 use crate::error::Problem;
 use crate::guest::Ration;
 use crate::instance::Instance;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ManifestError};
+use crate::shared::truncated;
 use crate::watch::Watch;
 
 /// What `store` and `kube` answer while a component describes itself.
@@ -30,9 +31,13 @@ impl Described {
         let _running = ration.clock.run_guests();
         let mut instance = Instance::new(&engine, &component, ration, watch).await?;
         let document = instance.describe().await.map_err(|report| Problem::Trapped(*report))?;
-        let manifest = Manifest::parse(&document, component.roles).map_err(Problem::Manifest)?;
+        let manifest = Manifest::parse(&document, component.roles).map_err(|error| match error {
+            ManifestError::Refused(reason) => Problem::Refused(truncated(&reason)),
+            error => Problem::Manifest(error),
+        })?;
+        let roles = manifest.plays(component.roles);
         Ok(Described {
-            component,
+            component: component.playing(roles),
             manifest: Arc::new(manifest),
         })
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::limiter::Mib;
 use crate::manifest::ManifestError;
 use crate::roles::CONTRACT;
+use crate::script::SCRIPT_BYTES_MAX;
 use crate::{Digest, TrapReport};
 
 /// A component that was not loaded or not swapped in. Nothing that runs has changed.
@@ -31,6 +32,31 @@ pub enum Problem {
         /// What is allowed.
         max: usize,
     },
+    /// A script is longer than scripts may be.
+    #[error(
+        "{bytes} bytes long; a script may have {SCRIPT_BYTES_MAX} (1 MiB): compile what is larger to a component \
+         (docs/plugins.md, JavaScript)"
+    )]
+    ScriptTooLarge {
+        /// The file's length, or how much of it was read.
+        bytes: usize,
+    },
+    /// A script is not UTF-8.
+    #[error("not UTF-8: byte {byte:#04x} at line {line}, column {column}; save it as UTF-8")]
+    ScriptNotText {
+        /// Where, from 1.
+        line: usize,
+        /// Where in the line, in bytes from 1.
+        column: usize,
+        /// What stands there.
+        byte: u8,
+    },
+    /// This program came without the component that runs scripts.
+    #[error(
+        "this Informant was built without its script runner; build it with `cargo xtask`, which puts it in, or name its file \
+         in INFORMANT_SCRIPT_RUNNER"
+    )]
+    NoScriptRunner,
     /// The file is no WebAssembly at all.
     #[error(
         "not WebAssembly: {found}; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)"
@@ -139,6 +165,9 @@ pub enum Problem {
         /// What to write there.
         line: String,
     },
+    /// The component described itself with the reason why it can not be used.
+    #[error("{0}")]
+    Refused(String),
     /// `init` said no.
     #[error("init for the role {role} failed: {message}; is the plugin's `config` in config.toml what it expects?")]
     Init {

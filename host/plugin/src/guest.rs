@@ -15,6 +15,7 @@ use crate::host_kube::{self, KubeAccess};
 use crate::host_store::Reader;
 use crate::limiter::Limiter;
 use crate::output::Output;
+use crate::script::Script;
 use crate::ticker::TickClock;
 use crate::wasi::{self, World};
 use crate::watch::Watch;
@@ -48,13 +49,14 @@ pub(crate) struct Ration {
 }
 
 impl GuestState {
-    /// A wasmtime store for one instance, limited in memory, time and transfer; `watch` will watch its calls.
-    pub(crate) fn store(engine: &Engine, ration: Ration, watch: &Watch) -> Store<GuestState> {
+    /// A wasmtime store for one instance, limited in memory, time and transfer; `watch` will watch its calls. Of `script`, if it is
+    /// the script runner's.
+    pub(crate) fn store(engine: &Engine, ration: Ration, watch: &Watch, script: Option<&Script>) -> Store<GuestState> {
         let output = Output::new(ration.plugin, ration.log_dropped);
         let mut handles = ResourceTable::new();
         handles.set_max_capacity(HANDLES_MAX);
         let state = GuestState {
-            wasi: wasi::context(ration.world, &output),
+            wasi: wasi::context(ration.world, &output, script),
             handles,
             limiter: Limiter::new(ration.limits.memory_bytes),
             budget: Budget::new(ration.clock, ration.limits.cpu),

@@ -1,5 +1,6 @@
 //! The host: what all plugins share, and the way from a file to a running plugin.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::host_store::{Access, Reader};
 use crate::kube_api::KubeApi;
 use crate::manifest::Manifest;
 use crate::plugin::Plugin;
+use crate::script::{Script, ScriptRunner, is_script};
 use crate::shared::Shared;
 use crate::spec::{Limits, OnFailure, PluginSpec};
 use crate::terms::Terms;
@@ -44,6 +46,8 @@ pub struct HostOptions {
     pub metrics: PluginMetrics,
     /// How plugins act on the cluster; none where they are only looked at.
     pub kube: Option<Arc<dyn KubeApi>>,
+    /// The component that runs scripts; none: scripts are refused.
+    pub script_runner: Option<Cow<'static, [u8]>>,
 }
 
 /// Loads plugins. Cheap to clone.
@@ -60,6 +64,7 @@ pub(crate) struct HostParts {
     handle: Handle,
     linker: Linker<GuestState>,
     artefacts: Artefacts,
+    script_runner: ScriptRunner,
 }
 
 /// What a component says about itself.
@@ -92,11 +97,13 @@ impl PluginHost {
             catalog,
             metrics,
             kube,
+            script_runner,
         } = options;
         Ok(PluginHost(Arc::new(HostParts {
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             linker: guest::linker(&engine).map_err(engine_error)?,
             artefacts: Artefacts::open(&engine, &cache_dir, handle.clone(), metrics.clone())?,
+            script_runner: ScriptRunner::new(script_runner),
             engine,
             env,
             catalog,
@@ -151,7 +158,7 @@ impl HostParts {
         Plugin::new(shared, version, feed).await
     }
 
-    /// Judges, compiles and describes the component in the file `path`.
+    /// Judges, compiles and describes the component or script in the file `path`.
     pub(crate) async fn describe(
         self: &Arc<HostParts>,
         path: PathBuf,
@@ -159,18 +166,31 @@ impl HostParts {
         plugin: Arc<str>,
         limits: Limits,
     ) -> Result<Described, Problem> {
-        let file = path.clone();
-        let bytes = self
-            .handle
-            .spawn_blocking(move || component::read(&file))
-            .await
-            .map_err(|_| Problem::Stopping)??;
-        let component = PluginComponent::new(bytes, pin, &self.artefacts, &self.linker).await?;
+        let component = match is_script(&path) {
+            true => {
+                let script = self.reading(move || Script::read(&path)).await?;
+                let runner = &self.script_runner;
+                runner.run(script, pin, &self.artefacts, &self.linker).await?
+            }
+            false => {
+                let bytes = self.reading(move || component::read(&path)).await?;
+                PluginComponent::new(bytes, pin, &self.artefacts, &self.linker).await?
+            }
+        };
         let reader = Reader::new(self.catalog.clone(), Access::Denied(DENIED_IN_DESCRIBE));
         let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
         let ration = self.ration(&plugin, limits, World::Still, reader, kube, Counter::default());
         let watch = Watch::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
         self.on_guests(Described::ask(component, ration, watch)).await?
+    }
+
+    /// Reads a file where that keeps nobody waiting.
+    async fn reading<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let read = self.handle.spawn_blocking(read).await;
+        read.map_err(|_| Problem::Stopping)?
     }
 
     /// Runs `work`, which calls a guest, where guests run.

@@ -43,7 +43,7 @@ impl Instance {
         ration: Ration,
         watch: Watch,
     ) -> Result<Instance, Problem> {
-        let mut store = GuestState::store(engine, ration, &watch);
+        let mut store = GuestState::store(engine, ration, &watch, component.script.as_deref());
         begin(&mut store);
         let made = watch.over(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {

@@ -50,6 +50,7 @@ mod private_dir;
 mod rebuild;
 mod roles;
 mod rules;
+mod script;
 mod shared;
 mod spec;
 mod status;
@@ -74,6 +75,7 @@ pub use metrics::PluginMetrics;
 pub use needs::Need;
 pub use plugin::{Plugin, Stopped, Swapped};
 pub use roles::{CONTRACT, Roles};
+pub use script::is_script;
 pub use spec::{Continuation, Limits, OnFailure, PluginSpec};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
 pub use trap::{TrapKind, TrapReport};
@@ -93,6 +95,7 @@ pub mod limits {
     pub use crate::manifest::MANIFEST_BYTES_MAX;
     pub use crate::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::rebuild::{LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
+    pub use crate::script::SCRIPT_BYTES_MAX;
     pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES};
     pub use crate::ticker::TICK;
 }

@@ -27,6 +27,9 @@ pub struct Manifest {
     pub name: String,
     /// The plugin's version.
     pub version: String,
+    /// Of the roles that the component exports, those it plays. Absent: all.
+    #[serde(default)]
+    pub roles: Option<Vec<Role>>,
     /// Which objects it is told about, and how much of them. Absent: all of them, whole.
     #[serde(default = "everything")]
     pub events: Vec<EventRule>,
@@ -36,6 +39,25 @@ pub struct Manifest {
     /// What has to be granted to it.
     #[serde(default)]
     pub needs: Vec<Need>,
+}
+
+/// A role, by its interface's name.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It is told about each change.
+    EventHandler,
+    /// It is told when a source has been shown completely.
+    SyncHandler,
+    /// It computes index values.
+    IndexFuncs,
+}
+
+/// What a component says that can not be used as it is: a plugin that is made from something else, which is wrong.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Refusal {
+    refused: String,
 }
 
 /// How a plugin is told about objects of one type.
@@ -92,6 +114,9 @@ pub enum ManifestError {
     /// Not JSON, or not of the shape.
     #[error("is not valid: {0}")]
     Json(serde_json::Error),
+    /// It is no manifest but the reason why there is none.
+    #[error("says why it can not be used: {0}")]
+    Refused(String),
     /// What it says does not hold together.
     #[error("{0}")]
     Inconsistent(String),
@@ -112,9 +137,23 @@ impl Manifest {
         if json.len() > MANIFEST_BYTES_MAX {
             return Err(ManifestError::TooLong(json.len()));
         }
+        if let Ok(Refusal { refused }) = serde_json::from_slice(json) {
+            return Err(ManifestError::Refused(refused));
+        }
         let manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
         manifest.judge(roles).map_err(ManifestError::Inconsistent)?;
         Ok(manifest)
+    }
+
+    /// What it is to be called for, if its component exports `exported`.
+    #[must_use]
+    pub fn plays(&self, exported: Roles) -> Roles {
+        let Some(roles) = &self.roles else { return exported };
+        Roles {
+            event_handler: exported.event_handler && roles.contains(&Role::EventHandler),
+            sync_handler: exported.sync_handler && roles.contains(&Role::SyncHandler),
+            index_funcs: exported.index_funcs && roles.contains(&Role::IndexFuncs),
+        }
     }
 
     /// How it wants to be told about objects of this type; none: not at all. The rule that names most of the type wins.
@@ -149,7 +188,8 @@ impl Manifest {
         judge_name("version", &self.version)?;
         judge_types("events", &self.events)?;
         self.needs.iter().try_for_each(Need::judge)?;
-        match (&self.indexes, roles.index_funcs) {
+        self.judge_roles(roles)?;
+        match (&self.indexes, self.plays(roles).index_funcs) {
             (Some(indexes), true) => indexes.judge(),
             (Some(_), false) => Err(
                 "names indexes, but the component does not export index-funcs; add the role, or drop `indexes`"
@@ -160,6 +200,28 @@ impl Manifest {
             ),
             (None, false) => Ok(()),
         }
+    }
+}
+
+impl Manifest {
+    fn judge_roles(&self, exported: Roles) -> Result<(), String> {
+        let Some(roles) = &self.roles else { return Ok(()) };
+        if roles.is_empty() {
+            return Err("has an empty `roles`; name at least one role, or leave it out to play all".to_owned());
+        }
+        for role in roles {
+            let (is_exported, name) = match role {
+                Role::EventHandler => (exported.event_handler, "event-handler"),
+                Role::SyncHandler => (exported.sync_handler, "sync-handler"),
+                Role::IndexFuncs => (exported.index_funcs, "index-funcs"),
+            };
+            if !is_exported {
+                return Err(format!(
+                    "names the role {name}, but the component does not export it; add the role, or drop it from `roles`"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -22,7 +22,7 @@ pub const INSTANCES: u32 = 1;
 pub struct PluginSpec {
     /// The plugin's name in config.toml; marks its metrics and log lines.
     pub name: String,
-    /// The component's file.
+    /// The plugin's file: a component, or a script ([`crate::is_script`]).
     pub component: PathBuf,
     /// What the file must be, if pinned. Judged at load and at each swap.
     pub sha256: Option<Digest>,

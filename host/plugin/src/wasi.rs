@@ -1,16 +1,19 @@
 //! WASI, with nothing granted.
 //!
 //! Language run-times import most of WASI 0.2 whether a plugin uses it or not, so it is all linked. There is nothing behind it:
-//! no argument, variable, folder or socket; stdin is at its end; stdout and stderr are the plugin's log. An instance that has to
+//! no argument, variable, folder or socket; stdin is at its end; stdout and stderr are the plugin's log. The script runner alone
+//! finds a script on stdin and its name as an argument, as interpreters do. An instance that has to
 //! give the same answer each time has a clock that stands still and the same random numbers.
 
 use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 
 use crate::output::{Output, Stream};
+use crate::script::{self, Script};
 
 /// Random bytes that a guest gets at once: 1 MiB.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
@@ -27,7 +30,7 @@ pub(crate) enum World {
     Still,
 }
 
-pub(crate) fn context(world: World, output: &Output) -> WasiCtx {
+pub(crate) fn context(world: World, output: &Output, script: Option<&Script>) -> WasiCtx {
     let mut wasi = WasiCtxBuilder::new();
     wasi.stdout(output.stream(Stream::Stdout))
         .stderr(output.stream(Stream::Stderr))
@@ -35,6 +38,10 @@ pub(crate) fn context(world: World, output: &Output) -> WasiCtx {
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false);
+    if let Some(script) = script {
+        wasi.args(&[script::PROGRAM, &script.name])
+            .stdin(MemoryInputPipe::new(script.text.clone()));
+    }
     if world == World::Still {
         wasi.secure_random(StdRng::seed_from_u64(SEED))
             .insecure_random(StdRng::seed_from_u64(SEED))

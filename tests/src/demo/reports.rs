@@ -28,6 +28,14 @@ pub(super) fn message(line: &str, plugin: &str) -> Option<String> {
         .flatten()
 }
 
+/// Why Informant did not take a plugin's new file.
+pub(super) fn refusal(line: &str, plugin: &str) -> Option<String> {
+    let is_refusal = message(line, plugin)?.contains("refused");
+    let line: Value = serde_json::from_str(line).ok()?;
+    let error = line.pointer("/fields/error")?.as_str()?;
+    is_refusal.then(|| error.to_owned())
+}
+
 /// `default/web-3: container app was OOM-killed: exit code 137, seen once, 6 restarts` → web-3, 6.
 fn out_of_memory_in(message: &str) -> Option<(String, u32)> {
     let (pod, news) = message.split_once(": ")?;

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::cluster::{Cluster, Kind};
 use crate::daemon::Daemon;
 use crate::objects::{pod, pods};
-use crate::{guests, wait};
+use crate::{guests, scripts, wait};
 
 use super::reports::{self, Reports};
 
@@ -31,6 +31,8 @@ pub(super) struct Stage {
     cluster: Cluster,
     client: Client,
     next: PathBuf,
+    /// None: this informant has no script runner.
+    script: Option<String>,
 }
 
 impl Stage {
@@ -46,17 +48,23 @@ impl Stage {
         std::fs::copy(cluster.kubeconfig(), folder.join("kubeconfig"))?;
         put(&shown, &folder.join("crash-loop.wasm"))?;
         put(&guests::component("image-index")?, &folder.join("image-index.wasm"))?;
+        std::fs::write(folder.join("handler.js"), FIRST_SCRIPT)?;
         let client = cluster.client().await?;
         for number in 0..PODS {
             let image = if number % 4 == 0 { "nginx:1.25" } else { "shop:1" };
             client.post(&pods(""), &pod(&name(number), image)).await?;
         }
         let next = guests::component("guest-crash-loop-next")?;
+        let script = match scripts::can_run().await? {
+            true => Some(scripts::readme()?),
+            false => None,
+        };
         Ok(Self {
             folder,
             cluster,
             client,
             next,
+            script,
         })
     }
 }
@@ -68,6 +76,7 @@ pub(super) struct Show {
     daemon: Daemon,
     /// Which component replaces the handler in the middle.
     next: PathBuf,
+    script: Option<String>,
 }
 
 /// Writes beside and renames, so that nobody sees half a file.
@@ -101,6 +110,17 @@ informers = ["pods"]
 required = true
 "#;
 
+/// And this, if the program has its script runner.
+const CONFIG_OF_SCRIPT: &str = r#"
+[plugin.handler]
+script = "handler.js"
+informers = ["pods"]
+"#;
+
+/// The script that is there at first.
+const FIRST_SCRIPT: &str =
+    "// Yours: what is saved here runs. docs/plugins.md says what there is.\nexport function onAdd(pod, event) {}\n";
+
 impl Show {
     /// Starts Informant with both plugins.
     pub(super) async fn start(stage: Stage) -> Result<Self> {
@@ -109,11 +129,16 @@ impl Show {
             cluster,
             client,
             next,
+            script,
         } = stage;
+        let config = match script {
+            Some(_) => format!("{CONFIG}{CONFIG_OF_SCRIPT}"),
+            None => CONFIG.to_owned(),
+        };
         println!("   {PODS} pods, and target/demo/config.toml:\n");
-        CONFIG.lines().for_each(|line| println!("     {line}"));
+        config.lines().for_each(|line| println!("     {line}"));
         let begin = Instant::now();
-        let daemon = Daemon::start(&folder, &folder.join("kubeconfig"), CONFIG).await?;
+        let daemon = Daemon::start(&folder, &folder.join("kubeconfig"), &config).await?;
         tokio::select! {
             biased;
             ready = daemon.wait_until_ready() => ready?,
@@ -129,6 +154,7 @@ impl Show {
             client,
             daemon,
             next,
+            script,
         })
     }
 
@@ -211,6 +237,34 @@ impl Show {
         Ok(())
     }
 
+    pub(super) async fn a_script_runs_when_it_is_saved(&mut self) -> Result<()> {
+        println!("\n5. The handler of the README is saved as handler.js");
+        let Some(script) = &self.script else {
+            println!("   left out: this informant was built without its script runner");
+            return Ok(());
+        };
+        let from = self.daemon.process().line_count();
+        let file = self.folder.join("handler.js");
+        let beside = file.with_extension("new");
+        std::fs::write(&beside, script)?;
+        let begin = Instant::now();
+        std::fs::rename(&beside, &file)?;
+        let said = |line: &str| scripts::said(line, "handler");
+        let process = self.daemon.process();
+        process
+            .wait_for_line_after(from, "the script's first line", SEEN_WITHIN, said)
+            .await?;
+        println!("   its first line came {} ms later", begin.elapsed().as_millis());
+        let label = json!({"metadata": {"labels": {"team": "blue"}}});
+        self.client.merge(&pods(&name(7)), &label).await?;
+        let labelled = |line: &str| said(line).filter(|message| message.contains("now labelled"));
+        let line = process
+            .wait_for_line_after(from, "what it says of a label", SEEN_WITHIN, labelled)
+            .await?;
+        println!("   $ kubectl label pod {} team=blue\n   {line}", name(7));
+        Ok(())
+    }
+
     /// Waits until everything expected was reported, and checks that nothing else was.
     async fn wait_for(&self, expected: &Reports, from: usize) -> Result<()> {
         wait::until("the handler's reports", SEEN_WITHIN, async || {
@@ -251,6 +305,12 @@ impl Show {
             self.daemon.address()
         );
         println!("   curl http://{}/metrics", self.daemon.address());
+        if self.script.is_some() {
+            println!(
+                "   edit {}: it runs when you save it",
+                self.folder.join("handler.js").display()
+            );
+        }
         println!(
             "   replace {} by a handler of your own\n",
             self.folder.join("crash-loop.wasm").display()
@@ -269,12 +329,11 @@ impl Show {
                 _ = look.tick() => {}
             }
             let count = self.daemon.process().line_count();
-            for message in self
-                .daemon
-                .process()
-                .lines(shown, |line| reports::message(line, "crash-loop"))
-            {
-                println!("   crash-loop: {message}");
+            for plugin in ["crash-loop", "handler"] {
+                let of_it = |line: &str| reports::refusal(line, plugin).or_else(|| reports::message(line, plugin));
+                for message in self.daemon.process().lines(shown, of_it) {
+                    println!("   {plugin}: {message}");
+                }
             }
             shown = count;
             ensure!(

@@ -8,6 +8,7 @@ mod custom_resources;
 mod kubectl;
 mod lifecycle;
 mod queries;
+mod scripts;
 mod swap_under_load;
 
 use informant_tests::cluster::{Cluster, Kind};

@@ -1,9 +1,10 @@
-//! `[plugin.NAME]`: a component, what it is told and what it may use.
+//! `[plugin.NAME]`: a component or a script, what it is told and what it may use.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Digest, KubeGrant, Limits, OnFailure};
+use informant_plugin_host::{Continuation, Digest, KubeGrant, Limits, OnFailure, is_script};
 
 use super::allow;
 use super::folder_of;
@@ -24,6 +25,7 @@ const KEYS: Keys = Keys {
         "on-restart",
         "required",
         "resync",
+        "script",
         "sha256",
     ],
     planned: &[
@@ -32,10 +34,6 @@ const KEYS: Keys = Keys {
             "plugins act with Informant's own identity, within `allow`: leave it out",
         ),
         ("cache-beyond-identity", "leave it out"),
-        (
-            "script",
-            "build a component and name it: component = \"plugins/NAME.wasm\"",
-        ),
     ],
 };
 
@@ -71,9 +69,9 @@ const CONTINUATION: [(&str, Continuation); 2] =
 pub struct PluginSection {
     /// Where the section begins.
     pub place: Place,
-    /// The component's file, already relative to the current folder.
+    /// The file of the component or script, already relative to the current folder.
     pub component: Located<PathBuf>,
-    /// What the component's SHA-256 must be.
+    /// What the file's SHA-256 must be.
     pub sha256: Option<Digest>,
     /// Pairs of the plugin's own name for an informer and the informer's.
     pub informers: Vec<(String, Located<String>)>,
@@ -106,12 +104,7 @@ impl PluginSection {
 
 pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
     table.only(&KEYS);
-    // The other forms of a plugin are told about once, as planned; that the component is missing then is no second error.
-    let component = if table.has("script") {
-        None
-    } else {
-        read_component(table)
-    };
+    let component = read_file(table);
     let section = PluginSection {
         place: table.place(),
         sha256: read_sha256(table),
@@ -131,8 +124,51 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
     Some(section)
 }
 
+/// `component = "NAME.wasm"` or `script = "NAME.js"`.
+fn read_file(table: &Table<'_>) -> Option<Located<PathBuf>> {
+    match (table.has("component"), table.has("script")) {
+        (true, true) => {
+            let problem = table.error(
+                table.value_place("script"),
+                format!("{} has both `component` and `script`", table.title()),
+            );
+            table
+                .reporter()
+                .report(problem.help("keep one of them: a plugin is one file"));
+            None
+        }
+        (false, true) => read_script(table),
+        _ => read_component(table),
+    }
+}
+
+fn read_script(table: &Table<'_>) -> Option<Located<PathBuf>> {
+    let text = table.string("script")?;
+    if is_script(Path::new(&text.value)) && !text.value.contains("://") {
+        return Some(located(table, &text));
+    }
+    let problem = table.error(text.place, "`script` must name a file that ends in .js or .mjs");
+    let help = match Path::new(&text.value).extension().and_then(OsStr::to_str) {
+        Some("ts" | "mts") => "compile it to JavaScript: esbuild NAME.ts --format=esm --outfile=NAME.js",
+        Some("wasm") => "a component is named with component = \"NAME.wasm\"",
+        _ => "scripts are JavaScript modules: script = \"NAME.js\"",
+    };
+    table.reporter().report(problem.help(help));
+    None
+}
+
+fn located(table: &Table<'_>, text: &Located<String>) -> Located<PathBuf> {
+    Located {
+        value: folder_of(table.reporter().file().path()).join(&text.value),
+        place: text.place,
+    }
+}
+
 fn read_component(table: &Table<'_>) -> Option<Located<PathBuf>> {
-    let text = table.required_string("component", "name its file: component = \"plugins/NAME.wasm\"")?;
+    let text = table.required_string(
+        "component",
+        "name its file: component = \"plugins/NAME.wasm\", or script = \"NAME.js\"",
+    )?;
     if let Some((scheme, _)) = text.value.split_once("://") {
         let what = format!("`component` from {scheme}://");
         table.report_planned(text.place, &what, "fetch the component beforehand and name the file");
@@ -142,11 +178,13 @@ fn read_component(table: &Table<'_>) -> Option<Located<PathBuf>> {
         table.reporter().report(table.error(text.place, "`component` is empty"));
         return None;
     }
-    let path = folder_of(table.reporter().file().path()).join(text.value);
-    Some(Located {
-        value: path,
-        place: text.place,
-    })
+    if is_script(Path::new(&text.value)) {
+        let problem = table.error(text.place, "`component` names a script");
+        let help = format!("write script = \"{}\"", text.value);
+        table.reporter().report(problem.help(help));
+        return None;
+    }
+    Some(located(table, &text))
 }
 
 fn read_sha256(table: &Table<'_>) -> Option<Digest> {

@@ -297,10 +297,6 @@ clusters = ["east"]
 transform = "redact"
 store = "compressed"
 
-[plugin.script]
-script = "greeter.js"
-informers = ["pods"]
-
 [plugin.remote]
 component = "oci://example.com/greeter:1"
 informers = ["pods"]
@@ -321,15 +317,13 @@ limits = { instances = 4 }
       help: use `drop` to leave fields out
     error: config.toml:13:1: `store` is known but not built yet in this version
       help: whole objects are kept: leave it out, and use `drop`
-    error: config.toml:16:1: `script` is known but not built yet in this version
-      help: build a component and name it: component = "plugins/NAME.wasm"
-    error: config.toml:20:13: `component` from oci:// is known but not built yet in this version
+    error: config.toml:16:13: `component` from oci:// is known but not built yet in this version
       help: fetch the component beforehand and name the file
-    error: config.toml:22:22: `http` is known but not built yet in this version
+    error: config.toml:18:22: `http` is known but not built yet in this version
       help: plugins cannot reach the network yet: leave it out
-    error: config.toml:23:1: `as` is known but not built yet in this version
+    error: config.toml:19:1: `as` is known but not built yet in this version
       help: plugins act with Informant's own identity, within `allow`: leave it out
-    error: config.toml:24:24: `instances` = 4 is known but not built yet in this version
+    error: config.toml:20:24: `instances` = 4 is known but not built yet in this version
       help: a plugin has one instance
     "#);
 }
@@ -375,6 +369,52 @@ limits = { pending = "many", memory = 64, cpu = 0.5 }
       help: write a whole number and a unit: "512KiB", "64MiB", "1GiB"
     error: config.toml:19:49: `cpu` = 0.5 lacks a unit
       help: write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    "#);
+}
+
+#[test]
+fn a_plugin_is_one_file_a_component_or_a_script() {
+    let config = accepted(
+        "[informer.pods]\nresource = \"v1/pods\"\n\n[plugin.hello]\nscript = \"hello.js\"\ninformers = [\"pods\"]\n",
+    );
+    assert_eq!(config.plugins["hello"].component.value, Path::new("./hello.js"));
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+resource = "v1/pods"
+
+[plugin.both]
+component = "both.wasm"
+script = "both.js"
+informers = ["pods"]
+
+[plugin.typed]
+script = "typed.ts"
+informers = ["pods"]
+
+[plugin.swapped]
+script = "swapped.wasm"
+informers = ["pods"]
+
+[plugin.other]
+component = "other.mjs"
+informers = ["pods"]
+
+[plugin.nameless]
+script = ""
+informers = ["pods"]
+"#
+    ), @r#"
+    error: config.toml:7:10: [plugin.both] has both `component` and `script`
+      help: keep one of them: a plugin is one file
+    error: config.toml:11:10: `script` must name a file that ends in .js or .mjs
+      help: compile it to JavaScript: esbuild NAME.ts --format=esm --outfile=NAME.js
+    error: config.toml:15:10: `script` must name a file that ends in .js or .mjs
+      help: a component is named with component = "NAME.wasm"
+    error: config.toml:19:13: `component` names a script
+      help: write script = "other.mjs"
+    error: config.toml:23:10: `script` must name a file that ends in .js or .mjs
+      help: scripts are JavaScript modules: script = "NAME.js"
     "#);
 }
 
@@ -498,7 +538,7 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:33:47: `rate`: nan cannot be written as JSON
       help: plugins receive their config as JSON: write it as a string
     error: config.toml:35:9: [plugin.q] lacks `component`
-      help: name its file: component = "plugins/NAME.wasm"
+      help: name its file: component = "plugins/NAME.wasm", or script = "NAME.js"
     error: config.toml:35:9: [plugin.q] lacks `informers`
       help: name what it is told about: informers = ["pods"]
     "#);

@@ -116,10 +116,10 @@ fn what_is_wrong_is_said_with_its_place() {
     }
     insta::assert_snapshot!(text, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
-    is not valid: invalid length 0, expected struct Manifest with 5 elements at line 1 column 2
+    is not valid: invalid length 0, expected struct Manifest with 6 elements at line 1 column 2
     is not valid: missing field `version` at line 1 column 13
     has an empty `name`
-    is not valid: unknown field `evnts`, expected one of `name`, `version`, `events`, `indexes`, `needs` at line 1 column 37
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs` at line 1 column 37
     is not valid: missing field `apiVersion` at line 1 column 56
     is not valid: unknown variant `all`, expected one of `whole`, `metadata`, `fields` at line 1 column 93
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
@@ -141,4 +141,38 @@ fn what_is_wrong_is_said_with_its_place() {
 fn a_manifest_that_is_too_long_is_not_read() {
     let error = Manifest::parse(&vec![b' '; MANIFEST_BYTES_MAX + 1], HANDLER).unwrap_err();
     insta::assert_snapshot!(error, @"has 262145 bytes; 262144 are allowed");
+}
+
+#[test]
+fn a_manifest_says_which_of_the_roles_are_played() {
+    let all = Roles {
+        event_handler: true,
+        sync_handler: true,
+        index_funcs: true,
+    };
+    let plays = |json: &str| parse(json, all).plays(all).to_string();
+    assert_eq!(
+        plays(r#"{"name": "n", "version": "1", "roles": ["sync-handler", "event-handler"]}"#),
+        "event-handler, sync-handler"
+    );
+    let indexes = r#""indexes": {"names": ["x"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}"#;
+    assert_eq!(
+        plays(&format!(r#"{{"name": "n", "version": "1", {indexes}}}"#)),
+        "event-handler, sync-handler, index-funcs"
+    );
+    let refused = |rest: &str| {
+        let json = format!(r#"{{"name": "n", "version": "1", {rest}}}"#);
+        Manifest::parse(json.as_bytes(), HANDLER).unwrap_err().to_string()
+    };
+    assert_eq!(
+        [refused(r#""roles": []"#), refused(r#""roles": ["index-funcs"]"#)].join("\n"),
+        "has an empty `roles`; name at least one role, or leave it out to play all\n\
+         names the role index-funcs, but the component does not export it; add the role, or drop it from `roles`"
+    );
+}
+
+#[test]
+fn instead_of_a_manifest_a_component_can_say_why_it_can_not_be_used() {
+    let error = Manifest::parse(br#"{"refused": "line 3 is wrong"}"#, HANDLER).unwrap_err();
+    assert!(matches!(error, ManifestError::Refused(reason) if reason == "line 3 is wrong"));
 }

@@ -14,14 +14,14 @@ use crate::world::{Pods, World, guest, pod};
 const APP_WEB: &str = r#","labels":{"app":"web"}"#;
 
 /// What an informer loop does for an index plugin, for one source.
-struct Loop<'w> {
+pub(crate) struct Loop<'w> {
     world: &'w World,
-    pods: Pods,
-    feed: IndexFeedHandle,
+    pub(crate) pods: Pods,
+    pub(crate) feed: IndexFeedHandle,
 }
 
 impl<'w> Loop<'w> {
-    fn new(world: &'w World, plugin: &Plugin) -> Loop<'w> {
+    pub(crate) fn new(world: &'w World, plugin: &Plugin) -> Loop<'w> {
         let feed = plugin.index_feed().expect("it computes indexes");
         let mut pods = world.pods("pods");
         feed.add_source(pods.id, Arc::new(|| {}));
@@ -32,7 +32,7 @@ impl<'w> Loop<'w> {
         Loop { world, pods, feed }
     }
 
-    fn apply(&mut self, name: &str, rest: &str) {
+    pub(crate) fn apply(&mut self, name: &str, rest: &str) {
         self.pods.apply_with(name, rest);
         let object = pod(name, self.pods.version, rest);
         let change = Change {
@@ -62,13 +62,13 @@ impl<'w> Loop<'w> {
         true
     }
 
-    async fn attach(&mut self) {
+    pub(crate) async fn attach(&mut self) {
         let world = self.world;
         world.until("the index to be attached", || self.turn()).await;
     }
 
     /// The names of the objects under `value`.
-    fn under(&self, index: &str, value: &str) -> Vec<String> {
+    pub(crate) fn under(&self, index: &str, value: &str) -> Vec<String> {
         let snapshot = self.pods.snapshot();
         snapshot
             .by_index(index, value)

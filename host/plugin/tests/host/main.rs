@@ -8,5 +8,6 @@ mod indexes;
 mod kube;
 mod reconfigure;
 mod refusals;
+mod scripts;
 mod swaps;
 mod world;

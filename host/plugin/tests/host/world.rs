@@ -1,5 +1,6 @@
 //! What these tests run in: a host, informers made by hand, and everything that is logged.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,13 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The built guest called `name`.
 pub(crate) fn guest(name: &str) -> PathBuf {
-    let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin"),
-        PathBuf::from,
-    );
-    let path = folder.join(format!("{name}.wasm"));
+    let path = guests_folder().join(format!("{name}.wasm"));
     assert!(path.exists(), "{} is missing: run `cargo xtask guests`", path.display());
     path
+}
+
+fn guests_folder() -> PathBuf {
+    std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/wasm32-wasip2/plugin"),
+        PathBuf::from,
+    )
+}
+
+/// The built script runner. None where there is no C compiler for WebAssembly, so that it was left out; never so in CI.
+pub(crate) fn script_runner() -> Option<Cow<'static, [u8]>> {
+    let path = guests_folder().join("informant_script_runner.wasm");
+    std::fs::read(path).ok().map(Cow::Owned)
 }
 
 /// A host with nothing loaded.
@@ -53,27 +63,49 @@ impl World {
     }
 
     pub(crate) fn with_cache(cache: tempfile::TempDir) -> World {
-        World::with(cache, None)
+        let cache_dir = cache.path().to_owned();
+        World::of(cache, cache_dir, script_runner(), None)
     }
 
     /// With a cluster to act on.
     pub(crate) fn with_cluster(cluster: Arc<dyn KubeApi>) -> World {
-        World::with(tempfile::tempdir().unwrap(), Some(cluster))
+        let cache = tempfile::tempdir().unwrap();
+        let cache_dir = cache.path().to_owned();
+        World::of(cache, cache_dir, script_runner(), Some(cluster))
     }
 
-    fn with(cache: tempfile::TempDir, kube: Option<Arc<dyn KubeApi>>) -> World {
+    /// As [`new`](Self::new), with the compiled script runner of the tests before.
+    pub(crate) fn for_scripts() -> World {
+        let cache_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("script-runner");
+        World::of(tempfile::tempdir().unwrap(), cache_dir, script_runner(), None)
+    }
+
+    /// As a program that came without the component that runs scripts.
+    pub(crate) fn without_runner() -> World {
+        let cache = tempfile::tempdir().unwrap();
+        let cache_dir = cache.path().to_owned();
+        World::of(cache, cache_dir, None, None)
+    }
+
+    fn of(
+        cache: tempfile::TempDir,
+        cache_dir: PathBuf,
+        script_runner: Option<Cow<'static, [u8]>>,
+        kube: Option<Arc<dyn KubeApi>>,
+    ) -> World {
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
         let env = Arc::new(TestEnvironment::new());
         let catalog = Catalog::new();
         let mut registry = Registry::with_prefix("informant");
         let host = PluginHost::new(HostOptions {
-            cache_dir: cache.path().to_owned(),
+            cache_dir,
             env: Arc::clone(&env) as Arc<dyn Environment>,
             handle: Handle::current(),
             catalog: catalog.clone(),
             metrics: PluginMetrics::register(&mut registry),
             kube,
+            script_runner,
         })
         .unwrap();
         World {

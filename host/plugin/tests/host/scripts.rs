@@ -1,0 +1,401 @@
+//! Scripts: what they are told, what they throw, which are refused, and that a new version takes over at once.
+//!
+//! The runner is built by `cargo xtask guests` where there is a C compiler for WebAssembly, which xtask brings in CI.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
+use serde_json::json;
+
+use crate::indexes::Loop;
+use crate::world::{Pods, World, script_runner};
+
+/// Whether the runner was built; if not, that is said.
+fn can_run() -> bool {
+    let is_built = script_runner().is_some();
+    let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
+    assert!(
+        is_built || may_lack,
+        "the script runner is missing: run `cargo xtask guests`"
+    );
+    is_built
+}
+
+fn write(world: &World, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = world.cache.path().join("handler.js");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
+    let mut spec = PluginSpec::new("hello", write(world, text));
+    spec.informers = vec![("pods".into(), "pods".into())];
+    spec.config = json!({ "greeting": "hello" });
+    adjust(&mut spec);
+    let plugin = world.host.load(spec).await.unwrap();
+    plugin.start().await;
+    plugin
+}
+
+/// What the guest logged, with its levels.
+fn said(world: &World) -> Vec<String> {
+    let lines = world.log.lines().into_iter();
+    let ours = lines.filter(|line| line.fields == " plugin=\"hello\"");
+    ours.map(|line| format!("{} {}", line.level, line.message)).collect()
+}
+
+/// Waits until the plugin has nothing to do.
+async fn idle(world: &World, plugin: &Plugin) {
+    let is_idle = || {
+        let stats = plugin.listener().stats();
+        stats.pending + stats.in_flight + stats.syncing == 0
+    };
+    world.until("it to be told everything", is_idle).await;
+}
+
+/// An informer with `plugin` attached and its initial list told.
+async fn attached(world: &World, plugin: &Plugin) -> Pods {
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    idle(world, plugin).await;
+    pods
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_is_told_of_objects_with_what_there_is_to_know_of_the_event() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        export function onAdd(pod, event) {
+          console.log(informant.config.greeting, pod.metadata.name, event);
+          console.info(`${event}: ${event.informer} ${event.apiVersion} ${event.kind}`);
+        }
+        export const onUpdate = async (old, pod, { reason, attempt }) =>
+          console.debug(old.metadata.resourceVersion, pod.metadata.resourceVersion, reason, attempt);
+        export function onDelete(last, event) {
+          console.warn("gone:", last.metadata.name, event.finalStateUnknown);
+        }
+        export function onSynced(source) {
+          console.error("synced", source.informer, informant.list("pods").length);
+        }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    assert_eq!(plugin.roles().to_string(), "event-handler, sync-handler");
+    assert_eq!(plugin.manifest().name, "handler");
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    pods.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    pods.apply("a");
+    idle(&world, &plugin).await;
+    pods.delete("a");
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(said(&world).join("\n"), @r#"
+    INFO hello a {"source":1,"namespace":"default","name":"a","uid":"uid-a","resourceVersion":"2","reason":"initial","attempt":0}
+    INFO default/a: pods v1 Pod
+    ERROR synced pods 1
+    DEBUG 2 3 watch 0
+    WARN gone: a false
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_script_does_not_export_is_not_called() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let plugin = run(
+        &world,
+        "export function index(pod) { return { name: pod.metadata.name } }",
+        |_| {},
+    )
+    .await;
+    assert_eq!(plugin.roles().to_string(), "index-funcs");
+    assert_eq!(plugin.manifest().index_names(), ["name"]);
+    let plugin = run(&world, "export function onDelete() {}", |_| {}).await;
+    assert_eq!(plugin.roles().to_string(), "event-handler");
+    assert!(plugin.index_feed().is_none());
+    let rule = plugin.manifest().event_rule("v1", "Pod").cloned().unwrap();
+    assert!(!rule.old, "old states are written for those who look at them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_thrown_is_a_failure_that_says_where() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        const check = (pod) => pod.spec.nodeName;
+        export function onAdd(pod, event) {
+          switch (event.name) {
+            case "type": return check(pod);
+            case "error": throw new RangeError("too far");
+            case "text": throw "boom";
+            case "nothing": throw undefined;
+            case "object": throw { code: 7 };
+            case "circle": { const circle = {}; circle.self = circle; throw circle; }
+            case "rejected": return Promise.reject(new Error("later"));
+            case "never": return new Promise(() => {});
+            case "refused": throw informant.permanent("never again");
+            case "unknown": return informant.list("services");
+            case "later": if (event.attempt < 2) throw informant.retryAfter(50, "not yet");
+          }
+        }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    let mut pods = attached(&world, &plugin).await;
+    let names = [
+        "type", "error", "text", "nothing", "object", "circle", "rejected", "never", "refused", "unknown", "later",
+    ];
+    for name in names {
+        pods.apply(name);
+        world
+            .until("the first try", || said(&world).iter().any(|line| line.contains(name)))
+            .await;
+    }
+    let mut first = Vec::new();
+    for line in said(&world) {
+        if !first.contains(&line) {
+            first.push(line);
+        }
+    }
+    insta::assert_snapshot!(first.join("\n"), @r#"
+    ERROR default/type: handler.js:2:32: TypeError: cannot read property 'nodeName' of undefined (in check < onAdd)
+    ERROR default/error: handler.js:6:37: RangeError: too far
+    ERROR default/text: handler.js:3:16: onAdd threw "boom", which is no Error and does not say where; write throw new Error(…)
+    ERROR default/nothing: handler.js:3:16: onAdd threw undefined, which is no Error and does not say where; write throw new Error(…)
+    ERROR default/object: handler.js:3:16: onAdd threw {"code":7}, which is no Error and does not say where; write throw new Error(…)
+    ERROR default/circle: handler.js:3:16: onAdd threw something of type object, which is no Error and does not say where; write throw new Error(…)
+    ERROR default/rejected: handler.js:11:56: Error: later
+    ERROR default/never: handler.js: onAdd waits for a promise that is never kept: there are no timers and no I/O in a script
+    ERROR default/refused: handler.js:13:45: Error: never again
+    ERROR default/unknown: handler.js:14:46: HostError: there is no informer "services"; [plugin.hello] of config.toml names: pods
+    "#);
+    let letters = || plugin.listener().dead_letters();
+    world
+        .until("all others to be given up", || letters().len() == names.len() - 1)
+        .await;
+    // What was thrown on purpose to end it is not tried again; the rest was tried as often as there are tries.
+    let tries = |name: &str| said(&world).iter().filter(|line| line.contains(name)).count();
+    assert_eq!(
+        (
+            tries("default/refused:"),
+            tries("default/later:"),
+            tries("default/error:")
+        ),
+        (1, 2, 10)
+    );
+    assert_eq!(plugin.status().restarts, 0, "an exception does not cost the instance");
+}
+
+/// What is said of a script that is not taken.
+async fn refusal(world: &World, text: impl AsRef<[u8]>) -> String {
+    let path = write(world, text);
+    let folder = world.cache.path().display().to_string();
+    let error = world
+        .host
+        .load(PluginSpec::new("hello", path))
+        .await
+        .err()
+        .expect("it was loaded");
+    error.to_string().replace(&folder, "FOLDER")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_can_not_be_used_is_refused_with_file_line_and_column() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let mut text = String::new();
+    for script in [
+        "export function onAdd(pod) {\n  console.log(pod.metadata.name;\n}",
+        "export function onAdd(pod) {",
+        "const a = 1;\nconst b = a.b.c;\nexport function onAdd() {}",
+        "throw 'no';",
+        "import { x } from './other.js';\nexport function onAdd() {}",
+        "module.exports = { onAdd() {} };",
+        "",
+        "function onAdd(pod) {}",
+        "export default { onAdd() {} };",
+        "export function onadd() {}\nexport function handle() {}",
+        "export const onAdd = 5;",
+        "export function handle() {}",
+        "informant.list('pods');\nexport function onAdd() {}",
+        "export const manifest = 'all';\nexport function onAdd() {}",
+        "export const manifest = { events: [{ apiVersion: 'v1', kind: 'Pod', payload: 'half' }] };\nexport function onAdd() {}",
+        "export const manifest = { indexes: ['node'] };\nexport function onAdd() {}",
+        "export function index(pod) { return pod.labels.length > 3 ? { x: 1 } : {} }",
+        "await new Promise(() => {});\nexport function onAdd() {}",
+        "export function onAdd() { \u{0} }",
+    ] {
+        writeln!(text, "{}", refusal(&world, script).await).unwrap();
+    }
+    writeln!(text, "{}", refusal(&world, b"export const a = '\xff';").await).unwrap();
+    writeln!(text, "{}", refusal(&world, vec![b' '; 5 << 20]).await).unwrap();
+    insta::assert_snapshot!(text, @r#"
+    plugin "hello": FOLDER/handler.js: handler.js:2:32: SyntaxError: Unexpected token ';'
+    plugin "hello": FOLDER/handler.js: handler.js:1:29: SyntaxError: unexpected token in expression: ''
+    plugin "hello": FOLDER/handler.js: handler.js:2:11: TypeError: cannot read property 'c' of undefined
+    plugin "hello": FOLDER/handler.js: handler.js: the script threw "no", which is no Error and does not say where; write throw new Error(…)
+    plugin "hello": FOLDER/handler.js: handler.js: ReferenceError: could not load module 'other.js'; a script is one file: bundle what it imports (esbuild --bundle --format=esm)
+    plugin "hello": FOLDER/handler.js: handler.js:1:1: ReferenceError: module is not defined
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: default; Informant calls onAdd, onUpdate, onDelete, onSynced, index; functions are exported by name, not as default
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: onadd (did you mean onAdd?); Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js exports onAdd, which is no function: 5
+    plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js:1:10: HostError: describe is answered from the component alone: no call but log is answered in it
+    plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is no object
+    plugin "hello": FOLDER/handler.js: its manifest (what describe returned) is not valid: unknown variant `half`, expected one of `whole`, `metadata`, `fields` at line 1 column 90
+    plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes` and no function `index`
+    plugin "hello": FOLDER/handler.js: handler.js exports index, and its indexes' names are not plain: name them with `export const manifest = { indexes: ["NAME"] }`
+    plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that is never kept: there are no timers and no I/O in a script
+    plugin "hello": FOLDER/handler.js: handler.js:1: SyntaxError: a NUL character
+    plugin "hello": FOLDER/handler.js: not UTF-8: byte 0xff at line 1, column 19; save it as UTF-8
+    plugin "hello": FOLDER/handler.js: 5242880 bytes long; a script may have 1048576 (1 MiB): compile what is larger to a component (docs/plugins.md, JavaScript)
+    "#);
+}
+
+#[tokio::test]
+async fn a_loop_without_an_end_is_ended_wherever_it_is() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let path = write(&world, "for (;;) {}\nexport function onAdd() {}");
+    let mut spec = PluginSpec::new("hello", path);
+    spec.limits.cpu = Duration::from_millis(200);
+    let error = world.host.load(spec).await.err().expect("it was loaded").to_string();
+    assert!(
+        error.contains("describe did not return: it ran for more than 200ms"),
+        "{error}"
+    );
+    let text = "let calls = 0;\nexport function onAdd(pod) { calls++; while (pod.metadata.name === 'loop') {} console.log(pod.metadata.name, calls) }";
+    let plugin = run(&world, text, |spec| {
+        spec.limits.cpu = Duration::from_millis(200);
+        spec.on_restart = Continuation::Continue;
+    })
+    .await;
+    let mut pods = attached(&world, &plugin).await;
+    pods.apply("before");
+    pods.apply("loop");
+    pods.apply("after");
+    let said_after = || said(&world).iter().any(|line| line.contains("INFO after 1"));
+    world.until("the next object in a new instance", said_after).await;
+    assert!(plugin.status().restarts >= 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_version_leaves_the_old_one_running_and_the_next_good_one_takes_over() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let greeting = |words: &str| format!("export function onAdd(pod) {{ console.log({words:?}, pod.metadata.name) }}");
+    let plugin = run(&world, &greeting("one"), |spec| spec.on_reload = Continuation::Continue).await;
+    let mut pods = attached(&world, &plugin).await;
+    pods.apply("a");
+    idle(&world, &plugin).await;
+    let before = plugin.digest();
+    let path = write(&world, "export function onAdd(pod) { oh no }");
+    let error = plugin.swap(&path).await.unwrap_err().to_string();
+    assert!(error.contains("handler.js:1:33: SyntaxError"), "{error}");
+    pods.apply("b");
+    idle(&world, &plugin).await;
+    assert_eq!((plugin.digest(), plugin.status().state), (before, PluginState::Running));
+    let path = write(&world, greeting("two"));
+    let swapped = plugin.swap(&path).await.unwrap();
+    assert_eq!((swapped.previous, swapped.digest), (before, plugin.digest()));
+    pods.apply("c");
+    idle(&world, &plugin).await;
+    assert_eq!(said(&world), ["INFO one a", "INFO one b", "INFO two c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_is_found_by_its_values_and_a_name_that_was_not_announced_is_an_error() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        export function index(pod) {
+          if (pod.metadata.name === "odd") return { colour: "red" };
+          const { app, tiers } = pod.metadata.labels ?? {};
+          return { app, tier: (tiers ?? "").split("-").filter(Boolean) };
+        }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    assert_eq!(plugin.manifest().index_names(), ["app", "tier"]);
+    let mut running = Loop::new(&world, &plugin);
+    running.apply("a", r#","labels":{"app":"web","tiers":"front-back"}"#);
+    running.apply("b", r#","labels":{"app":"web"}"#);
+    running.apply("odd", "");
+    running.attach().await;
+    assert_eq!(running.under("app", "web"), ["a", "b"]);
+    assert_eq!(running.under("tier", "back"), ["a"]);
+    let failures = running.feed.failures();
+    let failed: Vec<_> = failures.iter().map(|failure| failure.error.as_str()).collect();
+    assert_eq!(
+        failed,
+        [
+            r#"handler.js: TypeError: index returned values of "colour", which is not announced: export const manifest = { indexes: ["app","tier","colour"] }"#
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cache_is_read_through_the_global_informant() {
+    if !can_run() {
+        return;
+    }
+    let world = World::for_scripts();
+    let text = r#"
+        export const manifest = { name: "reader", version: "1.2.3", events: [{ apiVersion: "v1", kind: "Pod", payload: "metadata" }] };
+        export function onSynced({ informer }) {
+          const names = (objects) => objects.map((object) => object.metadata.name).join(" ");
+          console.log(names(informant.list(informer)), "|", names(informant.list("pods", { limit: 2 })));
+          console.log(names(informant.list("pods", { labelSelector: "app=web", namespace: "default", fields: ["/metadata/name"] })));
+          console.log(informant.get("pods", "default", "a").metadata.uid, informant.get("pods", "default", "none"));
+          console.log(informant.get("pods", "default", "b", { fields: ["/metadata/labels"] }));
+          try { informant.byIndex("pods", "colour", "red") } catch (error) { console.log(error.name, error.code, error.message) }
+          console.log(informant.byIndex("pods", "namespace", "default").length, informant.indexValues("pods", "namespace"));
+          console.log(informant.indexKeys("pods", "namespace", "default"));
+        }
+    "#;
+    let plugin = run(&world, text, |_| {}).await;
+    assert_eq!(
+        (plugin.manifest().name.as_str(), plugin.manifest().version.as_str()),
+        ("reader", "1.2.3")
+    );
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    pods.apply_with("b", r#","labels":{"app":"web"}"#);
+    pods.apply("c");
+    pods.attach(&plugin.listener());
+    world.until("it to be synced", || !said(&world).is_empty()).await;
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(said(&world).join("\n"), @r#"
+    INFO a b c | a b
+    INFO b
+    INFO uid-a undefined
+    INFO {"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"}}}
+    INFO HostError unknown-index index with name colour does not exist; there are: namespace
+    INFO 3 ["default"]
+    INFO [{"source":1,"namespace":"default","name":"a"},{"source":1,"namespace":"default","name":"b"},{"source":1,"namespace":"default","name":"c"}]
+    "#);
+}
+
+#[tokio::test]
+async fn without_a_runner_a_script_is_refused_with_what_to_do() {
+    let world = World::without_runner();
+    insta::assert_snapshot!(refusal(&world, "export function onAdd() {}").await, @r#"plugin "hello": FOLDER/handler.js: this Informant was built without its script runner; build it with `cargo xtask`, which puts it in, or name its file in INFORMANT_SCRIPT_RUNNER"#);
+}

@@ -1,0 +1,149 @@
+//! What the prelude is given: the contract's imports as functions of JavaScript. They take and return plain values; `prelude.js`
+//! makes of them what scripts see.
+
+use rquickjs::{Array, Ctx, Exception, Function, Object, Result, Value};
+
+use crate::bindings::informant::plugin::log::{Level, log};
+use crate::bindings::informant::plugin::store;
+use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
+
+/// Values of an index that are asked for at once; 0: as many as the host gives.
+const INDEX_VALUES: u32 = 0;
+
+/// The functions, and the script's name.
+pub(crate) fn offered<'js>(ctx: &Ctx<'js>, script: &str) -> Result<Object<'js>> {
+    let native = Object::new(ctx.clone())?;
+    native.set("script", script)?;
+    native.set("log", Function::new(ctx.clone(), line)?)?;
+    native.set("source", Function::new(ctx.clone(), source)?)?;
+    native.set("sources", Function::new(ctx.clone(), sources)?)?;
+    native.set("get", Function::new(ctx.clone(), get)?)?;
+    native.set("list", Function::new(ctx.clone(), list)?)?;
+    native.set("byIndex", Function::new(ctx.clone(), by_index)?)?;
+    native.set("indexKeys", Function::new(ctx.clone(), index_keys)?)?;
+    native.set("indexValues", Function::new(ctx.clone(), index_values)?)?;
+    Ok(native)
+}
+
+fn line(level: u32, message: String) {
+    let level = match level {
+        0 => Level::Trace,
+        1 => Level::Debug,
+        2 => Level::Info,
+        3 => Level::Warn,
+        _ => Level::Error,
+    };
+    log(level, &message);
+}
+
+fn source<'js>(ctx: Ctx<'js>, id: u32) -> Result<Object<'js>> {
+    let info = store::source(id).map_err(|error| throw(&ctx, error))?;
+    let object = Object::new(ctx)?;
+    object.set("informer", info.informer)?;
+    object.set("cluster", info.cluster)?;
+    object.set("apiVersion", info.api_version)?;
+    object.set("kind", info.kind)?;
+    Ok(object)
+}
+
+fn sources(ctx: Ctx<'_>, informer: String) -> Result<Vec<u32>> {
+    store::sources(&informer).map_err(|error| throw(&ctx, error))
+}
+
+/// Undefined if there is no such object.
+fn get<'js>(ctx: Ctx<'js>, source: u32, namespace: String, name: String, fields: Vec<String>) -> Result<Value<'js>> {
+    match store::get(source, &namespace, &name, &fields) {
+        Ok(object) => ctx.json_parse(object),
+        Err(error) if error.code == ErrorCode::NotFound => Ok(Value::new_undefined(ctx)),
+        Err(error) => Err(throw(&ctx, error)),
+    }
+}
+
+fn list<'js>(ctx: Ctx<'js>, informer: String, query: Array<'js>) -> Result<Object<'js>> {
+    let page = store::list(&informer, &read_query(&query)?);
+    shown(&ctx, page)
+}
+
+fn by_index<'js>(
+    ctx: Ctx<'js>,
+    informer: String,
+    index: String,
+    value: String,
+    query: Array<'js>,
+) -> Result<Object<'js>> {
+    let page = store::by_index(&informer, &index, &value, &read_query(&query)?);
+    shown(&ctx, page)
+}
+
+fn index_keys<'js>(ctx: Ctx<'js>, informer: String, index: String, value: String) -> Result<Array<'js>> {
+    let keys = store::index_keys(&informer, &index, &value).map_err(|error| throw(&ctx, error))?;
+    let found = Array::new(ctx.clone())?;
+    for (number, key) in keys.into_iter().enumerate() {
+        let object = Object::new(ctx.clone())?;
+        object.set("source", key.source)?;
+        object.set("namespace", key.namespace)?;
+        object.set("name", key.name)?;
+        found.set(number, object)?;
+    }
+    Ok(found)
+}
+
+fn index_values(ctx: Ctx<'_>, informer: String, index: String, cursor: String) -> Result<Vec<String>> {
+    store::index_values(&informer, &index, &cursor, INDEX_VALUES).map_err(|error| throw(&ctx, error))
+}
+
+/// `[namespace, labelSelector, fields, limit, cursor]`.
+fn read_query(query: &Array<'_>) -> Result<store::Query> {
+    Ok(store::Query {
+        namespace: query.get(0)?,
+        label_selector: query.get(1)?,
+        pointers: query.get(2)?,
+        // More than a page can hold is a page.
+        limit: query.get::<f64>(3)? as u32,
+        cursor: query.get(4)?,
+    })
+}
+
+fn shown<'js>(ctx: &Ctx<'js>, page: std::result::Result<store::Page, HostError>) -> Result<Object<'js>> {
+    let page = page.map_err(|error| throw(ctx, error))?;
+    let items = Array::new(ctx.clone())?;
+    for (number, item) in page.items.into_iter().enumerate() {
+        items.set(number, ctx.json_parse(item.object)?)?;
+    }
+    let object = Object::new(ctx.clone())?;
+    object.set("items", items)?;
+    object.set("cursor", page.cursor)?;
+    Ok(object)
+}
+
+/// An Error with the host's words, and its `code`.
+fn throw(ctx: &Ctx<'_>, error: HostError) -> rquickjs::Error {
+    let make = || {
+        let exception = Exception::from_message(ctx.clone(), &error.message)?;
+        let object = exception.as_object();
+        object.set("name", "HostError")?;
+        object.set("code", code(error.code))?;
+        Ok(exception)
+    };
+    match make() {
+        Ok(exception) => exception.throw(),
+        Err(error) => error,
+    }
+}
+
+/// As the contract writes it.
+fn code(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::Denied => "denied",
+        ErrorCode::NotReady => "not-ready",
+        ErrorCode::NotFound => "not-found",
+        ErrorCode::UnknownInformer => "unknown-informer",
+        ErrorCode::UnknownIndex => "unknown-index",
+        ErrorCode::TooLarge => "too-large",
+        ErrorCode::Timeout => "timeout",
+        ErrorCode::Stale => "stale",
+        ErrorCode::Unavailable => "unavailable",
+        ErrorCode::Unsupported => "unsupported",
+        ErrorCode::Invalid => "invalid",
+    }
+}

@@ -1,0 +1,47 @@
+//! Scripts: the README's, and whether the program under test can run any.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::guests;
+
+/// What a script is written between in the README.
+const BLOCK: &str = "```js\n";
+
+/// The README's first script, as a reader copies it.
+///
+/// # Errors
+/// If there is none.
+pub fn readme() -> Result<String> {
+    let path = guests::workspace_folder().join("README.md");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let (_, rest) = text.split_once(BLOCK).context("README.md shows no script")?;
+    let (script, _) = rest.split_once("```").context("README.md does not end its script")?;
+    Ok(script.to_owned())
+}
+
+/// Whether the `informant` under test has a script runner: `cargo xtask` puts it in where there is a C compiler for WebAssembly.
+///
+/// # Errors
+/// If it has none in CI, and if it can not be asked.
+pub async fn can_run() -> Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("handler.js");
+    std::fs::write(&script, "export function onAdd() {}")?;
+    let mut command = tokio::process::Command::new(guests::informant()?);
+    let output = command.args(["plugin", "inspect"]).arg(&script).output().await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lacks = said.contains("without its script runner");
+    ensure!(output.status.success() || lacks, "informant plugin inspect: {said}");
+    let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    ensure!(!(lacks && in_ci), "{said}");
+    Ok(!lacks)
+}
+
+/// What the script of `plugin` says in a line of Informant's log.
+pub fn said(line: &str, plugin: &str) -> Option<String> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let is_its = line.pointer("/fields/plugin")? == plugin && line.get("target")? == "informant::guest";
+    let message = line.pointer("/fields/message")?.as_str()?;
+    is_its.then(|| message.to_owned())
+}

@@ -1,0 +1,76 @@
+//! A C compiler for WebAssembly: zig, from PyPI. No system package and no rights are needed, and it is the same everywhere.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{cargo, workspace};
+
+/// The package, pinned.
+const PACKAGE: &str = "ziglang==0.17.0";
+
+/// Why it can not be had, if so.
+pub(crate) fn missing() -> Option<&'static str> {
+    let has_pip = || {
+        let asked = Command::new("python3").args(["-m", "pip", "--version"]).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    (!program().is_ok_and(|zig| zig.is_file()) && !has_pip())
+        .then_some("python3 with pip is not installed, which brings the C compiler for WebAssembly (zig, from PyPI)")
+}
+
+/// Installs zig if it is not there. Returns the program.
+///
+/// # Errors
+/// If pip can not install it.
+pub(crate) fn install() -> Result<PathBuf> {
+    let zig = program()?;
+    if !zig.is_file() {
+        let mut command = Command::new("python3");
+        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        // Into a folder of its own: no environment is made and none is touched.
+        command.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
+        cargo::run(command.arg(folder()?).arg(PACKAGE))?;
+    }
+    Ok(zig)
+}
+
+/// Makes `command`, a cargo, compile C for WebAssembly with zig.
+///
+/// # Errors
+/// If the programs that stand between the two can not be written.
+pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c mut Command> {
+    // The `cc` crate names targets as clang does.
+    let compiler = format!(
+        "#!/bin/sh\nfor argument; do\n  shift\n  case $argument in\n    --target=*) ;;\n    *) set -- \"$@\" \"$argument\" ;;\n  esac\ndone\nexec '{}' cc -target wasm32-wasi \"$@\"\n",
+        zig.display()
+    );
+    let archiver = format!("#!/bin/sh\nexec '{}' ar \"$@\"\n", zig.display());
+    command.env("CC_wasm32_wasip2", script("zig-cc", &compiler)?);
+    command.env("AR_wasm32_wasip2", script("zig-ar", &archiver)?);
+    // Otherwise rquickjs-sys downloads a compiler.
+    Ok(command.env("RQUICKJS_SYS_NO_WASI_SDK", "1"))
+}
+
+fn script(name: &str, text: &str) -> Result<PathBuf> {
+    let path = folder()?.join(name);
+    if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
+        return Ok(path);
+    }
+    let write = || {
+        std::fs::write(&path, text)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+    };
+    write().with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(path)
+}
+
+fn program() -> Result<PathBuf> {
+    Ok(folder()?.join("ziglang").join("zig"))
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(workspace::target()?.join("tools").join("zig"))
+}
