@@ -14,6 +14,14 @@ pub(crate) fn cargo() -> Result<Command> {
     if let Some(runner) = crate::script_runner::built() {
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", runner);
     }
+    // What cargo set for this program is not for what it runs: some build scripts look at it, and everything above them would be
+    // built anew whenever cargo is called with and without it.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(name.as_ref());
+        }
+    }
     Ok(command)
 }
 

@@ -6,7 +6,9 @@ use anyhow::{Context, Result};
 
 /// The root of the repository.
 pub(crate) fn root() -> Result<PathBuf> {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // Cargo says where it runs this from; what was compiled in is wrong once the folder was copied or moved.
+    let manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest
         .parent()
         .map(Path::to_path_buf)

@@ -19,6 +19,7 @@ mod staging;
 mod watch;
 mod watch_list;
 mod watch_list_support;
+mod went_back;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +106,8 @@ pub(crate) struct Reflector {
     has_outdated: bool,
     /// Watches in a row that ended soon and without an event.
     fruitless_watches: u32,
+    /// The API server could not be reached since the last watch: it may be another one, or one of the past, when it is there again.
+    was_away: bool,
 }
 
 /// Why a round of list and watch is over.
@@ -134,6 +137,7 @@ impl Reflector {
             backoff: Backoff::new(parts.options.backoff),
             has_outdated: false,
             fruitless_watches: 0,
+            was_away: false,
             parts,
         }
     }
@@ -176,7 +180,11 @@ impl Reflector {
         loop {
             let end = match open.take() {
                 Some(open) => self.read_watch(open).await,
-                None => self.watch().await,
+                None => match self.is_in_the_past().await {
+                    Ok(true) => return self.believe_the_past(),
+                    Ok(false) => self.watch().await,
+                    Err(error) => self.not_watched(error),
+                },
             };
             match self.after_watch(end) {
                 WatchNext::LoopGone => return RoundEnd::LoopGone,
@@ -189,6 +197,19 @@ impl Reflector {
                 }
             }
         }
+    }
+
+    /// Whether the API server was away and is back with less than what was seen.
+    async fn is_in_the_past(&mut self) -> Result<bool, ApiError> {
+        Ok(std::mem::take(&mut self.was_away) && self.went_back().await?)
+    }
+
+    /// Lists anew, consistently: only that opens another epoch.
+    fn believe_the_past(&mut self) -> RoundEnd {
+        self.versions.refused();
+        self.parts.metrics.count_relist("went-back");
+        self.parts.status.count(Step::Relist);
+        RoundEnd::Again(Duration::ZERO)
     }
 
     /// Notes a list that failed, and says how long to wait.

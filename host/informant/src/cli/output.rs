@@ -51,6 +51,34 @@ pub(super) fn error(error: &anyhow::Error) {
     match error.downcast_ref::<Problems>() {
         // These are formatted already, one "error:" each.
         Some(problems) => note(&problems.to_string()),
-        None => note(&format!("error: {error:#}")),
+        None => note(&format!("error: {}", chain(error))),
+    }
+}
+
+/// The causes of an error, outermost first, without those that the one before has said already.
+fn chain(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if !said.contains(&text) {
+            if !said.is_empty() {
+                said.push_str(": ");
+            }
+            said.push_str(&text);
+        }
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = anyhow!("no such file")
+            .context("plugin.wasm: no such file")
+            .context("plugin x");
+        assert_eq!(super::chain(&error), "plugin x: plugin.wasm: no such file");
     }
 }

@@ -10,7 +10,7 @@ use kube::client::Body;
 use super::decide::{FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, Pace, WatchNext, after_watch_failure};
 use super::events::FrameReading;
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, Frames, Patience, WatchQuery, open};
+use crate::api::{ApiError, Cause, Frames, Patience, WatchQuery, open};
 use crate::backoff::with_jitter;
 use crate::status::{Reach, Step};
 
@@ -73,11 +73,14 @@ impl Reflector {
                 let open = self.begin_watch(response.into_body(), timeout);
                 self.read_watch(open).await
             }
-            Err(error) => {
-                metrics.count_watch(error.cause().word());
-                WatchEnd::Failed(error)
-            }
+            Err(error) => self.not_watched(error),
         }
+    }
+
+    /// No watch could be opened.
+    pub(super) fn not_watched(&self, error: ApiError) -> WatchEnd {
+        self.parts.metrics.count_watch(error.cause().word());
+        WatchEnd::Failed(error)
     }
 
     async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
@@ -190,6 +193,7 @@ impl Reflector {
                 self.parts.status.set_reach(decision.reach);
                 let pause = self.pause(decision.pace);
                 self.report("watch", &error.to_string(), pause);
+                self.was_away |= error.cause() == Cause::Unreachable;
                 match decision.relist {
                     Some(reason) => WatchNext::RelistAfter(pause, reason),
                     None => WatchNext::ReopenAfter(pause),

@@ -1,7 +1,11 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
 use informant_cache::SourceState;
+use kube::Client;
+use tower::Service;
 
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
@@ -197,14 +201,14 @@ async fn the_wait_that_the_server_asks_for_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_no_list() {
+async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_nothing_is_listed_but_the_newest_version() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
     pass(10).await;
     server.faults().restart(Duration::from_secs(20), false);
     pass(60).await;
-    assert_eq!(rig.requests("list").len(), 1);
+    assert_eq!(rig.requests("list")[1..], ["limit=1"]);
     assert_eq!(rig.informer.status().state, SourceState::Live);
     let attempts = rig.metric(r#"reflector_watches_total{informer="pods",cluster="",result="unreachable"}"#);
     assert!((3.0..=6.0).contains(&attempts), "{attempts}");
@@ -216,6 +220,55 @@ async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_no_l
             .0
             .contains("cannot be reached")
     );
+}
+
+/// A server that kept nothing, as the embedded one, or one that was restored from a backup: a watch at the old version would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_comes_back_with_an_older_state_is_noticed_at_once() {
+    let (old, new) = (api_server(), api_server());
+    for name in ["a", "b", "c"] {
+        put(&old, name, 1);
+    }
+    put(&new, "c", 1);
+    let replaced = Arc::new(AtomicBool::new(false));
+    let service = {
+        let (old, new, replaced) = (old.service(), new.service(), Arc::clone(&replaced));
+        tower::service_fn(move |request| {
+            let mut service = if replaced.load(Ordering::Relaxed) {
+                new.clone()
+            } else {
+                old.clone()
+            };
+            async move { service.call(request).await }
+        })
+    };
+    let rig = Rig::start_with(
+        &old,
+        RigOptions {
+            client: Some(Client::new(service, "default")),
+            ..RigOptions::default()
+        },
+    );
+    let recorder = rig.record();
+    pass(10).await;
+    recorder.take();
+    old.faults().restart(Duration::from_secs(20), false);
+    pass(2).await;
+    replaced.store(true, Ordering::Relaxed);
+    pass(60).await;
+    assert_eq!(
+        recorder.take(),
+        [
+            "delete a unknown (restored)",
+            "delete b unknown (restored)",
+            "delete c unknown (restored)",
+            "add c (restored)"
+        ]
+    );
+    assert_eq!(rig.informer.status().epoch, 1);
+    put(&new, "d", 1);
+    settle().await;
+    assert_eq!(recorder.take(), ["add d"]);
 }
 
 #[tokio::test(start_paused = true)]
