@@ -144,7 +144,8 @@ impl Write<'_> {
         if kind.has_generation {
             metadata.insert("generation".to_owned(), json!(1));
         }
-        if self.part != Part::Whole && kind.has_status {
+        // A kubelet registers its node with a status.
+        if self.part != Part::Whole && kind.has_status && kind.kind != "Node" {
             set(&mut object, "status", None);
         }
         admit::defaults(&kind, &mut object);
@@ -225,7 +226,8 @@ impl Write<'_> {
         let definition = self.conform(kind, &mut object, Some(old))?;
         // Written once and compared as bytes: a tree of the old state is not needed.
         let mut new = self.serialise(&object, old.revision);
-        if kind.has_generation && new.substance() != old.substance() {
+        let annotated = is_deployment(kind) && object["metadata"]["annotations"] != before["annotations"];
+        if kind.has_generation && (annotated || new.substance() != old.substance()) {
             let generation = bump_generation(&mut object);
             new = new.with_generation(generation);
         }
@@ -388,6 +390,11 @@ fn set(object: &mut Value, field: &str, value: Option<Value>) {
             }
         }
     }
+}
+
+/// The only kind whose annotations count for its generation. Source: kubernetes `pkg/registry/apps/deployment/strategy.go`.
+fn is_deployment(kind: &Kind) -> bool {
+    kind.group == "apps" && kind.kind == "Deployment"
 }
 
 fn bump_generation(object: &mut Value) -> u64 {

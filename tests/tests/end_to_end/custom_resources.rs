@@ -1,9 +1,9 @@
-//! Custom resources on the real kube-apiserver.
+//! Custom resources, from their definition to a handler.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use informant_tests::cluster::{Cluster, Kind};
+use informant_tests::cluster::Cluster;
 use informant_tests::daemon::Daemon;
 use informant_tests::{guests, recording, wait};
 use serde_json::{Value, json};
@@ -33,14 +33,9 @@ fn widget(name: &str, size: u32) -> Value {
 
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn custom_resources_are_watched_and_indexed_like_any_other() {
-    if let Some(cluster) = crate::cluster(Kind::Real).await {
-        watch_widgets(cluster).await.unwrap();
-    }
-}
+crate::on_both_clusters!(custom_resources_are_watched_and_indexed_like_any_other);
 
-async fn watch_widgets(cluster: Cluster) -> Result<()> {
+async fn custom_resources_are_watched_and_indexed_like_any_other(cluster: Cluster) -> Result<()> {
     let client = cluster.client().await?;
     client
         .post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition())

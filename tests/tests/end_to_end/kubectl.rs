@@ -1,6 +1,11 @@
 //! Ordinary kubectl against the embedded API server, and against the real one with the same expectations.
 
-use std::path::Path;
+mod changes;
+mod columns;
+mod definitions;
+mod options;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -30,25 +35,38 @@ metadata: {name: web, namespace: default, labels: {app: test}}
 spec: {selector: {app: test}, ports: [{port: 80}]}
 "#;
 
-struct Kubectl<'a> {
-    cluster: &'a Cluster,
+/// kubectl with a kubeconfig, and a folder for what it reads and remembers.
+struct Kubectl {
+    kubeconfig: PathBuf,
+    folder: PathBuf,
 }
 
-impl Kubectl<'_> {
+impl Kubectl {
+    fn of(cluster: &Cluster) -> Self {
+        Self {
+            kubeconfig: cluster.kubeconfig(),
+            folder: cluster.folder().to_path_buf(),
+        }
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(tools_folder().join("kubectl"));
         command
             .arg("--kubeconfig")
-            .arg(self.cluster.kubeconfig())
+            .arg(&self.kubeconfig)
             .arg("--cache-dir")
-            .arg(self.cluster.folder().join("cache"));
+            .arg(self.folder.join("cache"));
         command.args(args);
         command
     }
 
     /// Runs and returns stdout; a failure is an error with what kubectl said.
     async fn run(&self, args: &[&str]) -> Result<String> {
-        let output = self.command(args).output().await?;
+        self.output_of(self.command(args), args).await
+    }
+
+    async fn output_of(&self, mut command: Command, args: &[&str]) -> Result<String> {
+        let output = command.output().await?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         ensure!(
             output.status.success(),
@@ -58,6 +76,18 @@ impl Kubectl<'_> {
             text(&output.stderr)
         );
         Ok(text(&output.stdout))
+    }
+
+    /// Runs and expects a failure that says `expected`.
+    async fn expect_failure(&self, args: &[&str], expected: &str) -> Result<()> {
+        let said = self.run(args).await.err().map(|error| error.to_string());
+        let said = said.unwrap_or_else(|| "nothing, and succeeded".to_owned());
+        ensure!(
+            said.contains(expected),
+            "kubectl {} said {said:?}, not {expected:?}",
+            args.join(" ")
+        );
+        Ok(())
     }
 
     async fn expect(&self, args: &[&str], expected: &str) -> Result<()> {
@@ -77,7 +107,7 @@ fn write(path: &Path, text: &str) -> Result<String> {
 }
 
 async fn kubectl_applies_creates_gets_watches_and_deletes(cluster: Cluster) -> Result<()> {
-    let kubectl = Kubectl { cluster: &cluster };
+    let kubectl = Kubectl::of(&cluster);
     let manifest = write(&cluster.folder().join("web.yaml"), MANIFEST)?;
     kubectl.apply_twice(&manifest).await?;
     kubectl.create_under_watch().await?;
@@ -85,7 +115,7 @@ async fn kubectl_applies_creates_gets_watches_and_deletes(cluster: Cluster) -> R
     kubectl.delete(&manifest).await
 }
 
-impl Kubectl<'_> {
+impl Kubectl {
     async fn apply_twice(&self, manifest: &str) -> Result<()> {
         self.expect(
             &["apply", "-f", manifest],
@@ -98,7 +128,7 @@ impl Kubectl<'_> {
         )
         .await?;
         let changed = MANIFEST.replace("replicas: 2", "replicas: 3");
-        let changed = write(&self.cluster.folder().join("changed.yaml"), &changed)?;
+        let changed = write(&self.folder.join("changed.yaml"), &changed)?;
         self.expect(
             &["apply", "-f", &changed],
             "deployment.apps/web configured\nservice/web unchanged",
@@ -163,9 +193,7 @@ impl Kubectl<'_> {
         self.expect(&["delete", "configmap", "settings", "more"], deleted)
             .await?;
         self.run(&["delete", "-f", manifest]).await?;
-        let gone = self.run(&["get", "deployment", "web"]).await;
-        let message = gone.err().map(|error| error.to_string()).unwrap_or_default();
-        ensure!(message.contains("deployments.apps \"web\" not found"), "{message:?}");
-        Ok(())
+        self.expect_failure(&["get", "deployment", "web"], "deployments.apps \"web\" not found")
+            .await
     }
 }

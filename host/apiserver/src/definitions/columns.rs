@@ -88,7 +88,9 @@ fn rfc_9535(path: &str) -> String {
         let (name, after) = name.split_at(end);
         rest = after;
         if name.contains('\\') || name.contains('-') || name.contains('/') {
-            out.push_str(&format!("['{}']", name.replace('\\', "")));
+            out.push_str("['");
+            out.push_str(&name.replace('\\', ""));
+            out.push_str("']");
         } else if !name.is_empty() {
             out.push('.');
             out.push_str(name);

@@ -70,6 +70,10 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
         Some(file) => file.load(options)?,
         None => ApiServer::new(options),
     };
+    if let Some(file) = &snapshot {
+        // At once: a path that can not be written to is better known now than at the end.
+        file.save(server.snapshot()).await?;
+    }
     let (listener, address) = bind(args.listen).await?;
     let replica = match args.replica {
         Some(address) => Some(bind(address).await?),

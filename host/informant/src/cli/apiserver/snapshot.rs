@@ -39,10 +39,8 @@ impl SnapshotFile {
         }
     }
 
-    /// Writes the state whenever it has changed, until `stopping`, and then once more.
+    /// Writes the state, which is in the file already, whenever it has changed, until `stopping`, and then once more.
     pub(super) async fn keep(&self, server: &ApiServer, stopping: &CancellationToken) -> Result<()> {
-        // At once: a path that can not be written to is better known now than at the end.
-        self.save(server.snapshot()).await?;
         let mut saved = server.revision();
         let mut interval = tokio::time::interval(SAVE_INTERVAL);
         loop {
@@ -63,7 +61,8 @@ impl SnapshotFile {
         }
     }
 
-    async fn save(&self, snapshot: Snapshot) -> Result<()> {
+    /// Writes a state.
+    pub(super) async fn save(&self, snapshot: Snapshot) -> Result<()> {
         let path = self.path.clone();
         let failed = format!("cannot write the snapshot {}", path.display());
         let written = tokio::task::spawn_blocking(move || {
