@@ -21,6 +21,7 @@ mod get;
 mod inspect;
 mod output;
 mod plugin;
+mod rbac;
 mod run;
 mod status;
 mod table;
@@ -66,6 +67,8 @@ enum Command {
     Get(get::GetArgs),
     /// Shows how a running `informant run` fares: configuration, informers, plugins
     Status(status::StatusArgs),
+    /// Prints the least rights in the cluster that a configuration needs, as YAML to apply
+    Rbac(rbac::RbacArgs),
     /// Serves the embedded API server, for trying things out without a cluster
     Apiserver(apiserver::ApiserverArgs),
     /// Works on plugins
@@ -129,6 +132,7 @@ impl Cli {
             Command::Check(args) => check::run(&args),
             Command::Get(args) => get::run(&args),
             Command::Status(args) => status::run(&args),
+            Command::Rbac(args) => rbac::run(&args),
             Command::Apiserver(args) => apiserver::run(&args),
             Command::Plugin { command } => match command {
                 PluginCommand::Inspect(args) => inspect::run(&args),

@@ -30,6 +30,7 @@ use toml::de::DeTable;
 pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
 pub use cluster::ClusterSection;
 pub use informer::{InformerSection, Required};
+pub(crate) use name::judge_name;
 pub use plugin::PluginSection;
 pub use problem::{Problem, Problems, Severity};
 pub use references::WATCHES_MAX;

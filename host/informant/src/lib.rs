@@ -18,6 +18,7 @@ mod guests;
 pub mod kube_api;
 pub mod logging;
 mod metrics;
+pub mod rbac;
 mod script_runner;
 mod signals;
 mod version;

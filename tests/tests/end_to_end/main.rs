@@ -3,11 +3,13 @@
 //! One program, because each one that is linked costs minutes on a small machine. Scenarios that make sense on both run against
 //! the embedded API server and against the real kube-apiserver.
 
+mod acting;
 mod bad_input;
 mod custom_resources;
 mod kubectl;
 mod lifecycle;
 mod queries;
+mod rights;
 mod scripts;
 mod swap_under_load;
 

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod components;
+mod grants;
 
 use anyhow::Result;
 use clap::Args;

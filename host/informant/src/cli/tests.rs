@@ -31,6 +31,7 @@ fn help_names_every_command() {
       check      Judges a configuration: the file, its components, and what the cluster says to it
       get        Shows objects out of the cache of a running `informant run`
       status     Shows how a running `informant run` fares: configuration, informers, plugins
+      rbac       Prints the least rights in the cluster that a configuration needs, as YAML to apply
       apiserver  Serves the embedded API server, for trying things out without a cluster
       plugin     Works on plugins
       help       Print this message or the help of the given subcommand(s)
@@ -65,6 +66,29 @@ fn help_of_run() {
           --admin-listen <ADDRESS:PORT>  Where the admin server listens; port 0 takes a free one [default: [admin] in the configuration, 127.0.0.1:8089]
           --cache-dir <FOLDER>           Where compiled components are kept [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
       -h, --help                         Print help (see more with '--help')
+
+    Cluster:
+          --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
+
+    Log:
+          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+    "#);
+}
+
+#[test]
+fn help_of_rbac() {
+    insta::assert_snapshot!(help(&["rbac"]), @r#"
+    Prints the least rights in the cluster that a configuration needs, as YAML to apply
+
+    Usage: informant rbac [OPTIONS]
+
+    Options:
+      -c, --config <FILE>          The configuration [default: config.toml]
+      -n, --namespace <NAMESPACE>  The namespace that Informant runs in: its ServiceAccount's [default: informant]
+          --name <NAME>            What the ServiceAccount, the roles and the bindings are called [default: informant]
+      -h, --help                   Print help (see more with '--help')
 
     Cluster:
           --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]

@@ -9,7 +9,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Findings;
+use super::{Findings, grants};
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::config::{Config, InformerSection, Problem};
 
@@ -74,6 +74,7 @@ pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -
             }
         }
     }
+    asked.findings.add(grants::judge(config, &cluster.client).await);
     asked
 }
 
@@ -143,13 +144,13 @@ struct Review {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Verdict {
+pub(super) struct Verdict {
     #[serde(default)]
-    allowed: bool,
+    pub(super) allowed: bool,
     reason: Option<String>,
 }
 
-/// Asks whether we may. Source: `kubectl auth can-i`.
+/// Asks whether we may list or watch what an informer is about.
 async fn may(
     client: &Client,
     verb: &str,
@@ -157,16 +158,22 @@ async fn may(
     discovered: &Discovered,
 ) -> Result<Verdict, anyhow::Error> {
     let gvr = &discovered.gvr;
+    let attributes = json!({
+        "verb": verb,
+        "group": gvr.group,
+        "version": gvr.version,
+        "resource": gvr.plural,
+        "namespace": section.namespace.as_deref().unwrap_or_default(),
+    });
+    allowed(client, attributes).await
+}
+
+/// Asks whether we may. Source: `kubectl auth can-i`.
+pub(super) async fn allowed(client: &Client, attributes: serde_json::Value) -> Result<Verdict, anyhow::Error> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": { "resourceAttributes": {
-            "verb": verb,
-            "group": gvr.group,
-            "version": gvr.version,
-            "resource": gvr.plural,
-            "namespace": section.namespace.as_deref().unwrap_or_default(),
-        }},
+        "spec": { "resourceAttributes": attributes },
     });
     let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
         .header(http::header::CONTENT_TYPE, "application/json")

@@ -1,0 +1,85 @@
+//! Rights as YAML. Every text is written as JSON writes it, which YAML reads the same.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use super::{About, Rights, Rule, VERBS};
+
+/// Who gets the rights, and what everything is called.
+#[derive(Debug, Clone)]
+pub struct Subject<'a> {
+    /// Of the ServiceAccount, the roles and the bindings.
+    pub name: &'a str,
+    /// Where the ServiceAccount is.
+    pub namespace: &'a str,
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A ServiceAccount, its roles and its bindings.
+#[must_use]
+pub fn yaml(rights: &Rights, subject: &Subject<'_>) -> String {
+    let mut text = String::new();
+    // Writing into a String does not fail.
+    let _ = write(&mut text, rights, subject);
+    text
+}
+
+fn write(out: &mut String, rights: &Rights, subject: &Subject<'_>) -> fmt::Result {
+    let Subject { name, namespace } = subject;
+    writeln!(out, "apiVersion: v1\nkind: ServiceAccount")?;
+    metadata(out, name, Some(namespace))?;
+    for (scope, rules) in rights.by_scope() {
+        let prefix = if scope.is_some() { "" } else { "Cluster" };
+        writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}Role")?;
+        metadata(out, name, scope.as_deref())?;
+        write_rules(out, &rules)?;
+        writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}RoleBinding")?;
+        metadata(out, name, scope.as_deref())?;
+        writeln!(
+            out,
+            "roleRef:\n  apiGroup: {RBAC}\n  kind: {prefix}Role\n  name: {}",
+            quoted(name)
+        )?;
+        writeln!(
+            out,
+            "subjects:\n- kind: ServiceAccount\n  name: {}\n  namespace: {}",
+            quoted(name),
+            quoted(namespace)
+        )?;
+    }
+    Ok(())
+}
+
+fn metadata(out: &mut String, name: &str, namespace: Option<&str>) -> fmt::Result {
+    writeln!(out, "metadata:\n  name: {}", quoted(name))?;
+    if let Some(namespace) = namespace {
+        writeln!(out, "  namespace: {}", quoted(namespace))?;
+    }
+    writeln!(out, "  labels: {{app.kubernetes.io/name: informant}}")
+}
+
+fn write_rules(out: &mut String, rules: &BTreeMap<About, Rule>) -> fmt::Result {
+    writeln!(out, "rules:")?;
+    for (about, rule) in rules {
+        let wanted_by: Vec<&str> = rule.wanted_by.iter().map(String::as_str).collect();
+        writeln!(out, "# {}", wanted_by.join(", "))?;
+        writeln!(out, "- apiGroups: {}", list(&[&about.group]))?;
+        writeln!(out, "  resources: {}", list(&[&about.resource]))?;
+        if !about.names.is_empty() {
+            writeln!(out, "  resourceNames: {}", list(&about.names))?;
+        }
+        let verbs: Vec<&str> = VERBS.into_iter().filter(|verb| rule.verbs.contains(verb)).collect();
+        writeln!(out, "  verbs: {}", list(&verbs))?;
+    }
+    Ok(())
+}
+
+fn list(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word.as_ref())).collect();
+    format!("[{}]", words.join(", "))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

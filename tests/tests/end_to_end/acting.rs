@@ -1,0 +1,249 @@
+//! Plugins that write: what they write appears, they do not chase it, and they write only what config.toml grants.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use informant_tests::client::Client;
+use informant_tests::cluster::Cluster;
+use informant_tests::daemon::Daemon;
+use informant_tests::objects::{config_map, config_maps, pod, pods};
+use informant_tests::{guests, wait};
+use serde_json::{Value, json};
+
+crate::on_both_clusters!(
+    a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it,
+    without_the_grant_it_is_refused_with_the_line_that_it_takes,
+    every_verb_reaches_the_cluster_and_its_refusals_come_back,
+);
+
+const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
+
+/// Pods of the test, and the plugin that marks them, with `allow`.
+fn marker(allow: &str) -> Result<String> {
+    let component = guests::component("image-mark")?;
+    Ok(format!(
+        "[informer.pods]\nresource = \"v1/pods\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\n\n\
+         [plugin.image-mark]\ncomponent = {component:?}\ninformers = [\"pods\"]\n{allow}\n"
+    ))
+}
+
+const GRANT: &str = r#"allow.kube = [{ verbs = ["patch"], resource = "v1/pods", namespaces = ["default"] }]"#;
+
+async fn wait_for_label(client: &Client, name: &str, wanted: &str) -> Result<()> {
+    wait::until(&format!("{name} to be marked {wanted}"), ARRIVES_WITHIN, async || {
+        let pod = client.get(&pods(name)).await.map_err(|error| format!("{error:#}"))?;
+        let label = pod["metadata"]["labels"]["informant/images"]
+            .as_str()
+            .unwrap_or_default();
+        if label == wanted {
+            Ok(())
+        } else {
+            Err(format!("its label is {label:?}"))
+        }
+    })
+    .await
+}
+
+async fn calls(daemon: &Daemon, labels: &[&str]) -> Result<f64> {
+    Ok(daemon
+        .metric("informant_plugin_kube_calls_total", labels)
+        .await?
+        .unwrap_or_default())
+}
+
+/// Waits until the plugin has been called so often, and nothing waits for it.
+async fn wait_for_handled(daemon: &Daemon, at_least: f64) -> Result<()> {
+    wait::until(
+        &format!("{at_least} events to be handled"),
+        ARRIVES_WITHIN,
+        async || {
+            let of = async |name: &str, labels: &[&str]| {
+                let value = daemon
+                    .metric(name, labels)
+                    .await
+                    .map_err(|error| format!("{error:#}"))?;
+                Ok::<f64, String>(value.unwrap_or_default())
+            };
+            let handled = of("informant_handler_events_total", &["result=\"ok\""]).await?;
+            let pending = of("informant_listener_pending", &[]).await?;
+            if handled >= at_least && pending == 0.0 {
+                Ok(())
+            } else {
+                Err(format!("{handled}, {pending} wait"))
+            }
+        },
+    )
+    .await
+}
+
+async fn a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it(cluster: Cluster) -> Result<()> {
+    let client = cluster.client().await?;
+    let images = [("floats", "nginx", "floating"), ("tagged", "nginx:1.29", "tagged")];
+    for (name, image, _) in images {
+        client.post(&pods(""), &pod(name, image)).await?;
+    }
+    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &marker(GRANT)?).await?;
+    daemon.wait_until_ready().await?;
+    let digest = format!("nginx@sha256:{}", "0".repeat(64));
+    client.post(&pods(""), &pod("pinned", &digest)).await?;
+    for (name, _, wanted) in images {
+        wait_for_label(&client, name, wanted).await?;
+    }
+    wait_for_label(&client, "pinned", "pinned").await?;
+    // Each pod was told twice: as it came, and as it was after the plugin's own write.
+    wait_for_handled(&daemon, 6.0).await?;
+    ensure!(
+        calls(&daemon, &["verb=\"patch\"", "result=\"ok\""]).await? == 3.0,
+        "one write for each pod"
+    );
+    ensure!(calls(&daemon, &[]).await? == 3.0, "and nothing else");
+
+    // Somebody takes the label away: one more write puts it back.
+    let without = json!({"metadata": {"labels": {"informant/images": null}}});
+    client.merge(&pods("tagged"), &without).await?;
+    wait_for_handled(&daemon, 8.0).await?;
+    wait_for_label(&client, "tagged", "tagged").await?;
+    ensure!(calls(&daemon, &[]).await? == 4.0, "one write for one change");
+
+    let marked = client.get(&pods("pinned")).await?;
+    let managers = marked["metadata"]["managedFields"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let by_plugin = managers
+        .iter()
+        .any(|manager| manager["manager"] == "informant-image-mark");
+    // The embedded API server keeps no managers.
+    ensure!(by_plugin || managers.is_empty(), "{managers:?}");
+    Ok(())
+}
+
+async fn without_the_grant_it_is_refused_with_the_line_that_it_takes(cluster: Cluster) -> Result<()> {
+    let client = cluster.client().await?;
+    client.post(&pods(""), &pod("floats", "nginx")).await?;
+    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &marker("")?).await?;
+    daemon.wait_until_ready().await?;
+    let refused = wait::until("the plugin to be refused", ARRIVES_WITHIN, async || {
+        let plugins = daemon
+            .json("/api/v1/plugins")
+            .await
+            .map_err(|error| format!("{error:#}"))?
+            .to_string();
+        if plugins.contains("needs what is not granted") {
+            Ok(plugins)
+        } else {
+            Err(plugins)
+        }
+    })
+    .await?;
+    let line = r#"allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#;
+    ensure!(refused.contains(&line.replace('"', "\\\"")), "{refused}");
+    let untouched = client.get(&pods("floats")).await?;
+    ensure!(
+        untouched["metadata"]["labels"]["informant/images"].is_null(),
+        "{untouched}"
+    );
+    drop(daemon);
+
+    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &marker(line)?).await?;
+    daemon.wait_until_ready().await?;
+    wait_for_label(&client, "floats", "floating").await
+}
+
+/// A guest that makes `calls` for each config map that is added; answers by number.
+async fn answers(cluster: &Cluster, client: &Client, calls: &str, count: usize) -> Result<(Daemon, Vec<Value>)> {
+    let component = guests::component("guest-kube")?;
+    let config = format!(
+        "[informer.maps]\nresource = \"v1/configmaps\"\nlabel-selector = \"app=test\"\n\n\
+         [plugin.caller]\ncomponent = {component:?}\ninformers = [\"maps\"]\n\
+         allow.kube = [{{ verbs = [\"get\", \"list\", \"create\", \"update\", \"patch\", \"delete\"], resource = \"v1/configmaps\", namespaces = [\"default\"] }}]\n\
+         config = {{ calls = [{calls}] }}\n"
+    );
+    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
+    daemon.wait_until_ready().await?;
+    client.post(&config_maps(""), &config_map("trigger", "1")).await?;
+    let found = wait::until("the calls to be made", ARRIVES_WITHIN, async || {
+        let answers: Vec<Value> = daemon.process().lines(0, answer);
+        if answers.len() >= count {
+            Ok(answers)
+        } else {
+            Err(format!("{answers:?}"))
+        }
+    })
+    .await?;
+    Ok((daemon, found))
+}
+
+/// What the guest has written into the log's line.
+fn answer(line: &str) -> Option<Value> {
+    let line: Value = serde_json::from_str(line).ok()?;
+    let answer: Value = serde_json::from_str(line.pointer("/fields/message")?.as_str()?).ok()?;
+    (answer["event"] == "add" && answer["object"] == "trigger").then_some(answer)
+}
+
+async fn every_verb_reaches_the_cluster_and_its_refusals_come_back(cluster: Cluster) -> Result<()> {
+    let client = cluster.client().await?;
+    let map = "resource = \"v1/configmaps\", namespace = \"default\"";
+    let made = "document = { apiVersion = \"v1\", kind = \"ConfigMap\", metadata = { name = \"made\" }, data = { a = \"1\" } }";
+    let data = |key: &str| format!("document = {{ data = {{ {key} = \"1\" }} }}");
+    let apply = "document = { apiVersion = \"v1\", kind = \"ConfigMap\", metadata = { name = \"made\" }, data = { e = \"1\" } }";
+    let steps = [
+        (format!("verb = \"create\", {map}, {made}"), "ok"),
+        (format!("verb = \"create\", {map}, {made}"), "already-exists"),
+        (format!("verb = \"merge\", {map}, name = \"made\", {}", data("b")), "ok"),
+        (
+            format!("verb = \"strategic\", {map}, name = \"made\", {}", data("c")),
+            "ok",
+        ),
+        (
+            format!(
+                "verb = \"json\", {map}, name = \"made\", document = [{{ op = \"add\", path = \"/data/d\", value = \"1\" }}]"
+            ),
+            "ok",
+        ),
+        (
+            format!("verb = \"apply\", {map}, name = \"made\", force = true, {apply}"),
+            "ok",
+        ),
+        (format!("verb = \"get\", {map}, name = \"made\""), "ok"),
+        (
+            format!(
+                "verb = \"merge\", {map}, name = \"made\", document = {{ metadata = {{ resourceVersion = \"1\" }}, data = {{ x = \"1\" }} }}"
+            ),
+            "conflict",
+        ),
+        (format!("verb = \"update\", {map}, name = \"made\", {made}"), "ok"),
+        (format!("verb = \"list\", {map}, page-size = 1"), "ok"),
+        (
+            format!("verb = \"delete\", {map}, name = \"made\", uid = \"another\""),
+            "conflict",
+        ),
+        (format!("verb = \"delete\", {map}, name = \"made\""), "ok"),
+        (
+            format!("verb = \"merge\", {map}, name = \"made\", {}", data("y")),
+            "not-found",
+        ),
+        (
+            "verb = \"get\", resource = \"v1/secrets\", namespace = \"default\", name = \"a\"".to_owned(),
+            "denied",
+        ),
+        (
+            "verb = \"list\", resource = \"v1/configmaps\", namespace = \"kube-system\"".to_owned(),
+            "denied",
+        ),
+    ];
+    let calls: Vec<String> = steps.iter().map(|(call, _)| format!("{{ {call} }}")).collect();
+    let (_daemon, answers) = answers(&cluster, &client, &calls.join(", "), steps.len()).await?;
+    for ((call, wanted), answer) in steps.iter().zip(&answers) {
+        ensure!(answer["code"] == *wanted, "{call}: {answer}");
+    }
+    let patched = &answers[6]["answer"]["data"];
+    ensure!(
+        *patched == json!({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}),
+        "{patched}"
+    );
+    let listed = answers[9]["answer"].as_array().map_or(0, Vec::len);
+    ensure!(listed >= 2, "pages of one object each: {}", answers[9]);
+    ensure!(answers[9]["answer"][0]["kind"] == "ConfigMap", "{}", answers[9]);
+    Ok(())
+}

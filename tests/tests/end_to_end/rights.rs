@@ -1,0 +1,152 @@
+//! `informant rbac`: what it prints can be applied, it is enough to run, and it is no more than that.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use informant_tests::cluster::{Cluster, Kind, tools_folder};
+use informant_tests::daemon::Daemon;
+use informant_tests::objects::{pod, pods};
+use informant_tests::{guests, wait};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+crate::on_both_clusters!(the_rights_that_rbac_prints_are_taken_by_kubectl);
+
+const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
+
+/// Reads nodes everywhere and pods in one namespace; marks pods there.
+fn config() -> Result<String> {
+    let component = guests::component("image-mark")?;
+    Ok(format!(
+        "[informer.nodes]\nresource = \"v1/nodes\"\n\n\
+         [informer.pods]\nresource = \"v1/pods\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\n\n\
+         [plugin.image-mark]\ncomponent = {component:?}\ninformers = [\"pods\"]\n\
+         allow.kube = [{{ verbs = [\"patch\"], resource = \"v1/pods\", namespaces = [\"default\"] }}]\n"
+    ))
+}
+
+/// Runs a program; its exit code and what it said.
+async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
+    let output = Command::new(program).args(args).output().await?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&said).into_owned(),
+    ))
+}
+
+async fn kubectl(cluster: &Cluster, args: &[&str]) -> Result<String> {
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let cache = cluster.folder().join("cache").display().to_string();
+    let args = [&["--kubeconfig", &kubeconfig, "--cache-dir", &cache], args].concat();
+    let (code, said) = run(&tools_folder().join("kubectl"), &args).await?;
+    ensure!(code == 0, "kubectl {}: {said}", args.join(" "));
+    Ok(said)
+}
+
+/// What `informant rbac` prints for [`config`], in a file.
+async fn printed(cluster: &Cluster) -> Result<PathBuf> {
+    let (config_file, rights) = (
+        cluster.folder().join("rights.toml"),
+        cluster.folder().join("rights.yaml"),
+    );
+    std::fs::write(&config_file, config()?)?;
+    let config_file = config_file.display().to_string();
+    let (code, said) = run(&guests::informant()?, &["rbac", "-c", &config_file, "-n", "default"]).await?;
+    ensure!(code == 0, "{said}");
+    std::fs::write(&rights, said)?;
+    Ok(rights)
+}
+
+async fn the_rights_that_rbac_prints_are_taken_by_kubectl(cluster: Cluster) -> Result<()> {
+    let rights = printed(&cluster).await?.display().to_string();
+    kubectl(&cluster, &["apply", "-f", &rights]).await?;
+    let client = cluster.client().await?;
+    let role = client
+        .get("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/informant")
+        .await?;
+    let wanted = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]}]);
+    ensure!(role["rules"] == wanted, "{role}");
+    let again = kubectl(&cluster, &["apply", "-f", &rights]).await?;
+    ensure!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn informant_runs_with_these_rights_and_check_says_so_and_what_is_missing_without() {
+    if let Some(cluster) = crate::cluster(Kind::Real).await {
+        least_rights(cluster).await.unwrap();
+    }
+}
+
+async fn least_rights(cluster: Cluster) -> Result<()> {
+    let rights = printed(&cluster).await?.display().to_string();
+    kubectl(&cluster, &["create", "serviceaccount", "informant", "-n", "default"]).await?;
+    let token = kubectl(&cluster, &["create", "token", "informant", "-n", "default"]).await?;
+    let kubeconfig = as_service_account(&cluster, token.trim())?;
+    let config_file = cluster.folder().join("rights.toml").display().to_string();
+    let kubeconfig_text = kubeconfig.display().to_string();
+    let check = [
+        "check",
+        "--cluster",
+        "-c",
+        &config_file,
+        "--kubeconfig",
+        &kubeconfig_text,
+    ];
+
+    let (code, said) = run(&guests::informant()?, &check).await?;
+    ensure!(code == 3, "{code}: {said}");
+    let granted = "[plugin.image-mark] is granted what we may not do ourselves: patch v1/pods in namespace default";
+    ensure!(said.contains(granted) && said.contains("rights.toml:12:"), "{said}");
+
+    // The account was made by hand, to have a token before it has rights.
+    kubectl(
+        &cluster,
+        &["delete", "serviceaccount", "informant", "-n", "default", "--wait=false"],
+    )
+    .await?;
+    kubectl(&cluster, &["apply", "-f", &rights]).await?;
+    let token = kubectl(&cluster, &["create", "token", "informant", "-n", "default"]).await?;
+    as_service_account(&cluster, token.trim())?;
+    let (code, said) = run(&guests::informant()?, &check).await?;
+    ensure!(code == 0, "{code}: {said}");
+    ensure!(
+        said.contains("plugin image-mark: may do on the cluster what it is granted"),
+        "{said}"
+    );
+
+    let client = cluster.client().await?;
+    client.post(&pods(""), &pod("floats", "nginx")).await?;
+    let daemon = Daemon::start(cluster.folder(), &kubeconfig, &config()?).await?;
+    daemon.wait_until_ready().await?;
+    wait::until("the pod to be marked", ARRIVES_WITHIN, async || {
+        let pod = client
+            .get(&pods("floats"))
+            .await
+            .map_err(|error| format!("{error:#}"))?;
+        match pod["metadata"]["labels"]["informant/images"].as_str() {
+            Some("floating") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    ensure!(
+        daemon
+            .process()
+            .lines(0, |line| line.contains(token.trim()).then_some(()))
+            .is_empty(),
+        "the token is in the log"
+    );
+    Ok(())
+}
+
+/// The cluster's kubeconfig with another token.
+fn as_service_account(cluster: &Cluster, token: &str) -> Result<PathBuf> {
+    let mut kubeconfig: Value = serde_json::from_slice(&std::fs::read(cluster.kubeconfig())?)?;
+    *kubeconfig.pointer_mut("/users/0/user").context("a user")? = json!({ "token": token });
+    let path = cluster.folder().join("informant.kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string())?;
+    Ok(path)
+}
