@@ -1,10 +1,14 @@
 //! Finds out which wasmtime is built in, for `informant --version`: wasmtime itself does not say. And puts the script runner in,
-//! the component that `cargo xtask` builds and names in `INFORMANT_EMBED_SCRIPT_RUNNER`; without the variable there is none.
+//! the component that `cargo xtask` builds and names in `INFORMANT_EMBED_SCRIPT_RUNNER`; without the variable it is the one in the
+//! target folder, if there is one.
 
 use std::path::{Path, PathBuf};
 
 /// The variable that names the script runner's file.
 const RUNNER: &str = "INFORMANT_EMBED_SCRIPT_RUNNER";
+
+/// Where cargo puts it, below the target folder.
+const BUILT_RUNNER: &str = "wasm32-wasip2/plugin/informant_script_runner.wasm";
 
 fn main() {
     name_wasmtime();
@@ -27,7 +31,8 @@ fn name_wasmtime() {
 /// Writes `script_runner.rs`, an expression: the runner's bytes, if there is one.
 fn embed_runner() {
     println!("cargo::rerun-if-env-changed={RUNNER}");
-    let expression = match std::env::var_os(RUNNER).map(PathBuf::from) {
+    let named = std::env::var_os(RUNNER).map(PathBuf::from);
+    let expression = match named.or_else(runner_of_this_build) {
         Some(file) => {
             println!("cargo::rerun-if-changed={}", file.display());
             if !file.is_file() {
@@ -41,6 +46,13 @@ fn embed_runner() {
     if let Err(error) = std::fs::write(&out, expression) {
         println!("cargo::error={}: {error}", out.display());
     }
+}
+
+/// What `cargo xtask` has left in the target folder.
+fn runner_of_this_build() -> Option<PathBuf> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR")?);
+    let mut files = out.ancestors().map(|folder| folder.join(BUILT_RUNNER));
+    files.find(|file| file.is_file())
 }
 
 /// The version that a Cargo.lock names for a package.

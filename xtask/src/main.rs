@@ -1,6 +1,7 @@
 //! `cargo xtask …`: the only entry point for people who build Informant.
 
 mod bench;
+mod build;
 mod cargo;
 mod cluster_tools;
 mod demo;
@@ -29,6 +30,8 @@ struct Args {
 enum Command {
     /// Shows Informant at work on an embedded API server, then stays up for your own kubectl.
     Demo(demo::Args),
+    /// Builds `informant` with the script runner in it, and says where it is.
+    Build(build::Args),
     /// Runs every check this machine has the tools for, and names what it left out (nothing may be, with CI=true).
     Test(test::Args),
     /// Measures CPU per object and per event, and memory per object, on a release build.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Demo(args) => demo::run(&args),
+        Command::Build(args) => build::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),

@@ -41,7 +41,7 @@ pub enum ClusterError {
     /// Nothing says which cluster.
     #[error(
         "no cluster is named: no kubeconfig in $KUBECONFIG or ~/.kube/config, no --kubeconfig, no [cluster] in the configuration, \
-         and this is no pod with a service account ({0})"
+         and this is no pod with a service account ({0}); to try things out without one: `informant apiserver --kubeconfig-out kubeconfig`"
     )]
     Nowhere(#[source] kube::config::InferConfigError),
     /// A client cannot be made of what the kubeconfig says.

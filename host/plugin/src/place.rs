@@ -123,8 +123,8 @@ impl Place {
             export,
             object,
             cause,
-            frames,
             last_lines,
+            frames,
             "a plugin lost its instance"
         );
         self.suffer(report.kind, report.kind.as_str(), &report.to_string());

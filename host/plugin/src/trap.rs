@@ -102,11 +102,11 @@ impl fmt::Display for TrapReport {
             TrapKind::Aborted => " was given up: ",
         })?;
         f.write_str(&self.cause)?;
-        if !self.frames.is_empty() {
-            write!(f, "; in {}", self.frames.join(" < "))?;
-        }
         if !self.last_lines.is_empty() {
             write!(f, "; it wrote: {}", self.last_lines.join(" | "))?;
+        }
+        if !self.frames.is_empty() {
+            write!(f, "; in {}", self.frames.join(" < "))?;
         }
         Ok(())
     }
@@ -151,14 +151,49 @@ fn frames(error: &Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else {
         return Vec::new();
     };
-    let named = backtrace.frames().iter().filter_map(|frame| frame.func_name());
-    named.take(FRAMES_MAX).map(|name| rustc_name(name).to_owned()).collect()
+    let names = backtrace.frames().iter().filter_map(|frame| frame.func_name());
+    own_frames(names.map(readable))
 }
 
-/// Without the hash that rustc puts at the end of a name.
-fn rustc_name(name: &str) -> &str {
-    match name.rsplit_once("::h") {
-        Some((path, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => path,
-        _ => name,
+/// The frames of the guest's own code, innermost first: what a language does to report a panic, and what calls the guest, is the same every time.
+fn own_frames(names: impl Iterator<Item = String>) -> Vec<String> {
+    names.filter(|name| !is_machinery(name)).take(FRAMES_MAX).collect()
+}
+
+/// As people wrote it: Rust's names without mangling and hash.
+fn readable(name: &str) -> String {
+    format!("{:#}", rustc_demangle::demangle(name))
+}
+
+fn is_machinery(name: &str) -> bool {
+    const PREFIXES: [&str; 10] = [
+        "std::", "core::", "alloc::", "<std::", "<core::", "<alloc::", "__rust", "rust_", "_rust", "abort",
+    ];
+    const PARTS: [&str; 4] = [
+        "::_::__link_custom_section",
+        "cabi_",
+        "wit_bindgen",
+        "::exports::informant::plugin",
+    ];
+    name == "abort"
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || PARTS.iter().any(|part| name.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_panic_only_the_guests_own_functions_are_shown() {
+        let stack = [
+            "abort",
+            "_RNvNtNtNtNtCshXfaRvt2tfW_3std3sys3pal4wasi7helpers14abort_internal",
+            "_ZN4core9panicking9panic_fmt17h0123456789abcdefE",
+            "_ZN7greeter7Greeter7look_at17h0123456789abcdefE",
+            "handle",
+        ];
+        let names = stack.into_iter().map(readable);
+        assert_eq!(own_frames(names), ["greeter::Greeter::look_at", "handle"]);
     }
 }
