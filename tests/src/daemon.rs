@@ -37,7 +37,7 @@ impl Daemon {
     /// If it ends before it listens; the message holds its last lines.
     pub async fn start(folder: &Path, kubeconfig: &Path, config: &str) -> Result<Self> {
         let path = folder.join("config.toml");
-        tokio::fs::write(&path, format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n{config}")).await?;
+        tokio::fs::write(&path, with_admin(config)).await?;
         let mut process = Process::start(
             &guests::informant()?,
             [
@@ -126,6 +126,16 @@ impl Daemon {
         ))
     }
 
+    /// Puts another configuration in place, as a tool that renames does; `[admin]` is added as at the start.
+    ///
+    /// # Errors
+    /// If the file can not be written.
+    pub async fn write_config(&self, config: &str) -> Result<()> {
+        let beside = self.config.with_extension("new");
+        tokio::fs::write(&beside, with_admin(config)).await?;
+        Ok(tokio::fs::rename(&beside, &self.config).await?)
+    }
+
     /// Where its config.toml lies.
     pub fn config(&self) -> &Path {
         &self.config
@@ -145,6 +155,10 @@ impl Daemon {
     pub fn process_mut(&mut self) -> &mut Process {
         &mut self.process
     }
+}
+
+fn with_admin(config: &str) -> String {
+    format!("[admin]\nlisten = \"127.0.0.1:0\"\n\n{config}")
 }
 
 /// The address in the log line that announces the admin API.

@@ -5,9 +5,11 @@
 
 mod acting;
 mod bad_input;
+mod changes_under_load;
 mod custom_resources;
 mod kubectl;
 mod lifecycle;
+mod load;
 mod queries;
 mod rights;
 mod scripts;
