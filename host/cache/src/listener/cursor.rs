@@ -26,6 +26,8 @@ pub(super) enum CursorKind {
     Initial,
     /// The handler may know anything of the source, and is shown all again.
     Replay,
+    /// As `Replay`, for a handler that lost its memory: states that are dead letters are left out. It would only fail on them again.
+    Recovery,
     /// The handler knows all, and is reminded of it.
     Resync,
 }
@@ -74,10 +76,15 @@ impl Cursor {
 }
 
 impl CursorKind {
+    /// Whether the handler may have been told of anything before.
+    pub(super) const fn is_again(self) -> bool {
+        matches!(self, CursorKind::Replay | CursorKind::Recovery)
+    }
+
     pub(super) const fn reason(self) -> Reason {
         match self {
             CursorKind::Initial => Reason::Initial,
-            CursorKind::Replay => Reason::Replay,
+            CursorKind::Replay | CursorKind::Recovery => Reason::Replay,
             CursorKind::Resync => Reason::Resync,
         }
     }

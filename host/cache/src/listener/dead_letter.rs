@@ -21,6 +21,8 @@ pub struct DeadLetter {
     pub key: Key,
     /// `add`, `update` or `delete`.
     pub event: &'static str,
+    /// The resource version of the state that failed; of a delete, none.
+    pub resource_version: Option<String>,
     /// Why it was told.
     pub reason: Reason,
     /// What the handler, or the host for it, said at the last attempt; at most [`ERROR_BYTES_MAX`] bytes.
@@ -108,6 +110,12 @@ impl DeadLetters {
             .map(|(_, letter)| letter)
     }
 
+    /// Whether there is a letter about this very state.
+    pub(super) fn is_about(&self, source: SourceId, object: &Object) -> bool {
+        let letter = self.get(source, object.key());
+        letter.is_some_and(|letter| letter.resource_version.as_deref() == Some(object.version().as_str()))
+    }
+
     /// Whether the key accepted its last event, as far as is known.
     pub(super) fn accepted(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let nothing_failed = self.ages.is_empty() && self.unaccepted_len == 0;
@@ -177,11 +185,13 @@ impl DeadLetters {
             _ => None,
         };
         let (reason, received) = (event.reason, event.received);
+        let resource_version = event.what.object().map(|object| object.version().as_str().to_owned());
         let event = event.what.as_str();
         DeadLetter {
             source,
             key,
             event,
+            resource_version,
             reason,
             error,
             result,

@@ -18,7 +18,7 @@ pub struct Delivery {
     pub what: What,
     /// Why; of several events folded into one, the newest one's reason.
     pub reason: Reason,
-    /// 0 at the first try, then one more for each retry. Starts again when a newer event folds in.
+    /// 0 at the first try, then one more for each retry. Starts again when a newer state folds in.
     pub attempt: u32,
     /// When the frame was read of the oldest event folded into this one; for what a cursor shows, when the cursor began.
     pub received: Moment,
@@ -116,6 +116,14 @@ impl What {
             What::Add(object) | What::Update { new: object, .. } => Some(object.key()),
             What::Delete { key, .. } => Some(key.as_ref()),
             What::Synced => None,
+        }
+    }
+
+    /// The state it shows; none for a delete.
+    pub(super) fn object(&self) -> Option<&Object> {
+        match self {
+            What::Add(object) | What::Update { new: object, .. } => Some(object),
+            What::Delete { .. } | What::Synced => None,
         }
     }
 

@@ -59,6 +59,16 @@ impl Event {
         self.what.kept_bytes()
     }
 
+    /// Whether it shows the very state that `older`, of the same key, shows: a replay or a reminder, nothing new.
+    pub(super) fn repeats(&self, older: &Event) -> bool {
+        match (self.what.object(), older.what.object()) {
+            (Some(this), Some(other)) => {
+                this.ptr_eq(other) || (this.uid() == other.uid() && this.version() == other.version())
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn is_delete(&self) -> bool {
         matches!(self.what, What::Delete { .. })
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_object::{KeyRef, SourceId};
 
+use crate::listener::cursor::CursorKind;
 use crate::listener::{
     Change, DeadLetter, Delivery, Listener, ListenerOptions, ListenerStats, Next, Outcome, Pause, Pull, Requeue, Token,
 };
@@ -131,7 +132,13 @@ impl ListenerHandle {
     ///
     /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from before.
     pub fn replay(&self, now: Moment) {
-        self.change(|listener| listener.replay(now));
+        self.change(|listener| listener.replay(now, CursorKind::Replay));
+    }
+
+    /// As [`replay`](Self::replay), for a handler that lost its memory over one of its events: states that are dead letters are
+    /// left out, because it would lose it again. The letter is what says so; a newer state of the key is told as usual.
+    pub fn recover(&self, now: Moment) {
+        self.change(|listener| listener.replay(now, CursorKind::Recovery));
     }
 
     /// Tells one key again, reason `Requeue`: its current state, or its last known delete while it is absent.

@@ -186,6 +186,9 @@ impl Listener {
             self.queue.counters.resync_keys_skipped += 1;
             return Step::PassedOver;
         }
+        if !occupied && kind == CursorKind::Recovery && self.letters.is_about(source, &object) {
+            return Step::PassedOver;
+        }
         self.queue.counters.shown += 1;
         let mut event = self.event_of(source, object, kind, begun);
         if occupied {
@@ -212,7 +215,7 @@ impl Listener {
         if let Some(state) = self.sources.get_mut(source) {
             state.owed += 1;
         }
-        let known = kind == CursorKind::Replay;
+        let known = kind.is_again();
         Event {
             known,
             owed: true,

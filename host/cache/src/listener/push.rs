@@ -100,7 +100,7 @@ impl Listener {
             What::Delete { key, .. } => {
                 // A handler that is shown everything again may know the object; unless it has yet to be told of the delete of
                 // an earlier one.
-                if kind == CursorKind::Replay && !self.queue.ends_with_delete(source, key.as_ref()) {
+                if kind.is_again() && !self.queue.ends_with_delete(source, key.as_ref()) {
                     return false;
                 }
                 // Counted as if the cursor had made the add that the delete cancels.

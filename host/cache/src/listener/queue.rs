@@ -112,12 +112,15 @@ impl Queue {
         }
         let newest = slot.rest.back_mut().unwrap_or(&mut slot.head);
         let bytes_before = newest.kept_bytes();
+        let is_news = !event.repeats(newest);
         match newest.fold(event) {
             Folded::Apart(event) => self.push_back(id, event),
             Folded::Merged => {
                 self.bytes = self.bytes - bytes_before + newest.kept_bytes();
                 self.counters.coalesced += 1;
-                if in_head {
+                // A state that is shown again may fail as often as if it had not been: else one that costs an instance, and
+                // with it a replay, would be tried for ever.
+                if in_head && is_news {
                     slot.attempts = 0;
                 }
             }

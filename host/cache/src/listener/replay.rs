@@ -22,8 +22,8 @@ pub enum Requeue {
 }
 
 impl Listener {
-    /// Shows every source again. Deletes that wait go first; adds and updates that wait are left to the cursors.
-    pub(super) fn replay(&mut self, now: Moment) {
+    /// Shows every source again, by a cursor of that kind. Deletes that wait go first; adds and updates that wait are left to the cursors.
+    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) {
         if self.closed {
             return;
         }
@@ -39,7 +39,7 @@ impl Listener {
                 cursor.is_some_and(|cursor| cursor.kind == CursorKind::Initial && cursor.is_at_start())
             };
             if !untouched(source) {
-                self.sources.begin(source, CursorKind::Replay, now);
+                self.sources.begin(source, kind, now);
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct Slot {
     pub(super) head: Event,
     pub(super) rest: VecDeque<Event>,
     pub(super) state: State,
-    /// How often the head failed since something newer folded into it.
+    /// How often the head failed since a newer state folded into it.
     pub(super) attempts: u32,
     /// How often the head failed at all: what the back-off grows with.
     pub(super) failures: u32,

@@ -290,7 +290,11 @@ fn a_replay_leaves_keys_in_back_off_there_and_synced_waits_for_them() {
     assert_eq!(rig.drain(), "add b@1 replay\n");
     assert!(rig.take().starts_with("wait 1."), "its back-off is not shortened");
     rig.pass(seconds(2));
-    assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
+    assert_eq!(
+        rig.drain(),
+        "add a@1 replay try 1\nsynced replay\n",
+        "the same state: no news, so its attempts count on"
+    );
 }
 
 #[test]

@@ -358,3 +358,59 @@ fn a_detached_source_takes_its_dead_letters_with_it() {
     rig.listener.detach(PODS);
     assert_eq!(letters(&rig), "");
 }
+
+/// Delivers everything; "poison" fails, and costs the handler what it knew. Returns the deliveries of others and of it.
+fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
+    let (mut others, mut poisoned) = (0, 0);
+    loop {
+        match rig.listener.next(rig.now) {
+            Next::Deliver(delivery) if delivery.key().is_some_and(|key| key.name == "poison") => {
+                poisoned += 1;
+                rig.listener
+                    .done(delivery.token, Outcome::Trapped("unreachable".to_owned()), rig.now);
+                rig.listener.recover(rig.now);
+            }
+            Next::Deliver(delivery) => {
+                others += usize::from(delivery.key().is_some());
+                rig.listener.done(delivery.token, Outcome::Ok, rig.now);
+            }
+            Next::WaitUntil(until) => rig.now = until,
+            Next::Idle | Next::Closed => return (others, poisoned),
+        }
+    }
+}
+
+#[test]
+fn an_object_that_costs_the_handler_its_memory_each_time_becomes_a_dead_letter_too() {
+    let mut rig = Rig::new(options());
+    rig.sets("a poison b", 1);
+    // Each of the ten failures is followed by a replay, which shows the two others; none of them gives it further tries.
+    assert_eq!(lose_memory_over_poison(&mut rig), (1 + 10 * 2, 10));
+    assert_eq!(letters(&rig), "default/poison add replay after 10: trap: unreachable\n");
+    // A newer state is news, whether it is told at once or by a cursor on its way.
+    rig.set("poison", 2);
+    assert_eq!(rig.fail(), "update poison@1->2 watch");
+    rig.listener.recover(rig.now);
+    rig.set("poison", 3);
+    assert_eq!(lose_memory_over_poison(&mut rig).1, 10);
+    // A new version of the handler is shown it again.
+    rig.listener.replay(rig.now);
+    assert_eq!(
+        rig.drain(),
+        "add a@1 replay\nadd b@1 replay\nadd poison@3 replay\nsynced replay\n"
+    );
+    assert_eq!(letters(&rig), "");
+}
+
+#[test]
+fn what_changed_since_its_dead_letter_is_shown_after_a_loss_of_memory() {
+    let mut rig = Rig::new(options());
+    rig.sets("a z", 1);
+    assert_eq!(rig.take_all(), "add a@1 watch\nadd z@1 watch\n");
+    rig.answer_all(&Outcome::Permanent("no".to_owned()));
+    rig.listener.recover(rig.now);
+    // Left to the cursor, which has not reached it.
+    rig.set("z", 2);
+    assert_eq!(rig.drain(), "add z@2 replay\nsynced replay\n");
+    assert_eq!(letters(&rig), "default/a add watch after 1: permanent: no\n");
+}
