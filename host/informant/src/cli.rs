@@ -29,7 +29,9 @@ mod table;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use informant_plugin_host::{Compiler, compile_worker};
 
 pub use exit::Exit;
 
@@ -76,6 +78,18 @@ enum Command {
         #[command(subcommand)]
         command: PluginCommand,
     },
+    /// Compiles one component, from stdin to stdout: what Informant starts itself as
+    #[command(name = COMPILE, hide = true)]
+    Compile,
+}
+
+/// The command that compiles in a process of its own.
+const COMPILE: &str = "compile-component";
+
+/// Components are compiled by this program, in a process of their own with little memory and little time.
+pub(crate) fn compiler() -> Result<Compiler> {
+    Compiler::this_program([COMPILE])
+        .context("this program's own file is not known, so that no component can be compiled")
 }
 
 #[derive(Debug, Subcommand)]
@@ -140,6 +154,7 @@ impl Cli {
                 PluginCommand::Resume(args) => plugin::resume(&args),
                 PluginCommand::Requeue(args) => plugin::requeue(&args),
             },
+            Command::Compile => return compile_worker(),
         };
         done.unwrap_or_else(|error| {
             output::error(&error);

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
-use informant_plugin_host::{HostOptions, PluginHost};
+use informant_plugin_host::{Compiler, HostOptions, PluginHost};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -62,6 +62,8 @@ pub struct DaemonOptions {
     pub admin_listen: Option<SocketAddr>,
     /// The runtime of the guests; a runtime apart, so that guests delay nobody else.
     pub guests: Handle,
+    /// Where components are compiled.
+    pub compiler: Compiler,
     /// Where compiled components are kept.
     pub cache_dir: PathBuf,
 }
@@ -87,6 +89,7 @@ impl Daemon {
             cluster,
             admin_listen,
             guests,
+            compiler,
             cache_dir,
         } = options;
         let listen = admin_listen.unwrap_or(config.admin.listen);
@@ -101,6 +104,7 @@ impl Daemon {
             cache_dir,
             env: guests_environment,
             handle: guests,
+            compiler,
             catalog: catalog.clone(),
             metrics: metrics.plugins.clone(),
             kube: Some(Arc::new(ClusterApi::of_one(cluster.client.clone()))),

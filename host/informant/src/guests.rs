@@ -7,6 +7,7 @@ use informant_plugin_host::{HostOptions, PluginHost};
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::cli::compiler;
 use crate::directories;
 use crate::metrics::Metrics;
 use crate::script_runner;
@@ -30,6 +31,7 @@ impl Guests {
             cache_dir: directories::cache(),
             env: Arc::new(TokioEnvironment::new(runtime.handle().clone(), 0)),
             handle: runtime.handle().clone(),
+            compiler: compiler()?,
             catalog: Catalog::new(),
             metrics: Metrics::new().plugins,
             kube: None,

@@ -6,7 +6,7 @@
 //!
 //! An artefact is native code that runs in this process, so the folder has to be ours alone ([`crate::private_dir`]), and
 //! each file goes with a checksum. A file that is damaged or foreign is set aside as `….bad` and made again; it is never an
-//! error. One component is compiled at a time, and one that two plugins ask for once.
+//! error. A component that two plugins ask for is compiled once. How is [`crate::compile`]'s business.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::compile::compile;
+use crate::compile::Compiling;
 use crate::error::Problem;
 use crate::{Digest, HostError, PluginMetrics, private_dir};
 
@@ -30,13 +30,10 @@ use crate::{Digest, HostError, PluginMetrics, private_dir};
 /// go first that were used least recently.
 pub const ARTEFACTS_BYTES_MAX: u64 = 2 << 30;
 
-/// Components compiled at a time. One takes up to 350 MiB, and all cores anyway.
-const COMPILING_MAX: usize = 1;
-
 /// The folder, and what of it is in use.
 pub(crate) struct Artefacts {
     folder: Arc<Folder>,
-    compiling: Semaphore,
+    compiling: Compiling,
     in_use: Mutex<BTreeMap<Digest, Weak<Artefact>>>,
     /// Artefacts that are being looked up or made.
     awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artefact>>>>>,
@@ -65,6 +62,7 @@ impl Artefacts {
     pub(crate) fn open(
         engine: &Engine,
         path: &Path,
+        compiling: Compiling,
         handle: Handle,
         metrics: PluginMetrics,
     ) -> Result<Artefacts, HostError> {
@@ -78,11 +76,16 @@ impl Artefacts {
         };
         Ok(Artefacts {
             folder: Arc::new(folder),
-            compiling: Semaphore::new(COMPILING_MAX),
+            compiling,
             in_use: Mutex::default(),
             awaited: Mutex::default(),
             handle,
         })
+    }
+
+    /// Where files are kept, if they can be.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.folder.path.as_deref()
     }
 
     /// The artefact of the component that `bytes` are, from memory, from the folder, or made now.
@@ -114,12 +117,16 @@ impl Artefacts {
         let component = match found {
             Some(component) => component,
             None => {
-                let _one_at_a_time = self.compiling.acquire().await;
+                let (began, metrics) = (Instant::now(), &self.folder.metrics);
+                metrics.artefact("miss");
+                let artefact = self.compiling.compile(bytes).await?;
+                metrics.compiled(began.elapsed().as_secs_f64());
                 let folder = Arc::clone(&self.folder);
                 self.handle
-                    .spawn_blocking(move || folder.make(digest, &bytes))
+                    .spawn_blocking(move || folder.keep(digest, &artefact))
                     .await
-                    .map_err(interrupted)??
+                    .map_err(interrupted)?
+                    .map_err(Problem::Compile)?
             }
         };
         let artefact = Arc::new(Artefact { component });
@@ -162,31 +169,34 @@ impl Folder {
 
     #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
     fn deserialize(&self, path: &Path) -> Result<Component, String> {
-        // SAFETY: the file holds what this program's `compile` returned, or wasmtime's own check of version and settings
+        // SAFETY: the file holds what this program's compiler returned, or wasmtime's own check of version and settings
         // refuses it: it lies in a folder that only this user can write (`private_dir`), its checksum was just found to be
         // right, and nobody changes a file in place: files are written under another name and renamed, and removed as a whole.
         unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
     }
 
-    /// Compiles, and keeps what comes out.
-    fn make(&self, digest: Digest, component: &[u8]) -> Result<Component, Problem> {
-        self.metrics.artefact("miss");
-        let began = Instant::now();
+    /// Makes a component of what was just compiled, and keeps it if there is a place.
+    fn keep(&self, digest: Digest, artefact: &[u8]) -> Result<Component, String> {
         let Some(path) = self.file(digest) else {
-            return Component::new(&self.engine, component).map_err(|error| Problem::Compile(format!("{error:#}")));
+            return self.deserialize_bytes(artefact);
         };
-        let artefact = compile(&self.engine, component).map_err(Problem::Compile)?;
-        self.metrics.compiled(began.elapsed().as_secs_f64());
-        match write(&path, &artefact) {
+        match write(&path, artefact) {
             Ok(()) => {
                 self.shrink();
-                self.deserialize(&path).map_err(Problem::Compile)
+                self.deserialize(&path)
             }
             Err(error) => {
                 tracing::warn!(file = %path.display(), %error, "a compiled plugin can not be kept; it will be compiled again at the next start");
-                Component::new(&self.engine, component).map_err(|error| Problem::Compile(format!("{error:#}")))
+                self.deserialize_bytes(artefact)
             }
         }
+    }
+
+    #[expect(unsafe_code, reason = "wasmtime takes the bytes as code and trusts them")]
+    fn deserialize_bytes(&self, artefact: &[u8]) -> Result<Component, String> {
+        // SAFETY: the bytes are what this program's compiler returned for this engine a moment ago, through memory or a pipe
+        // that nobody else has, or wasmtime's own check of version and settings refuses them.
+        unsafe { Component::deserialize(&self.engine, artefact) }.map_err(|error| format!("{error:#}"))
     }
 
     fn file(&self, digest: Digest) -> Option<PathBuf> {

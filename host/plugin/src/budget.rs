@@ -1,6 +1,7 @@
 //! How long a guest may run in one call.
 //!
-//! At each tick a running guest stops: the tick is charged to it, and the thread goes to whoever else waits. Only time in which
+//! At each tick a running guest stops: the tick is charged to it, and the thread goes to whoever else waits; if it takes long, it
+//! goes on when it is its turn ([`crate::lanes`]). Only time in which
 //! it ran counts, whether in its own code or in a host function that answers at once.
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use wasmtime::{StoreContextMut, UpdateDeadline};
 
 use crate::guest::GuestState;
+use crate::lanes::{Conduct, Lanes, Turn};
 use crate::ticker::{TICK, TickClock};
 
 /// Ticks charged at most for one stretch between two stops: 5, which is 10 ms. What goes beyond is the machine's fault (the
@@ -27,6 +29,9 @@ pub(crate) struct Budget {
     waiting_since: u64,
     /// A wait ended after which nothing was charged yet.
     has_waited: bool,
+    lanes: Arc<Lanes>,
+    conduct: Arc<Conduct>,
+    turn: Turn,
 }
 
 /// The guest ran for longer than its call may. Raised as a trap.
@@ -37,7 +42,7 @@ pub(crate) struct CpuExceeded {
 }
 
 impl Budget {
-    pub(crate) fn new(clock: Arc<TickClock>, cpu: Duration) -> Budget {
+    pub(crate) fn new(clock: Arc<TickClock>, cpu: Duration, lanes: Arc<Lanes>, conduct: Arc<Conduct>) -> Budget {
         Budget {
             clock,
             stretch_began: Arc::new(AtomicU64::new(0)),
@@ -45,6 +50,9 @@ impl Budget {
             max: ticks(cpu),
             waiting_since: 0,
             has_waited: false,
+            lanes,
+            conduct,
+            turn: Turn::default(),
         }
     }
 
@@ -75,6 +83,19 @@ impl Budget {
             .saturating_sub(self.stretch_began.load(Ordering::Relaxed))
     }
 
+    /// The call has ended.
+    pub(crate) fn end(&self) {
+        // One that ended within its first stretch never asked for a turn.
+        if self.used > 0 {
+            self.turn.give_back();
+        }
+    }
+
+    /// Where the guest's leave to run is.
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
     /// Charges the stretch that ends now.
     fn charge(&mut self) -> Result<(), CpuExceeded> {
         let least = u64::from(!std::mem::take(&mut self.has_waited));
@@ -87,14 +108,18 @@ impl Budget {
         Ok(())
     }
 
-    /// Lets others run, then starts the next stretch.
+    /// Lets others run, then starts the next stretch, when it is its turn.
     ///
     /// tokio's yield and not wasmtime's: the latter wakes itself, and tokio looks at its timers only every 61st time
     /// a task does that.
     fn pause(&self) -> impl Future<Output = ()> + Send + use<> {
         let (clock, stretch_began) = (Arc::clone(&self.clock), Arc::clone(&self.stretch_began));
+        let (lanes, turn) = (Arc::clone(&self.lanes), self.turn.clone());
+        let (used, overran) = (self.used, self.conduct.is_bad());
+        turn.give_back();
         async move {
             tokio::task::yield_now().await;
+            turn.take(lanes.turn(used, overran).await);
             stretch_began.store(clock.now(), Ordering::Relaxed);
         }
     }

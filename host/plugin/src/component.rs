@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wasmtime::component::{InstancePre, Linker};
 
 use crate::artefact::{Artefact, Artefacts};
-use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, sync_handler};
+use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
 use crate::error::Problem;
 use crate::guest::GuestState;
 use crate::script::Script;
@@ -43,6 +43,7 @@ pub(crate) struct Indices {
     pub(crate) events: Option<event_handler::GuestIndices>,
     pub(crate) sync: Option<sync_handler::GuestIndices>,
     pub(crate) index: Option<index_funcs::GuestIndices>,
+    pub(crate) state: Option<state::GuestIndices>,
 }
 
 impl std::ops::Deref for PluginComponent {
@@ -59,7 +60,7 @@ impl PluginComponent {
     /// # Errors
     /// What is wrong with it.
     pub(crate) async fn new(
-        bytes: Vec<u8>,
+        bytes: Arc<[u8]>,
         pin: Option<Digest>,
         artefacts: &Artefacts,
         linker: &Linker<GuestState>,
@@ -72,7 +73,7 @@ impl PluginComponent {
         let roles = roles::judge_names(&surface)?;
         imports::judge_names(&surface)?;
         let size_bytes = bytes.len();
-        let artefact = artefacts.get(digest, Arc::from(bytes)).await?;
+        let artefact = artefacts.get(digest, bytes).await?;
         roles::judge_types(&artefact.component)?;
         let pre = linker
             .instantiate_pre(&artefact.component)
@@ -109,6 +110,7 @@ impl PluginComponent {
         parts.indices.events = parts.indices.events.filter(|_| roles.event_handler);
         parts.indices.sync = parts.indices.sync.filter(|_| roles.sync_handler);
         parts.indices.index = parts.indices.index.filter(|_| roles.index_funcs);
+        parts.indices.state = parts.indices.state.filter(|_| roles.state);
         PluginComponent(Arc::new(parts))
     }
 }
@@ -129,6 +131,7 @@ impl Indices {
                 .index_funcs
                 .then(|| index_funcs::GuestIndices::new(pre))
                 .transpose()?,
+            state: roles.state.then(|| state::GuestIndices::new(pre)).transpose()?,
         })
     }
 }

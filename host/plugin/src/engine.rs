@@ -31,8 +31,11 @@ pub(crate) fn engine() -> wasmtime::Result<Engine> {
     }
 }
 
-/// The engine without a pool.
-fn on_demand() -> wasmtime::Result<Engine> {
+/// The engine without a pool: for want of address space, and to compile. The code is the same with and without.
+///
+/// # Errors
+/// What wasmtime says if it can not run on this machine at all.
+pub(crate) fn on_demand() -> wasmtime::Result<Engine> {
     Engine::new(&config())
 }
 

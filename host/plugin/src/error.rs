@@ -176,6 +176,11 @@ pub enum Problem {
         /// The plugin's words.
         message: String,
     },
+    /// What the old version remembers can not be handed to the new one.
+    ///
+    /// With what `save` of the version that runs, or `restore` of the new one, answered.
+    #[error("what the old version remembers can not be handed over: {0}")]
+    State(String),
     /// A section of config.toml that the host can not act on.
     #[error("{0}")]
     Spec(String),

@@ -14,9 +14,11 @@ use informant_cache::Moment;
 use informant_cache::listener::{Delivery, Outcome, Pause, Pull, Token};
 
 use crate::deliver::{Buffers, Ended, outcome_of_loss};
+use crate::hand_over::hand_over;
 use crate::noting::noting;
 use crate::orders::{Inbox, Order, Successor, Woken};
 use crate::place::{Filled, Place};
+use crate::plugin::Takeover;
 use crate::rules::Rules;
 use crate::spec::{Continuation, OnFailure};
 use crate::status::{PluginState, StuckOn};
@@ -39,7 +41,16 @@ pub(crate) struct Events {
     started: bool,
     draining: bool,
     /// The whole cache is to be shown again, once what was pulled is back at the listener.
-    replay_due: bool,
+    replay_due: Option<Replay>,
+}
+
+/// Why the cache is shown again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replay {
+    /// Another version took over.
+    Reload,
+    /// The instance was lost. What it was lost over is not shown again, or it would be for ever.
+    Restart,
 }
 
 /// Whether the actor goes on.
@@ -60,7 +71,7 @@ impl Events {
             answers: Vec::with_capacity(BATCH_EVENTS_MAX),
             started: false,
             draining: false,
-            replay_due: false,
+            replay_due: None,
         }
     }
 
@@ -72,7 +83,7 @@ impl Events {
 
     async fn turn(&mut self) -> Go {
         while let Some(order) = self.inbox.order() {
-            self.obey(order);
+            self.obey(order).await;
         }
         if self.inbox.is_over() || (self.draining && self.place.is_quarantined()) {
             return Go::End;
@@ -84,8 +95,10 @@ impl Events {
             return self.refill().await;
         }
         let now = self.place.shared.now();
-        if std::mem::take(&mut self.replay_due) {
-            self.place.shared.listener.replay(now);
+        match std::mem::take(&mut self.replay_due) {
+            Some(Replay::Reload) => self.place.shared.listener.replay(now),
+            Some(Replay::Restart) => self.place.shared.listener.recover(now),
+            None => {}
         }
         match self
             .place
@@ -106,7 +119,7 @@ impl Events {
 
     async fn wait(&mut self, until: Option<Moment>) -> Go {
         match self.inbox.wait(until).await {
-            Woken::Order(order) => self.obey(order),
+            Woken::Order(order) => self.obey(order).await,
             Woken::Work | Woken::Time => {}
             Woken::End => return Go::End,
         }
@@ -116,6 +129,7 @@ impl Events {
     /// Makes the batch's calls, one after the other.
     async fn work(&mut self, mut now: Moment) {
         let _running = self.place.shared.host.ticker.clock().run_guests();
+        self.place.shared.conduct.review(now);
         let mut answered = now;
         let mut batch = std::mem::take(&mut self.batch);
         let mut deliveries = batch.drain(..);
@@ -129,9 +143,9 @@ impl Events {
                 answered = now;
             }
             while let Some(order) = self.inbox.order() {
-                self.obey(order);
+                self.obey(order).await;
             }
-            if self.place.is_empty() || self.replay_due || self.inbox.is_over() {
+            if self.place.is_empty() || self.replay_due.is_some() || self.inbox.is_over() {
                 break;
             }
         }
@@ -224,20 +238,23 @@ impl Events {
             self.place.shared.listener.pause(Pause::Quarantine);
         }
         match self.place.fill(&mut self.inbox).await {
-            Filled::Rebuilt => self.replay_due |= self.place.terms.spec.on_restart == Continuation::Replay,
-            Filled::Order(order) => self.obey(order),
+            Filled::Rebuilt if self.place.terms.spec.on_restart == Continuation::Replay => {
+                self.replay_due.get_or_insert(Replay::Restart);
+            }
+            Filled::Rebuilt => {}
+            Filled::Order(order) => self.obey(order).await,
             Filled::End => return Go::End,
         }
         Go::On
     }
 
-    fn obey(&mut self, order: Order) {
+    async fn obey(&mut self, order: Order) {
         match order {
             Order::Start => {
                 self.started = true;
                 self.place.set_usual(PluginState::Running);
             }
-            Order::Swap(successor) => self.swap(*successor),
+            Order::Swap(successor) => self.swap(*successor).await,
             Order::Amend(terms) => self.place.terms = terms,
             Order::Resume => {
                 if self.place.is_quarantined() {
@@ -253,20 +270,41 @@ impl Events {
         }
     }
 
-    /// Another version takes over. What was not called for yet is for it; a quarantine ends.
-    fn swap(&mut self, successor: Successor) {
+    /// Another version takes over, with what the old one remembers. What was not called for yet is for it; a quarantine ends. If
+    /// the state can not be handed over, nothing changes.
+    async fn swap(&mut self, successor: Successor) {
         let Successor {
             terms,
             version,
-            instance,
+            mut instance,
             feed: _,
+            how,
             done,
         } = successor;
-        self.place.take_over(terms, version, instance);
-        self.rules.forget();
-        self.place.shared.listener.resume(Pause::Quarantine);
-        self.replay_due |= self.place.terms.spec.on_reload == Continuation::Replay;
+        let listener = self.place.shared.listener.clone();
+        listener.pause(Pause::Swap);
+        // A memory that is lost already was to be made good by a replay: so is the new version's.
+        let is_lost = self.place.is_empty() && terms.spec.on_restart == Continuation::Replay;
+        let handed_over = match how {
+            Takeover::Swap => hand_over(&mut self.place, instance.as_mut()).await,
+            // What a version that failed has come to believe is nothing to go on with.
+            Takeover::RollBack => Ok(None),
+        };
+        if handed_over.is_ok() {
+            let trial = &self.place.shared.trial;
+            match how {
+                Takeover::Swap => trial.begin(self.place.shared.now()),
+                Takeover::RollBack => trial.spare(),
+            }
+            self.place.take_over(terms, version, instance);
+            self.rules.forget();
+            listener.resume(Pause::Quarantine);
+            if is_lost || how == Takeover::RollBack || self.place.terms.spec.on_reload == Continuation::Replay {
+                self.replay_due = Some(Replay::Reload);
+            }
+        }
+        listener.resume(Pause::Swap);
         // Whoever asked for the swap may have gone.
-        let _ = done.send(());
+        let _ = done.send(handed_over);
     }
 }

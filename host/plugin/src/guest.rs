@@ -13,6 +13,7 @@ use crate::bindings::informant::plugin::{kube, store, types};
 use crate::budget::{self, Budget};
 use crate::host_kube::{self, KubeAccess};
 use crate::host_store::Reader;
+use crate::lanes::{Conduct, Lanes};
 use crate::limiter::Limiter;
 use crate::output::Output;
 use crate::script::Script;
@@ -45,6 +46,8 @@ pub(crate) struct Ration {
     pub(crate) reader: Reader,
     pub(crate) kube: KubeAccess,
     pub(crate) clock: Arc<TickClock>,
+    pub(crate) lanes: Arc<Lanes>,
+    pub(crate) conduct: Arc<Conduct>,
     pub(crate) log_dropped: Counter,
 }
 
@@ -59,7 +62,7 @@ impl GuestState {
             wasi: wasi::context(ration.world, &output, script),
             handles,
             limiter: Limiter::new(ration.limits.memory_bytes),
-            budget: Budget::new(ration.clock, ration.limits.cpu),
+            budget: Budget::new(ration.clock, ration.limits.cpu, ration.lanes, ration.conduct),
             output,
             reader: ration.reader,
             kube: host_kube::Actor::new(ration.kube, watch.call_time().clone()),

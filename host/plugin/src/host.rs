@@ -13,6 +13,7 @@ use wasmtime::Engine;
 use wasmtime::component::Linker;
 
 use crate::artefact::Artefacts;
+use crate::compile::{Compiler, Compiling};
 use crate::component::{self, PluginComponent};
 use crate::described::{DENIED_IN_DESCRIBE, Described};
 use crate::error::{HostError, LoadError, Problem};
@@ -20,6 +21,8 @@ use crate::guest::{self, GuestState, Ration};
 use crate::host_kube::KubeAccess;
 use crate::host_store::{Access, Reader};
 use crate::kube_api::KubeApi;
+use crate::lanes::Lanes;
+use crate::last_good::LastGood;
 use crate::manifest::Manifest;
 use crate::plugin::Plugin;
 use crate::script::{Script, ScriptRunner, is_script};
@@ -38,8 +41,10 @@ pub struct HostOptions {
     /// The runtime that guests run on, and nothing else: a guest holds a worker for up to 2 ms at a time. Its moments must be those
     /// of the informers, or lags are wrong.
     pub env: Arc<dyn Environment>,
-    /// The same runtime, for work that blocks (reading, compiling).
+    /// The same runtime, for work that blocks (reading, compiling), and child processes.
     pub handle: Handle,
+    /// Where components are compiled.
+    pub compiler: Compiler,
     /// The sources that plugins may read.
     pub catalog: Catalog,
     /// Where it counts.
@@ -65,6 +70,8 @@ pub(crate) struct HostParts {
     linker: Linker<GuestState>,
     artefacts: Artefacts,
     script_runner: ScriptRunner,
+    last_good: LastGood,
+    lanes: Arc<Lanes>,
 }
 
 /// What a component says about itself.
@@ -94,15 +101,20 @@ impl PluginHost {
             cache_dir,
             env,
             handle,
+            compiler,
             catalog,
             metrics,
             kube,
             script_runner,
         } = options;
+        let compiling = Compiling::new(compiler, &engine, Arc::clone(&env), handle.clone());
+        let artefacts = Artefacts::open(&engine, &cache_dir, compiling, handle.clone(), metrics.clone())?;
         Ok(PluginHost(Arc::new(HostParts {
+            last_good: LastGood::new(artefacts.path()),
+            lanes: Arc::new(Lanes::new(handle.metrics().num_workers())),
+            artefacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             linker: guest::linker(&engine).map_err(engine_error)?,
-            artefacts: Artefacts::open(&engine, &cache_dir, handle.clone(), metrics.clone())?,
             script_runner: ScriptRunner::new(script_runner),
             engine,
             env,
@@ -122,7 +134,7 @@ impl PluginHost {
             .0
             .describe(path.to_owned(), None, Arc::from("inspect"), Limits::default())
             .await;
-        let Described { component, manifest } = found.map_err(|problem| LoadError::new(path, problem))?;
+        let (Described { component, manifest }, _) = found.map_err(|problem| LoadError::new(path, problem))?;
         Ok(Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
@@ -139,18 +151,33 @@ impl PluginHost {
     /// [`LoadError`], which says what to change. Nothing of the plugin stays then.
     pub async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
         let (name, path) = (spec.name.clone(), spec.component.clone());
-        let loaded = self.0.load(spec).await;
+        let loaded = self.0.load(spec, path.clone()).await;
         loaded.map_err(|problem| LoadError::new(&path, problem).of_plugin(&name))
+    }
+
+    /// Loads the last version that proved good of a plugin whose component was `refused` by [`load`](Self::load). None if none is
+    /// known, if `sha256` pins another one, or if it does not load either.
+    pub async fn load_last_good(&self, spec: PluginSpec, refused: &LoadError) -> Option<Plugin> {
+        let (digest, path) = self.0.find_last_good(&spec).await?;
+        let name = spec.name.clone();
+        match self.0.load(spec, path).await {
+            Ok(plugin) => {
+                plugin.is_rolled_back(refused);
+                Some(plugin)
+            }
+            Err(problem) => {
+                tracing::warn!(plugin = name, digest = %digest.short(), %problem, "the last good version of a plugin is refused too");
+                None
+            }
+        }
     }
 }
 
 impl HostParts {
-    async fn load(self: &Arc<HostParts>, spec: PluginSpec) -> Result<Plugin, Problem> {
+    /// Loads a plugin, with the component in the file `path`.
+    async fn load(self: &Arc<HostParts>, spec: PluginSpec, path: PathBuf) -> Result<Plugin, Problem> {
         judge(&spec)?;
-        let name = Arc::from(spec.name.as_str());
-        let version = self
-            .describe(spec.component.clone(), spec.sha256, name, spec.limits)
-            .await?;
+        let version = self.version(path, &spec).await?;
         needs::judge(&version.manifest, &spec)?;
         let listener = ListenerHandle::new(self.listener_options(&spec));
         let feed = feed(&version);
@@ -158,39 +185,65 @@ impl HostParts {
         Plugin::new(shared, version, feed).await
     }
 
-    /// Judges, compiles and describes the component or script in the file `path`.
+    /// Makes a version for `spec` of the component in the file `path`, and keeps the component in case it proves good.
+    pub(crate) async fn version(self: &Arc<HostParts>, path: PathBuf, spec: &PluginSpec) -> Result<Described, Problem> {
+        let name = Arc::from(spec.name.as_str());
+        let (version, bytes) = self.describe(path, spec.sha256, name, spec.limits).await?;
+        let (last_good, digest, file) = (self.last_good.clone(), version.component.digest, spec.component.clone());
+        self.blocking(move || last_good.keep(&file, digest, &bytes)).await?;
+        Ok(version)
+    }
+
+    /// Notes that `digest` is good for the plugin of `spec`.
+    pub(crate) async fn note_good(&self, spec: &PluginSpec, digest: Digest) {
+        let (last_good, name, file) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
+        // It fails only while everything ends.
+        let _ = self.blocking(move || last_good.note(&name, &file, digest)).await;
+    }
+
+    /// The version that was last good for the plugin of `spec`, if there is one and it still is fit to run.
+    pub(crate) async fn last_good(self: &Arc<HostParts>, spec: &PluginSpec) -> Option<Described> {
+        let (_, path) = self.find_last_good(spec).await?;
+        self.version(path, spec).await.ok()
+    }
+
+    async fn find_last_good(&self, spec: &PluginSpec) -> Option<(Digest, PathBuf)> {
+        let (last_good, name, file) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
+        let found = self.blocking(move || last_good.find(&name, &file)).await.ok()??;
+        spec.sha256.is_none_or(|pinned| pinned == found.0).then_some(found)
+    }
+
+    /// Does what blocks where it may.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+        self.handle.spawn_blocking(work).await.map_err(|_| Problem::Stopping)
+    }
+
+    /// Judges, compiles and describes the component or script in the file `path`. With its bytes.
     pub(crate) async fn describe(
         self: &Arc<HostParts>,
         path: PathBuf,
         pin: Option<Digest>,
         plugin: Arc<str>,
         limits: Limits,
-    ) -> Result<Described, Problem> {
-        let component = match is_script(&path) {
+    ) -> Result<(Described, Arc<[u8]>), Problem> {
+        let (component, bytes) = match is_script(&path) {
             true => {
-                let script = self.reading(move || Script::read(&path)).await?;
-                let runner = &self.script_runner;
-                runner.run(script, pin, &self.artefacts, &self.linker).await?
+                let script = self.blocking(move || Script::read(&path)).await??;
+                let (runner, bytes) = (&self.script_runner, Arc::from(&script.text[..]));
+                (runner.run(script, pin, &self.artefacts, &self.linker).await?, bytes)
             }
             false => {
-                let bytes = self.reading(move || component::read(&path)).await?;
-                PluginComponent::new(bytes, pin, &self.artefacts, &self.linker).await?
+                let bytes: Arc<[u8]> = self.blocking(move || component::read(&path)).await??.into();
+                let component = PluginComponent::new(Arc::clone(&bytes), pin, &self.artefacts, &self.linker).await?;
+                (component, bytes)
             }
         };
         let reader = Reader::new(self.catalog.clone(), Access::Denied(DENIED_IN_DESCRIBE));
         let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
         let ration = self.ration(&plugin, limits, World::Still, reader, kube, Counter::default());
         let watch = Watch::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
-        self.on_guests(Described::ask(component, ration, watch)).await?
-    }
-
-    /// Reads a file where that keeps nobody waiting.
-    async fn reading<T: Send + 'static>(
-        &self,
-        read: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-    ) -> Result<T, Problem> {
-        let read = self.handle.spawn_blocking(read).await;
-        read.map_err(|_| Problem::Stopping)?
+        let version = self.on_guests(Described::ask(component, ration, watch)).await??;
+        Ok((version, bytes))
     }
 
     /// Runs `work`, which calls a guest, where guests run.
@@ -224,6 +277,8 @@ impl HostParts {
             reader,
             kube,
             clock,
+            lanes: Arc::clone(&self.lanes),
+            conduct: Arc::default(),
             log_dropped,
         }
     }

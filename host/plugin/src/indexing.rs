@@ -124,6 +124,7 @@ impl Indexing {
     async fn work(&mut self, feed: &IndexFeedHandle) {
         let _running = self.place.shared.host.ticker.clock().run_guests();
         let mut handed_in = self.place.shared.now();
+        self.place.shared.conduct.review(handed_in);
         while let Some(job) = self.jobs.pop_front() {
             let values = self.compute(&job).await;
             self.results.push(job.answer(values));
@@ -221,6 +222,7 @@ impl Indexing {
             version,
             instance,
             feed,
+            how: _,
             done,
         } = successor;
         self.place.take_over(terms, version, instance);
@@ -229,7 +231,7 @@ impl Indexing {
         self.loaded = false;
         self.attach(feed);
         // Whoever asked for the swap may have gone.
-        let _ = done.send(());
+        let _ = done.send(Ok(None));
     }
 
     fn attach(&mut self, feed: Option<IndexFeedHandle>) {

@@ -6,11 +6,11 @@
 use informant_cache::Reason;
 use wasmtime::{Engine, Store};
 
-use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, sync_handler};
+use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
 use crate::bindings::informant::plugin::types::{self, Call, Failure, InstanceRole, ObjectRef};
 use crate::component::{Indices, PluginComponent};
 use crate::error::Problem;
-use crate::guest::{GuestState, Ration};
+use crate::guest::{GuestState, Ration, TRANSFER_BYTES_MAX};
 use crate::roles::IndexAnswer;
 use crate::trap::TrapReport;
 use crate::watch::{GivenUp, Watch};
@@ -30,6 +30,7 @@ struct Exports {
     events: Option<event_handler::Guest>,
     sync: Option<sync_handler::Guest>,
     index: Option<index_funcs::Guest>,
+    state: Option<state::Guest>,
 }
 
 impl Instance {
@@ -44,6 +45,7 @@ impl Instance {
         watch: Watch,
     ) -> Result<Instance, Problem> {
         let mut store = GuestState::store(engine, ration, &watch, component.script.as_deref());
+        let watch = watch.of(store.data().budget.turn());
         begin(&mut store);
         let made = watch.over(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {
@@ -139,6 +141,29 @@ impl Instance {
         let answer = self.watch.over(guest.call_index(&mut self.store, o, object)).await;
         Some(conclude(&mut self.store, "index", answer))
     }
+
+    /// Whether it takes a state.
+    pub(crate) fn has_state(&self) -> bool {
+        self.exports.state.is_some()
+    }
+
+    /// Calls `save`. A state may be as long as the guest's memory is, so that one that is too long to be handed over is judged by
+    /// the host and costs the instance nothing.
+    pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
+        let guest = self.exports.state.as_ref()?;
+        begin(&mut self.store);
+        self.store.set_hostcall_fuel(usize::MAX);
+        let answer = self.watch.over(guest.call_save(&mut self.store)).await;
+        self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
+        Some(conclude(&mut self.store, "save", answer))
+    }
+
+    pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
+        let guest = self.exports.state.as_ref()?;
+        begin(&mut self.store);
+        let answer = self.watch.over(guest.call_restore(&mut self.store, state)).await;
+        Some(conclude(&mut self.store, "restore", answer))
+    }
 }
 
 impl Exports {
@@ -164,6 +189,11 @@ impl Exports {
                 .as_ref()
                 .map(|found| found.load(&mut *store, instance))
                 .transpose()?,
+            state: indices
+                .state
+                .as_ref()
+                .map(|found| found.load(&mut *store, instance))
+                .transpose()?,
         })
     }
 }
@@ -179,6 +209,7 @@ fn begin(store: &mut Store<GuestState>) {
 /// Takes back what the call held.
 fn end(store: &mut Store<GuestState>) {
     let state = store.data_mut();
+    state.budget.end();
     state.reader.end_call();
     state.output.end_call();
 }

@@ -28,6 +28,7 @@ mod error;
 mod events;
 mod grant;
 mod guest;
+mod hand_over;
 mod host;
 mod host_kube;
 mod host_store;
@@ -36,6 +37,8 @@ mod indexing;
 mod instance;
 mod interface_name;
 mod kube_api;
+mod lanes;
+mod last_good;
 mod limiter;
 mod manifest;
 mod metrics;
@@ -59,9 +62,11 @@ mod terms;
 mod testing;
 mod ticker;
 mod trap;
+mod trial;
 mod wasi;
 mod watch;
 
+pub use compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
 pub use digest::{Digest, DigestError};
 pub use error::{HostError, LoadError, Problem};
 pub use grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
@@ -83,19 +88,23 @@ pub use trap::{TrapKind, TrapReport};
 /// Every limit of this room that is not a plugin's own ([`Limits`]), with what happens at it.
 pub mod limits {
     pub use crate::artefact::ARTEFACTS_BYTES_MAX;
+    pub use crate::compile::{ARTEFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
     pub use crate::component::COMPONENT_BYTES_MAX;
     pub use crate::engine::WASM_STACK_BYTES_MAX;
     pub use crate::guest::TRANSFER_BYTES_MAX;
+    pub use crate::hand_over::STATE_BYTES_MAX;
     pub use crate::host_kube::{
         KUBE_ANSWER_BYTES_MAX, KUBE_CALLS_MAX, KUBE_DOCUMENT_BYTES_MAX, KUBE_PAGE_OBJECTS_MAX, KUBE_WAIT_MAX,
     };
     pub use crate::host_store::{
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };
+    pub use crate::lanes::{OVERRAN_FOR, SLOW_CALL};
     pub use crate::manifest::MANIFEST_BYTES_MAX;
     pub use crate::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::rebuild::{LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
     pub use crate::script::SCRIPT_BYTES_MAX;
     pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES};
     pub use crate::ticker::TICK;
+    pub use crate::trial::TRIAL;
 }

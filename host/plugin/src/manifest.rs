@@ -51,6 +51,8 @@ pub enum Role {
     SyncHandler,
     /// It computes index values.
     IndexFuncs,
+    /// It hands over what it remembers.
+    State,
 }
 
 /// What a component says that can not be used as it is: a plugin that is made from something else, which is wrong.
@@ -153,6 +155,7 @@ impl Manifest {
             event_handler: exported.event_handler && roles.contains(&Role::EventHandler),
             sync_handler: exported.sync_handler && roles.contains(&Role::SyncHandler),
             index_funcs: exported.index_funcs && roles.contains(&Role::IndexFuncs),
+            state: exported.state && roles.contains(&Role::State),
         }
     }
 
@@ -214,6 +217,7 @@ impl Manifest {
                 Role::EventHandler => (exported.event_handler, "event-handler"),
                 Role::SyncHandler => (exported.sync_handler, "sync-handler"),
                 Role::IndexFuncs => (exported.index_funcs, "index-funcs"),
+                Role::State => (exported.state, "state"),
             };
             if !is_exported {
                 return Err(format!(

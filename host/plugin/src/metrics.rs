@@ -76,7 +76,7 @@ const RESULTS: [&str; 6] = ["ok", "filtered", "retryable", "permanent", "trap", 
 const RESTART_REASONS: [&str; 4] = ["trap", "timeout", "aborted", "init"];
 
 /// How a swap ends, as metrics write it.
-const RELOAD_RESULTS: [&str; 2] = ["ok", "refused"];
+const RELOAD_RESULTS: [&str; 3] = ["ok", "refused", "rolled-back"];
 
 /// How indexing an object ends, as metrics write it.
 const INDEX_RESULTS: [&str; 4] = ["ok", "error", "trap", "timeout"];
@@ -204,7 +204,7 @@ impl Families {
         registry.register("plugin_restarts", "Instances rebuilt", self.restarts.clone());
         registry.register(
             "plugin_reloads",
-            "Components swapped in, or refused",
+            "Components swapped in, refused, or rolled back",
             self.reloads.clone(),
         );
         registry.register_with_unit(
@@ -346,7 +346,7 @@ impl PluginCounters {
         self.families.restarts.get_or_create(&labels).inc();
     }
 
-    /// A swap ended: `ok` or `refused`.
+    /// A swap ended: `ok`, `refused` or `rolled-back`.
     pub(crate) fn reloaded(&self, result: &'static str) {
         let labels = ReloadLabels {
             plugin: self.plugin.to_string(),

@@ -8,7 +8,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::described::Described;
+use crate::error::Problem;
 use crate::instance::Instance;
+use crate::plugin::Takeover;
 use crate::terms::Terms;
 
 /// Orders that wait for one actor. There is one swap at a time, and people resume and stop; a full queue makes the next of
@@ -38,8 +40,9 @@ pub(crate) struct Successor {
     pub(crate) instance: Option<Instance>,
     /// Where the indexes it computes go; none if it computes none. For the index actor only.
     pub(crate) feed: Option<IndexFeedHandle>,
-    /// Told when it has taken over.
-    pub(crate) done: oneshot::Sender<()>,
+    pub(crate) how: Takeover,
+    /// Told when it has taken over, with how many bytes of state; or why it has not.
+    pub(crate) done: oneshot::Sender<Result<Option<usize>, Problem>>,
 }
 
 /// Gives orders to one actor.

@@ -107,6 +107,7 @@ impl Place {
     /// Ends a quarantine or a wait; what is missing is rebuilt at once.
     pub(crate) fn forgive(&mut self) {
         self.losses.forget();
+        self.shared.conduct.forgive();
         self.remedy = None;
         self.shared.set_state(self.actor, self.usual, None);
     }
@@ -132,6 +133,9 @@ impl Place {
 
     fn suffer(&mut self, kind: TrapKind, reason: &'static str, error: &str) {
         self.shared.lost(reason, error);
+        if kind == TrapKind::Timeout {
+            self.shared.conduct.overran(self.shared.now());
+        }
         let remedy = match self.terms.spec.on_failure {
             OnFailure::Quarantine => Remedy::Quarantine,
             OnFailure::Retry | OnFailure::Skip => self.losses.note(kind, self.shared.now()),
@@ -155,6 +159,7 @@ impl Place {
             Remedy::RebuildAfter(_) => PluginState::Restarting,
         };
         if state == PluginState::Quarantined {
+            self.shared.trial.fail(because);
             let plugin: &str = self.shared.counters.plugin();
             let role = self.actor.as_str();
             tracing::error!(

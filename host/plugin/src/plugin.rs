@@ -1,7 +1,9 @@
 //! A loaded plugin: the handle by which it is started, watched, swapped and stopped.
 
+mod roll_back;
+
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{IndexFeedHandle, ListenerHandle};
@@ -19,7 +21,7 @@ use crate::orders::{Order, OrderSender, Successor, orders};
 use crate::place::Place;
 use crate::shared::{Actor, Shared};
 use crate::spec::PluginSpec;
-use crate::status::{PluginStatus, Reload};
+use crate::status::{PluginState, PluginStatus, Reload};
 use crate::terms::Terms;
 use crate::{Digest, Roles, needs};
 
@@ -38,8 +40,21 @@ struct Inner {
     running: TaskTracker,
     /// Where the indexes go that the running version computes.
     feed: Mutex<Option<IndexFeedHandle>>,
+    /// The version that runs.
+    version: Mutex<Described>,
+    /// The version to go back to.
+    good: Mutex<Option<Described>>,
     /// One swap at a time.
     swapping: tokio::sync::Mutex<()>,
+}
+
+/// How another version takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takeover {
+    /// The operator wants it: it gets the old one's state, and is on trial.
+    Swap,
+    /// It was good before, and what came after it was not.
+    RollBack,
 }
 
 /// A swap that was made.
@@ -53,6 +68,8 @@ pub struct Swapped {
     pub previous_roles: Roles,
     /// The feed before. If [`Plugin::index_feed`] is another one, the informers' have to be exchanged: the indexes have other names.
     pub previous_feed: Option<IndexFeedHandle>,
+    /// Bytes of the state that was handed over; none if there was none to hand over.
+    pub state_bytes: Option<usize>,
 }
 
 /// A plugin that was stopped.
@@ -91,6 +108,8 @@ impl Plugin {
             actors: [events_orders, index_orders],
             running,
             feed: Mutex::new(feed),
+            version: Mutex::new(version),
+            good: Mutex::default(),
             swapping: tokio::sync::Mutex::default(),
         })))
     }
@@ -134,7 +153,7 @@ impl Plugin {
     /// Where the indexes come from that it computes; none if it computes none.
     #[must_use]
     pub fn index_feed(&self) -> Option<IndexFeedHandle> {
-        self.0.feed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0.feed).clone()
     }
 
     /// Begins to call it.
@@ -161,6 +180,7 @@ impl Plugin {
             digest: fares.digest,
             previous_digest: fares.previous_digest,
             memory_bytes: fares.memory_bytes.iter().sum(),
+            rolled_back: fares.rolled_back.clone(),
             restarts: fares.restarts,
             instances: fares.memory_bytes.iter().filter(|bytes| **bytes > 0).count(),
             reloads: fares.reloads,
@@ -175,7 +195,8 @@ impl Plugin {
     /// Swaps in the component that is in the file `path` now, which need not be the one it was loaded from.
     ///
     /// The new version is judged, compiled, described, instantiated and initialised beside the old one, then takes over between
-    /// two calls; the call under way is finished by the old one. By `on-reload` it goes on where the old one stopped, or is shown
+    /// two calls; the call under way is finished by the old one. If both have the role `state`, what the old one remembers is handed
+    /// over first. By `on-reload` it goes on where the old one stopped, or is shown
     /// the cache again. A quarantine ends. Indexes are computed again and attached when they are whole.
     ///
     /// # Errors
@@ -185,7 +206,7 @@ impl Plugin {
         let terms = self.0.shared.terms();
         let swapped = async {
             let version = self.describe(path, &terms.spec).await?;
-            self.exchange(terms, version).await
+            self.exchange(terms, version, Takeover::Swap).await
         };
         let swapped = self.or_say_why(path, swapped.await);
         self.count(swapped.as_ref().err());
@@ -235,7 +256,9 @@ impl Plugin {
             self.amend(terms.amended(spec)?).await;
             return Ok(None);
         }
-        self.exchange(Terms::new(spec)?, version).await.map(Some)
+        self.exchange(Terms::new(spec)?, version, Takeover::Swap)
+            .await
+            .map(Some)
     }
 
     /// Lets other terms hold for the instances that run. Rights that are taken away are gone, whatever the plugin needs.
@@ -258,11 +281,7 @@ impl Plugin {
 
     async fn describe(&self, path: &Path, spec: &PluginSpec) -> Result<Described, Problem> {
         let shared = &self.0.shared;
-        let plugin = Arc::clone(shared.counters.plugin());
-        shared
-            .host
-            .describe(path.to_owned(), spec.sha256, plugin, spec.limits)
-            .await
+        shared.host.version(path.to_owned(), spec).await
     }
 
     /// Notes why a version was not taken.
@@ -276,7 +295,7 @@ impl Plugin {
     }
 
     /// Makes instances of `version` under `terms` and lets them take over.
-    async fn exchange(&self, terms: Arc<Terms>, version: Described) -> Result<Swapped, Problem> {
+    async fn exchange(&self, terms: Arc<Terms>, version: Described, how: Takeover) -> Result<Swapped, Problem> {
         needs::judge(&version.manifest, &terms.spec)?;
         let shared = &self.0.shared;
         let instances = instances(shared, &terms, &version).await?;
@@ -285,6 +304,8 @@ impl Plugin {
             (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
             (_, new) => new,
         };
+        let was_quarantined = shared.fares().state() == PluginState::Quarantined;
+        let mut state_bytes = None;
         for (actor, instance) in self.0.actors.iter().zip(instances) {
             let (done, taken_over) = oneshot::channel();
             let successor = Successor {
@@ -292,15 +313,24 @@ impl Plugin {
                 version: version.clone(),
                 instance,
                 feed: feed.clone(),
+                how,
                 done,
             };
             actor.send(Order::Swap(Box::new(successor))).await;
-            taken_over.await.map_err(|_| Problem::Stopping)?;
+            // The actor of events comes first, and it alone may refuse: nothing has changed then.
+            let handed_over = taken_over.await.map_err(|_| Problem::Stopping)??;
+            state_bytes = state_bytes.or(handed_over);
         }
-        *self.0.feed.lock().unwrap_or_else(PoisonError::into_inner) = feed;
+        *lock(&self.0.feed) = feed;
+        let before = std::mem::replace(&mut *lock(&self.0.version), version.clone());
+        if how == Takeover::Swap && !was_quarantined {
+            // Better than nothing, until one has proved good.
+            lock(&self.0.good).get_or_insert(before);
+        }
         self.hold(&terms);
         let mut fares = shared.fares();
         fares.reloads += 1;
+        fares.rolled_back = None;
         fares.manifest = Arc::clone(&version.manifest);
         let previous_roles = std::mem::replace(&mut fares.roles, version.component.roles);
         let previous = std::mem::replace(&mut fares.digest, version.component.digest);
@@ -312,6 +342,7 @@ impl Plugin {
             digest: version.component.digest,
             previous_roles,
             previous_feed,
+            state_bytes,
         })
     }
 
@@ -347,6 +378,11 @@ impl Plugin {
             actor.send(order()).await;
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Changed by single assignments: whole after any panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Inner {

@@ -29,6 +29,8 @@ pub struct Roles {
     pub sync_handler: bool,
     /// It computes index values.
     pub index_funcs: bool,
+    /// It hands over what it remembers when another version is swapped in.
+    pub state: bool,
 }
 
 impl Roles {
@@ -38,12 +40,18 @@ impl Roles {
         self.event_handler || self.sync_handler
     }
 
+    /// Whether there is anything to call it for. A state alone is nothing.
+    fn is_called(self) -> bool {
+        self.wants_events() || self.index_funcs
+    }
+
     /// Names of the roles, as the contract writes them.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         [
             (self.event_handler, "event-handler"),
             (self.sync_handler, "sync-handler"),
             (self.index_funcs, "index-funcs"),
+            (self.state, "state"),
         ]
         .into_iter()
         .filter_map(|(has, name)| has.then_some(name))
@@ -83,16 +91,17 @@ pub(crate) fn judge_names(surface: &Surface) -> Result<Roles, Problem> {
             "event-handler" => roles.event_handler = true,
             "sync-handler" => roles.sync_handler = true,
             "index-funcs" => roles.index_funcs = true,
+            "state" => roles.state = true,
             // A role of a later minor version, which this Informant does without.
             _ => {}
         }
     }
-    match (lifecycle, roles == Roles::default()) {
+    match (lifecycle, roles.is_called()) {
         (false, _) => Err(Problem::NoLifecycle {
             exports: listed(&surface.exports),
         }),
-        (true, true) => Err(Problem::NoRole),
-        (true, false) => Ok(roles),
+        (true, false) => Err(Problem::NoRole),
+        (true, true) => Ok(roles),
     }
 }
 
@@ -156,11 +165,18 @@ pub(crate) fn judge_types(component: &Component) -> Result<(), Problem> {
             }
             "sync-handler" => judge("on-synced").typed::<(u32,), (Answer,)>()?,
             "index-funcs" => judge("index").typed::<(ObjectRef<'_>, &[u8]), (IndexAnswer,)>()?,
+            "state" => {
+                judge("save").typed::<(), (Saved,)>()?;
+                judge("restore").typed::<(&[u8],), (Answer,)>()?;
+            }
             _ => {}
         }
     }
     Ok(())
 }
+
+/// What `save` returns.
+type Saved = Result<Vec<u8>, Failure>;
 
 /// What handlers and `init` return.
 type Answer = Result<(), Failure>;

@@ -104,7 +104,7 @@ impl ScriptRunner {
         }
         let make = || async {
             let component = self.component.as_ref().ok_or(Problem::NoScriptRunner)?;
-            PluginComponent::new(component.to_vec(), None, artefacts, linker).await
+            PluginComponent::new(Arc::from(&component[..]), None, artefacts, linker).await
         };
         let runner = self.ready.get_or_try_init(make).await?;
         Ok(runner.running(Arc::new(script), digest))

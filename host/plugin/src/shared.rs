@@ -13,10 +13,12 @@ use crate::host::HostParts;
 use crate::host_kube::{KubeAccess, KubeRights};
 use crate::host_store::{Access, Reader};
 use crate::instance::Instance;
+use crate::lanes::Conduct;
 use crate::manifest::Manifest;
 use crate::metrics::PluginCounters;
 use crate::status::{PluginState, Reload, StuckOn};
 use crate::terms::Terms;
+use crate::trial::Trial;
 use crate::wasi::World;
 use crate::watch::Watch;
 use crate::{Digest, Roles};
@@ -38,6 +40,8 @@ pub(crate) struct Shared {
     kube: Arc<KubeRights>,
     /// What new instances are made under. Each actor has those of its own instance.
     terms: Mutex<Arc<Terms>>,
+    pub(crate) trial: Trial,
+    pub(crate) conduct: Arc<Conduct>,
     fares: Mutex<Fares>,
 }
 
@@ -51,6 +55,8 @@ pub(crate) struct Fares {
     pub(crate) roles: Roles,
     pub(crate) digest: Digest,
     pub(crate) previous_digest: Option<Digest>,
+    /// Why the last good version runs and not the one that was wanted.
+    pub(crate) rolled_back: Option<String>,
     pub(crate) restarts: u64,
     pub(crate) reloads: u64,
     pub(crate) last_reload: Option<Reload>,
@@ -107,6 +113,8 @@ impl Shared {
             counters,
             kube: Arc::new(kube),
             abort: CancellationToken::new(),
+            trial: Trial::new(host.env.now()),
+            conduct: Arc::default(),
             fares: Mutex::new(Fares {
                 states: [PluginState::Loaded; 2],
                 because: None,
@@ -115,6 +123,7 @@ impl Shared {
                 roles: version.component.roles,
                 digest: version.component.digest,
                 previous_digest: None,
+                rolled_back: None,
                 restarts: 0,
                 reloads: 0,
                 last_reload: None,
@@ -171,14 +180,18 @@ impl Shared {
             ),
         };
         let reader = Reader::new(self.host.catalog.clone(), access);
-        self.host.ration(
+        let ration = self.host.ration(
             self.counters.plugin(),
             terms.spec.limits,
             world,
             reader,
             kube,
             self.counters.log_dropped.clone(),
-        )
+        );
+        Ration {
+            conduct: Arc::clone(&self.conduct),
+            ..ration
+        }
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -212,6 +225,20 @@ impl Shared {
         let total: usize = fares.memory_bytes.iter().sum();
         self.counters.instances.set(i64::try_from(live).unwrap_or(i64::MAX));
         self.counters.memory.set(i64::try_from(total).unwrap_or(i64::MAX));
+    }
+
+    /// Notes that the last good version runs because the one that was wanted is none.
+    pub(crate) fn note_roll_back(&self, because: String) {
+        let now = self.now();
+        let mut fares = self.fares();
+        fares.last_error = Some((now, truncated(&because)));
+        fares.last_reload = Some(Reload {
+            at: now,
+            refused: Some(truncated(&because)),
+        });
+        fares.rolled_back = Some(truncated(&because));
+        drop(fares);
+        self.counters.reloaded("rolled-back");
     }
 
     /// Notes an instance that was lost, or could not be made.

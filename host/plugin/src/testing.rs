@@ -2,7 +2,9 @@
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use informant_cache::{BoxFuture, Environment, Moment};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -57,5 +59,26 @@ impl Visit for Line {
         } else {
             write!(self.fields, " {}={value:?}", field.name()).unwrap();
         }
+    }
+}
+
+/// Sleeps as tokio does, and does nothing else.
+pub(crate) struct TokioTime;
+
+impl Environment for TokioTime {
+    fn now(&self) -> Moment {
+        Moment::ZERO
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture {
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn spawn(&self, _name: &'static str, task: BoxFuture) {
+        tokio::spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        0
     }
 }

@@ -10,6 +10,7 @@ use informant_cache::{BoxFuture, Environment};
 use tokio_util::sync::CancellationToken;
 
 use crate::host_kube::CallTime;
+use crate::lanes::Turn;
 
 /// Watches calls of one instance. A call that ends at once, as nearly all do, costs no timer and no allocation.
 #[derive(Clone)]
@@ -18,6 +19,7 @@ pub(crate) struct Watch {
     limit: Duration,
     abort: CancellationToken,
     call_time: CallTime,
+    turn: Turn,
 }
 
 /// A call was given up. The instance is lost with it: wasmtime can not enter it again.
@@ -36,12 +38,21 @@ impl Watch {
             env,
             limit,
             abort,
+            turn: Turn::default(),
         }
     }
 
     /// How much time the call under way has left.
     pub(crate) fn call_time(&self) -> &CallTime {
         &self.call_time
+    }
+
+    /// The same, of a guest whose leave to run is in `turn`: it gives it back while it waits in the host.
+    pub(crate) fn of(self, turn: &Turn) -> Watch {
+        Watch {
+            turn: turn.clone(),
+            ..self
+        }
     }
 
     /// Waits for `call`, but no longer than its limit.
@@ -53,6 +64,8 @@ impl Watch {
             if let Poll::Ready(answer) = call.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
+            // It does not run: at a tick it has given its turn back itself, in a wait it is taken from it.
+            self.turn.give_back();
             // Only now, after the call has yielded once, is it worth a timer.
             late.get_or_insert_with(|| self.late()).poll(context).map(Err)
         })

@@ -40,3 +40,4 @@ role!(lifecycle, "role-lifecycle");
 role!(events, "role-event-handler");
 role!(sync, "role-sync-handler");
 role!(index, "role-index-funcs");
+role!(state, "role-state");

@@ -7,6 +7,7 @@
 /// | `events` | [`EventHandler`](crate::EventHandler) |
 /// | `sync` | [`SyncHandler`](crate::SyncHandler) |
 /// | `index` | [`IndexFuncs`](crate::IndexFuncs) |
+/// | `state` | [`Stateful`](crate::Stateful), beside one of the others |
 ///
 /// ```
 /// # use informant_plugin_sdk::prelude::*;
@@ -61,6 +62,9 @@ macro_rules! __export_role {
     ($exports:ident, index) => {
         $crate::__private::bindings::index::export!($exports with_types_in $crate::__private::bindings::index);
     };
+    ($exports:ident, state) => {
+        $crate::__private::bindings::state::export!($exports with_types_in $crate::__private::bindings::state);
+    };
     // `__plays_role` has said what is wrong.
     ($exports:ident, $other:ident) => {};
 }
@@ -77,11 +81,14 @@ macro_rules! __plays_role {
     ($plugin:ty, index) => {
         const _: fn() = $crate::__private::plays_index::<$plugin>;
     };
+    ($plugin:ty, state) => {
+        const _: fn() = $crate::__private::plays_state::<$plugin>;
+    };
     ($plugin:ty, $other:ident) => {
         compile_error!(concat!(
             "no role is called `",
             stringify!($other),
-            "`; the roles are events, sync and index"
+            "`; the roles are events, sync, index and state"
         ));
     };
 }

@@ -15,7 +15,7 @@ use crate::index_values::IndexValues;
 use crate::log;
 use crate::manifest::Named;
 use crate::payload::Payload;
-use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, SyncHandler};
+use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, Stateful, SyncHandler};
 
 thread_local! {
     // Any, because a static can not name the type of a plugin that this crate does not know.
@@ -127,11 +127,38 @@ impl<P: IndexFuncs> bindings::index::exports::informant::plugin::index_funcs::Gu
     }
 }
 
+pub(crate) fn save<P: Stateful>(plugin: &P) -> Result<Vec<u8>> {
+    let state = plugin.save()?;
+    serde_json::to_vec(&state).map_err(|error| Failure::permanent(format_args!("its state is no JSON: {error}")))
+}
+
+pub(crate) fn restore<P: Stateful>(plugin: &mut P, state: &[u8]) -> Result {
+    let state = serde_json::from_slice(state).map_err(|error| {
+        Failure::permanent(format_args!(
+            "the state that the version before saved does not fit: {error}"
+        ))
+    })?;
+    plugin.restore(state)
+}
+
+impl<P: Stateful> bindings::state::exports::informant::plugin::state::Guest for Exports<P> {
+    fn save() -> Result<Vec<u8>, contract::Failure> {
+        Ok(with::<P, _>(|plugin| save(plugin))?)
+    }
+
+    fn restore(state: Vec<u8>) -> Result<(), contract::Failure> {
+        Ok(with::<P, _>(|plugin| restore(plugin, &state))?)
+    }
+}
+
 /// Compiles only if `P` plays the role of which `export!` says so.
 pub fn plays_events<P: EventHandler>() {}
 
 /// As [`plays_events`].
 pub fn plays_sync<P: SyncHandler>() {}
+
+/// As [`plays_events`].
+pub fn plays_state<P: Stateful>() {}
 
 /// As [`plays_events`].
 pub fn plays_index<P: IndexFuncs>() {}

@@ -66,13 +66,13 @@ pub use host_error::{ErrorCode, HostError};
 pub use index_values::IndexValues;
 pub use manifest::{Events, KubeNeed, Manifest, Need, Objects, PayloadKind, Verb};
 pub use payload::{Payload, Raw};
-pub use plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, SyncHandler};
+pub use plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, Stateful, SyncHandler};
 
 /// What a plugin usually needs, for `use informant_plugin_sdk::prelude::*`.
 pub mod prelude {
     pub use crate::{
         Deleted, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, Need, ObjectRef,
-        Objects, Plugin, Raw, Reason, Result, SourceId, SyncHandler, Verb, kube, store,
+        Objects, Plugin, Raw, Reason, Result, SourceId, Stateful, SyncHandler, Verb, kube, store,
     };
     pub use crate::{debug, error, export, info, trace, warn};
     pub use serde_json::Value;
@@ -82,6 +82,6 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::bindings;
-    pub use crate::exports::{Exports, plays_events, plays_index, plays_sync};
+    pub use crate::exports::{Exports, plays_events, plays_index, plays_state, plays_sync};
     pub use crate::manifest::Named;
 }

@@ -1,5 +1,6 @@
 //! The traits a plugin implements: [`Plugin`] always, and one for each role it plays.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::imports::informant::plugin::types as contract;
@@ -110,6 +111,53 @@ pub trait SyncHandler: Plugin {
     /// # Errors
     /// A [`Failure`] says whether and when Informant calls again.
     fn on_synced(&mut self, source: SourceId) -> Result;
+}
+
+/// The role of handing over what the plugin remembers when another version of it is swapped in.
+///
+/// Without it a new version begins with nothing and is shown the cache again, or not, as `on-reload` says. After a trap there is
+/// nothing to hand over: the new instance begins with nothing in any case.
+///
+/// ```
+/// # use informant_plugin_sdk::prelude::*;
+/// # use std::collections::BTreeMap;
+/// # struct Counter { restarts: BTreeMap<String, u64> }
+/// # impl Plugin for Counter {
+/// #     fn init(_: Init) -> Result<Self> { Ok(Counter { restarts: BTreeMap::new() }) }
+/// # }
+/// # impl EventHandler for Counter { type Object = Value; }
+/// impl Stateful for Counter {
+///     type State = BTreeMap<String, u64>;
+///
+///     fn save(&self) -> Result<Self::State> {
+///         Ok(self.restarts.clone())
+///     }
+///
+///     fn restore(&mut self, restarts: Self::State) -> Result {
+///         self.restarts = restarts;
+///         Ok(())
+///     }
+/// }
+///
+/// export!(Counter: events, state);
+/// ```
+pub trait Stateful: Plugin {
+    /// What is handed over, as JSON. The next version reads what this one wrote: give fields that come later
+    /// `#[serde(default)]`, and do not rename old ones.
+    type State: Serialize + DeserializeOwned;
+
+    /// What the next version should know.
+    ///
+    /// # Errors
+    /// A failure refuses the swap; this version runs on.
+    fn save(&self) -> Result<Self::State>;
+
+    /// Takes what the version before saved. Called after `init` and before the first event; not at all if there was none, or if it
+    /// lost its memory.
+    ///
+    /// # Errors
+    /// A failure refuses the swap; the version before runs on. So does a state that does not fit [`Stateful::State`].
+    fn restore(&mut self, state: Self::State) -> Result;
 }
 
 /// The role of computing index values, by which objects can then be looked up.

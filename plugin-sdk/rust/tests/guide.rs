@@ -19,7 +19,7 @@ fn every_piece_of_rust_in_the_guide_is_compiled_here() {
         .skip(1)
         .filter_map(|rest| rest.split_once("```").map(|(piece, _)| piece))
         .collect();
-    assert_eq!(pieces.len(), 8, "the guide has more or less pieces than before");
+    assert_eq!(pieces.len(), 9, "the guide has more or less pieces than before");
     for piece in pieces {
         let wanted = squeezed(piece);
         assert!(

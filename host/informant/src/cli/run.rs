@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ClusterArgs, ConfigFlag, Exit, output};
+use super::{ClusterArgs, ConfigFlag, Exit, compiler, output};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
@@ -57,6 +57,7 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
         cluster,
         admin_listen: args.admin_listen,
         guests: guests.handle().clone(),
+        compiler: compiler()?,
         cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),
     })
     .await?;

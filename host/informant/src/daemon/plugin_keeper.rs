@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use informant_plugin_host::{Plugin, PluginHost};
+use informant_plugin_host::{LoadError, Plugin, PluginHost};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +45,8 @@ struct Running {
 enum Next {
     Order(Order<Wanted>),
     Informer(super::wiring::Arrival),
+    /// The version that runs has proved good, or bad.
+    Trial,
     Look,
     End,
 }
@@ -85,6 +87,11 @@ impl PluginKeeper {
                         running.wiring.attach(arrival).await;
                     }
                 }
+                Next::Trial => {
+                    if let Some(running) = &mut running {
+                        conclude_trial(&mut running.wiring).await;
+                    }
+                }
                 Next::Look => self.follow_file(&mut running, &mut tried).await,
                 // Nobody gives orders any more: the daemon ends.
                 Next::End => return std::future::pending().await,
@@ -94,9 +101,16 @@ impl PluginKeeper {
 
     /// Orders come before files: who changes both at once wants the new section for the new component.
     async fn next(&mut self, running: &mut Option<Running>) -> Next {
+        let plugin = running.as_ref().map(|running| running.wiring.plugin.clone());
         let arrival = async {
             match running {
                 Some(running) => running.wiring.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let trial = async {
+            match plugin {
+                Some(plugin) => plugin.trial_ends().await,
                 None => std::future::pending().await,
             }
         };
@@ -104,6 +118,7 @@ impl PluginKeeper {
             biased;
             order = self.orders.recv() => order.map_or(Next::End, Next::Order),
             arrival = arrival => Next::Informer(arrival),
+            () = trial => Next::Trial,
             changed = self.ticks.changed() => changed.map_or(Next::End, |()| Next::Look),
         }
     }
@@ -125,8 +140,10 @@ impl PluginKeeper {
             && outcome.is_ok()
         {
             self.entry.set_section(Arc::new(running.applied.section.clone()));
-            // What was taken, which may be newer than what was looked at.
-            *tried = Content::Hash(running.wiring.plugin.digest().bytes());
+            // What was taken, which may be newer than what was looked at; unless the file was refused, and an older one runs.
+            if running.wiring.plugin.status().rolled_back.is_none() {
+                *tried = Content::Hash(running.wiring.plugin.digest().bytes());
+            }
             self.released.notify_one();
         }
         outcome
@@ -136,7 +153,7 @@ impl PluginKeeper {
         let name = &self.entry.name;
         self.entry.set_section(Arc::new(self.wanted.section.clone()));
         self.entry.set_phase(PluginPhase::Loading);
-        let loaded = self.host.load(self.wanted.spec(name)).await;
+        let loaded = self.load_best().await;
         self.metrics.daemon.loaded(name, loaded.is_ok());
         match loaded {
             Ok(plugin) => {
@@ -157,6 +174,15 @@ impl PluginKeeper {
                 });
                 Err(reason)
             }
+        }
+    }
+
+    /// The component, or the last good one in its place.
+    async fn load_best(&self) -> Result<Plugin, LoadError> {
+        let spec = self.wanted.spec(&self.entry.name);
+        match self.host.load(spec.clone()).await {
+            Ok(plugin) => Ok(plugin),
+            Err(refused) => self.host.load_last_good(spec, &refused).await.ok_or(refused),
         }
     }
 
@@ -233,5 +259,12 @@ impl PluginKeeper {
         self.board.configuration().note(Section::Plugin(name.clone()), None);
         self.metrics.daemon.forget_plugin(name);
         self.released.notify_one();
+    }
+}
+
+/// Goes back to the last good version if the one that runs has failed.
+async fn conclude_trial(wiring: &mut Wiring) {
+    if let Some(swapped) = wiring.plugin.conclude_trial().await {
+        wiring.refit(&swapped).await;
     }
 }

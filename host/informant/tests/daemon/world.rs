@@ -8,6 +8,7 @@ use informant::cluster::{Cluster, ClusterFlags};
 use informant::config::Config;
 use informant::daemon::{Daemon, DaemonOptions};
 use informant_apiserver::{ApiServer, Options};
+use informant_plugin_host::Compiler;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -100,6 +101,7 @@ impl World {
             .build()
             .unwrap();
         let daemon = Daemon::start(DaemonOptions {
+            compiler: Compiler::InProcess,
             cluster: Cluster::connect(&config.cluster, &flags).await.unwrap(),
             config,
             admin_listen: None,

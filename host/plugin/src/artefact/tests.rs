@@ -3,7 +3,9 @@ use std::fs;
 use prometheus_client::registry::Registry;
 
 use super::*;
+use crate::Compiler;
 use crate::engine::engine;
+use crate::testing::TokioTime;
 
 /// A component that is worth an artefact.
 fn component() -> Arc<[u8]> {
@@ -32,7 +34,17 @@ impl Folders {
 
     /// As at another start of the process.
     fn open(&self) -> Artefacts {
-        Artefacts::open(&self.engine, self.dir.path(), Handle::current(), self.metrics.clone()).unwrap()
+        self.open_at(self.dir.path())
+    }
+
+    fn open_at(&self, path: &Path) -> Artefacts {
+        let compiling = Compiling::new(
+            Compiler::InProcess,
+            &self.engine,
+            Arc::new(TokioTime),
+            Handle::current(),
+        );
+        Artefacts::open(&self.engine, path, compiling, Handle::current(), self.metrics.clone()).unwrap()
     }
 
     async fn get(&self) -> Arc<Artefact> {
@@ -179,13 +191,7 @@ async fn without_a_folder_components_are_compiled_all_the_same() {
     let folders = Folders::new();
     let file = folders.dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let artefacts = Artefacts::open(
-        &folders.engine,
-        &file.join("below"),
-        Handle::current(),
-        folders.metrics.clone(),
-    )
-    .unwrap();
+    let artefacts = folders.open_at(&file.join("below"));
     artefacts.get(Digest::of(&component()), component()).await.ok().unwrap();
 }
 

@@ -1,11 +1,13 @@
 use super::*;
 
 const HANDLER: Roles = Roles {
+    state: false,
     event_handler: true,
     sync_handler: false,
     index_funcs: false,
 };
 const INDEXER: Roles = Roles {
+    state: false,
     event_handler: false,
     sync_handler: false,
     index_funcs: true,
@@ -149,6 +151,7 @@ fn a_manifest_says_which_of_the_roles_are_played() {
         event_handler: true,
         sync_handler: true,
         index_funcs: true,
+        state: false,
     };
     let plays = |json: &str| parse(json, all).plays(all).to_string();
     assert_eq!(

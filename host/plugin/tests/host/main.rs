@@ -5,9 +5,12 @@
 mod containment;
 mod delivery;
 mod indexes;
+mod isolation;
 mod kube;
 mod reconfigure;
 mod refusals;
+mod roll_backs;
 mod scripts;
+mod states;
 mod swaps;
 mod world;

@@ -13,7 +13,7 @@ use informant_cache::{
     BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
 };
 use informant_object::{Key, Object, ResourceVersion, Shape, SourceId};
-use informant_plugin_host::{HostOptions, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec};
+use informant_plugin_host::{Compiler, HostOptions, KubeApi, Plugin, PluginHost, PluginMetrics, PluginSpec};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -102,6 +102,7 @@ impl World {
             cache_dir,
             env: Arc::clone(&env) as Arc<dyn Environment>,
             handle: Handle::current(),
+            compiler: Compiler::InProcess,
             catalog: catalog.clone(),
             metrics: PluginMetrics::register(&mut registry),
             kube,

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::host_error::{ErrorCode, HostError};
 use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
-use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, SyncHandler};
+use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, Stateful, SyncHandler};
 
 /// Calls by which [`Driver::settle`] expects a plugin to have come to rest.
 pub const SETTLE_CALLS_MAX: usize = 1_000;
@@ -87,6 +87,24 @@ impl<P: Plugin> Driver<P> {
             reason: self.reason,
             attempt: 0,
         }
+    }
+}
+
+impl<P: Stateful> Driver<P> {
+    /// What the plugin would hand over if another version were swapped in now, as bytes.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    pub fn save(&self) -> Result<Vec<u8>> {
+        exports::save(&self.plugin)
+    }
+
+    /// Hands the plugin what another version [saved](Self::save), as a swap does after `init`.
+    ///
+    /// # Errors
+    /// What the plugin answers, or a permanent failure if the state does not fit.
+    pub fn restore(&mut self, state: &[u8]) -> Result {
+        exports::restore(&mut self.plugin, state)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The guide's shorter pieces, each in a place where it compiles.
 
+use std::collections::BTreeMap;
+
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 use serde_json::json;
@@ -126,3 +128,37 @@ impl IndexFuncs for ByImage {
 }
 
 informant_plugin_sdk::export!(ByImage: index);
+
+struct Counter {
+    seen: BTreeMap<String, u64>,
+}
+
+impl Plugin for Counter {
+    fn init(_: Init) -> Result<Self> {
+        Ok(Self { seen: BTreeMap::new() })
+    }
+}
+
+impl EventHandler for Counter {
+    type Object = Raw;
+
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+        *self.seen.entry(event.uid.clone()).or_default() += 1;
+        Ok(())
+    }
+}
+
+impl Stateful for Counter {
+    type State = BTreeMap<String, u64>;
+
+    fn save(&self) -> Result<Self::State> {
+        Ok(self.seen.clone())
+    }
+
+    fn restore(&mut self, seen: Self::State) -> Result {
+        self.seen = seen;
+        Ok(())
+    }
+}
+
+export!(Counter: events, state);

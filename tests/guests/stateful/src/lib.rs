@@ -1,0 +1,89 @@
+//! Test guest: remembers how often it was told of each object, and hands that over when another version takes its place.
+//!
+//! It says so after each event: `{"guest":"stateful","name":"a","version":"7","times":2,"events":5}`; `events` is the sum over all objects.
+//! Objects of these names tell it to misbehave: `save-fails`, `save-traps`, `save-loops` and `save-is-large` the next time it is to save;
+//! `restore-fails`, `restore-traps` and `restore-loops` whoever takes over from it.
+
+use std::collections::BTreeMap;
+
+use informant_plugin_sdk::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+#[derive(Default)]
+struct Counting {
+    seen: Seen,
+    on_save: Option<String>,
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Seen {
+    times: BTreeMap<String, u64>,
+    on_restore: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    padding: String,
+}
+
+impl Plugin for Counting {
+    fn init(_: Init) -> Result<Self> {
+        Ok(Counting::default())
+    }
+}
+
+impl EventHandler for Counting {
+    type Object = Raw;
+
+    fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
+        if let Some(how) = event.name.strip_prefix("save-") {
+            self.on_save = Some(how.to_owned());
+        }
+        if let Some(how) = event.name.strip_prefix("restore-") {
+            self.seen.on_restore = Some(how.to_owned());
+        }
+        let times = self.seen.times.entry(event.name.clone()).or_default();
+        *times += 1;
+        let line = json!({
+            "guest": "stateful",
+            "name": event.name,
+            "version": event.resource_version,
+            "times": *times,
+            "events": self.seen.times.values().sum::<u64>(),
+        });
+        info!("{line}");
+        Ok(())
+    }
+}
+
+impl Stateful for Counting {
+    type State = Seen;
+
+    fn save(&self) -> Result<Seen> {
+        misbehave(self.on_save.as_deref())?;
+        let padding = match self.on_save.as_deref() {
+            // Longer than a state may be, and shorter than the memory is.
+            Some("is-large") => "x".repeat(17 << 20),
+            _ => String::new(),
+        };
+        let seen = self.seen.clone();
+        Ok(Seen { padding, ..seen })
+    }
+
+    fn restore(&mut self, seen: Seen) -> Result {
+        misbehave(seen.on_restore.as_deref())?;
+        self.seen = seen;
+        Ok(())
+    }
+}
+
+fn misbehave(how: Option<&str>) -> Result {
+    match how {
+        Some("fails") => Err(Failure::permanent("told to fail")),
+        Some("traps") => panic!("told to trap"),
+        Some("loops") => loop {
+            std::hint::black_box(());
+        },
+        _ => Ok(()),
+    }
+}
+
+export!(Counting: events, state);
