@@ -6,6 +6,10 @@ use serde_json::Value;
 use crate::protobuf;
 use crate::status::Status;
 
+/// How deep an object may be nested. JSON itself is read up to 128 levels, here and by most clients; a list or a watch event puts two
+/// around an object. Pods need about ten.
+const DEPTH_MAX: usize = 100;
+
 /// Reads an object.
 pub(crate) fn read(content_type: &str, body: &Bytes) -> Result<Value, Status> {
     match content_type.split(';').next().unwrap_or_default().trim() {
@@ -32,6 +36,25 @@ pub(crate) fn read(content_type: &str, body: &Bytes) -> Result<Value, Status> {
 pub(crate) fn yaml(body: &Bytes) -> Result<Value, String> {
     serde_json::from_slice(body).or_else(|_| {
         let text = std::str::from_utf8(body).map_err(|error| format!("the body is not UTF-8: {error}"))?;
-        serde_saphyr::from_str(text).map_err(|error| format!("the body is neither JSON nor YAML: {error}"))
+        let value =
+            serde_saphyr::from_str(text).map_err(|error| format!("the body is neither JSON nor YAML: {error}"))?;
+        check_depth(&value)?;
+        Ok(value)
     })
+}
+
+/// Refuses what is nested too deep to be read again. Needed where something else than the JSON parser has put a tree together.
+pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
+    fn fits(value: &Value, left: usize) -> bool {
+        match value {
+            Value::Array(items) => left > 0 && items.iter().all(|item| fits(item, left - 1)),
+            Value::Object(fields) => left > 0 && fields.values().all(|field| fits(field, left - 1)),
+            _ => true,
+        }
+    }
+    if fits(value, DEPTH_MAX) {
+        Ok(())
+    } else {
+        Err(format!("the object is nested deeper than {DEPTH_MAX} levels"))
+    }
 }

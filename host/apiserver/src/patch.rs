@@ -86,13 +86,18 @@ impl Patch {
                 configuration: patch,
                 strategic: true,
             } => strategic::merge(object, patch),
-            Self::Json(patch) => json_patch::patch(object, patch).map_err(|error| {
-                let message = format!("the server rejected our request due to an error in our request: {error}");
-                Status::new(422, "Invalid", message)
-            })?,
+            Self::Json(patch) => {
+                json_patch::patch(object, patch).map_err(|error| rejected(&error))?;
+                document::check_depth(object).map_err(|error| rejected(&error))?;
+            }
         }
         Ok(())
     }
+}
+
+fn rejected(error: &dyn std::fmt::Display) -> Status {
+    let message = format!("the server rejected our request due to an error in our request: {error}");
+    Status::new(422, "Invalid", message)
 }
 
 fn json(body: &Bytes) -> Result<Value, Status> {

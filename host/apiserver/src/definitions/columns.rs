@@ -7,6 +7,12 @@ use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::{Value, json};
 
+/// Longest JSON path of a column, in bytes.
+const PATH_BYTES_MAX: usize = 512;
+
+/// How many brackets and parentheses a path may open: its parser goes one level deeper for each.
+const PATH_BRACKETS_MAX: usize = 16;
+
 /// One column.
 #[derive(Debug)]
 pub(crate) struct CustomColumn {
@@ -26,6 +32,12 @@ impl CustomColumn {
     pub(super) fn new(column: &Value) -> Result<Self, String> {
         let text = |key: &str| column[key].as_str().unwrap_or_default().to_owned();
         let path = text("jsonPath");
+        let brackets = path.matches(['[', '(', '!']).count();
+        if path.len() > PATH_BYTES_MAX || brackets > PATH_BRACKETS_MAX {
+            return Err(format!(
+                "must have no more than {PATH_BYTES_MAX} bytes and open no more than {PATH_BRACKETS_MAX} brackets"
+            ));
+        }
         let query = parse_json_path(&rfc_9535(&path)).map_err(|error| error.to_string())?;
         let description = match text("description") {
             said if said.is_empty() => {
@@ -149,6 +161,23 @@ mod tests {
         });
         let column = CustomColumn::new(&column).unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(column.cell(&object, str::to_owned), *expected, "{path}");
+    }
+
+    proptest::proptest! {
+        /// Whatever a definition says is a column or an error, and neither takes long.
+        #[test]
+        fn any_path_is_read_or_refused(path in "[.\\[\\]()?@!*'\\\\a-c\"=& ]{0,60}") {
+            let column = json!({ "name": "c", "type": "string", "jsonPath": path });
+            if let Ok(column) = CustomColumn::new(&column) {
+                column.cell(&json!({ "a": [{ "b": 1 }], "b": null }), str::to_owned);
+            }
+        }
+    }
+
+    #[test]
+    fn paths_that_would_take_the_stack_are_refused() {
+        let column = json!({ "name": "c", "type": "string", "jsonPath": format!(".a[?({}", "(".repeat(400)) });
+        assert!(CustomColumn::new(&column).is_err());
     }
 
     #[test]

@@ -118,3 +118,27 @@ async fn a_status_patch_touches_status_alone() {
     );
     assert_eq!(patched["spec"].get("labels"), None::<&Value>);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_gets_so_deep_that_it_could_not_be_read_again() {
+    let (server, client) = with_pod().await;
+    let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({ "x": inner }));
+    let patch = json!([{ "op": "add", "path": "/spec/x", "value": deep(80) }]);
+    assert_eq!(client.patch(&format!("{PODS}/p"), JSON, patch).await.code, 200);
+    let path = format!("/spec{}", "/x".repeat(81));
+    let deeper = json!([{ "op": "add", "path": path, "value": deep(80) }]);
+    insta::assert_snapshot!(client.patch(&format!("{PODS}/p"), JSON, deeper).await.failure(), @"422 Invalid: the server rejected our request due to an error in our request: the object is nested deeper than 100 levels");
+    let yaml = format!("metadata: {{name: q}}\nspec: {}{}\n", "[".repeat(110), "]".repeat(110));
+    let headers = [(http::header::CONTENT_TYPE, APPLY)];
+    let applied = client
+        .send(http::Method::PATCH, &format!("{PODS}/q?fieldManager=t"), &headers, yaml)
+        .await;
+    assert_eq!(applied.code, 400, "{}", applied.text);
+    let names: Vec<_> = server
+        .list("v1/pods")
+        .unwrap()
+        .iter()
+        .map(|pod| pod["metadata"]["name"].clone())
+        .collect();
+    assert_eq!(names, ["p"]);
+}
