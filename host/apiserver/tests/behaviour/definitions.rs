@@ -244,7 +244,13 @@ async fn a_deleted_definition_takes_its_objects_and_ends_its_watches() {
             .await,
     );
     assert!(watch.short().await.starts_with("DELETED w"));
+    let deleted = tokio::time::Instant::now();
     watch.ends().await;
+    assert_eq!(
+        deleted.elapsed(),
+        std::time::Duration::ZERO,
+        "at once, not at its timeout"
+    );
     assert_eq!(client.get(WIDGETS).await.code, 404);
     assert_eq!(client.get("/apis/example.com").await.code, 404);
     // The name is free again, and nothing of the old life shows.
