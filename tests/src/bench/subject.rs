@@ -24,6 +24,7 @@ use super::usage::{self, Usage};
 use crate::daemon::Daemon;
 use crate::guests;
 use crate::process::Process;
+use crate::wait;
 
 /// How a subject gets all objects at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -108,12 +109,13 @@ impl Program {
         }
     }
 
-    /// Starts it; returns when it has taken its first list.
+    /// Starts it; returns when it has taken its first list, and its handler can be called.
     pub(super) async fn start(&self, folder: &Path, kubeconfig: &Path, sync: Sync) -> Result<Subject> {
         match self {
             Program::Informant(handler) => {
                 let daemon = Daemon::start(folder, kubeconfig, &config(*handler, sync)?).await?;
                 daemon.wait_until_ready().await?;
+                wait_until_it_runs(&daemon).await?;
                 Ok(Subject::Informant(Box::new(daemon)))
             }
             Program::Other { command, .. } => {
@@ -129,6 +131,19 @@ impl Program {
             }
         }
     }
+}
+
+/// A daemon is ready before its plugins are: one that is not in the artefact cache yet is still being compiled.
+async fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
+    let labels = ["plugin=\"measured\"", "state=\"running\""];
+    wait::until("the handler's instance", super::DONE_WITHIN, async || {
+        let state = daemon.metric("informant_plugin_state", &labels).await;
+        match state.map_err(|error| format!("{error:#}"))? {
+            Some(1.0) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
 }
 
 impl Sync {
