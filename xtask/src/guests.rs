@@ -2,21 +2,47 @@
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, report, script_runner, workspace, zig};
 
 /// The target plugins are built for.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
 
-/// Builds everything that becomes a component, and says what it leaves out for want of a tool.
-pub(crate) fn build_all() -> Result<()> {
-    build()?;
-    match zig::missing() {
-        None => script_runner::build(),
-        Some(why) => {
-            report::left_out("script runner", why);
-            Ok(())
-        }
+/// What is built.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only what is written in these.
+    #[arg(value_enum)]
+    only: Vec<Language>,
+}
+
+/// What a component is written in.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Language {
+    /// Plugins and test guests in Rust.
+    Rust,
+    /// The script runner.
+    Script,
+    /// Plugins in C.
+    C,
+}
+
+/// Builds everything that becomes a component, or what `args` name, and says what it leaves out for want of a tool.
+pub(crate) fn build_all(args: &Args) -> Result<()> {
+    let wants = |language| args.only.is_empty() || args.only.contains(&language);
+    if wants(Language::Rust) {
+        build()?;
     }
+    if let Some(why) = zig::missing() {
+        report::left_out("script runner and plugins in C", why);
+        return Ok(());
+    }
+    if wants(Language::Script) {
+        script_runner::build()?;
+    }
+    if wants(Language::C) {
+        c_plugins::build()?;
+    }
+    Ok(())
 }
 
 /// Builds every package in `plugins/` and `tests/guests/`.

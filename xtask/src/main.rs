@@ -2,6 +2,7 @@
 
 mod bench;
 mod build;
+mod c_plugins;
 mod cargo;
 mod cluster_tools;
 mod demo;
@@ -39,7 +40,7 @@ enum Command {
     /// Runs the simulation: an informer on the embedded API server under seeded faults.
     Sim(sim::Args),
     /// Builds the plugins, the script runner and the test guests to WebAssembly components.
-    Guests,
+    Guests(guests::Args),
     /// Builds kube-apiserver, kubectl and etcd from tests/go.mod (needs Go).
     ClusterTools,
 }
@@ -61,7 +62,7 @@ fn run(args: Args) -> Result<ExitCode> {
         Command::Test(args) => test::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Sim(args) => sim::run(&args),
-        Command::Guests => guests::build_all().map(|()| ExitCode::SUCCESS),
+        Command::Guests(args) => guests::build_all(&args).map(|()| ExitCode::SUCCESS),
         Command::ClusterTools => cluster_tools::build().map(|()| ExitCode::SUCCESS),
     }
 }

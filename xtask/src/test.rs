@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{cargo, cluster_tools, guests, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, cluster_tools, guests, report, script_runner, workspace, zig};
 
 /// How the checks run.
 #[derive(clap::Args)]
@@ -44,6 +44,11 @@ const STEPS: &[Step] = &[
         what: "script runner",
         missing: zig::missing,
         run: script_runner::build,
+    },
+    Step {
+        what: "plugins in C",
+        missing: zig::missing,
+        run: c_plugins::build,
     },
     Step {
         what: "build",

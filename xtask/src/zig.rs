@@ -29,7 +29,14 @@ pub(crate) fn install() -> Result<PathBuf> {
     let zig = program()?;
     if !zig.is_file() {
         let mut command = Command::new("python3");
-        command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        command.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--root-user-action=ignore",
+        ]);
         // Into a folder of its own: no environment is made and none is touched.
         command.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
         cargo::run(command.arg(folder()?).arg(PACKAGE))?;
@@ -54,7 +61,11 @@ pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c 
     Ok(command.env("RQUICKJS_SYS_NO_WASI_SDK", "1"))
 }
 
-fn script(name: &str, text: &str) -> Result<PathBuf> {
+/// Writes a program of the shell beside zig.
+///
+/// # Errors
+/// If it can not be written.
+pub(crate) fn script(name: &str, text: &str) -> Result<PathBuf> {
     let path = folder()?.join(name);
     if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {
         return Ok(path);

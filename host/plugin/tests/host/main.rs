@@ -7,6 +7,7 @@ mod delivery;
 mod indexes;
 mod isolation;
 mod kube;
+mod languages;
 mod reconfigure;
 mod refusals;
 mod roll_backs;

@@ -39,6 +39,14 @@ fn guests_folder() -> PathBuf {
     )
 }
 
+/// Whether the guest called `name` was built. It may not have been only where its compiler can not be had, and never so in CI.
+pub(crate) fn is_built(name: &str) -> bool {
+    let is_built = guests_folder().join(format!("{name}.wasm")).is_file();
+    let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
+    assert!(is_built || may_lack, "{name} is missing: run `cargo xtask guests`");
+    is_built
+}
+
 /// The built script runner. None where there is no C compiler for WebAssembly, so that it was left out; never so in CI.
 pub(crate) fn script_runner() -> Option<Cow<'static, [u8]>> {
     let path = guests_folder().join("informant_script_runner.wasm");

@@ -1,0 +1,171 @@
+//! One plugin in several languages: told the same, each says the same.
+
+use informant_plugin_host::{PluginSpec, PluginState};
+use serde_json::{Value, json};
+
+use crate::world::{World, guest, is_built};
+
+/// The crash-loop plugin in Rust, which the others are held against.
+const FIRST: &str = "crash_loop";
+
+/// The same in other languages. Where their compilers are missing they are not built; never so in CI.
+const OTHERS: [&str; 1] = ["crash_loop_c"];
+
+fn running(restarts: u32) -> Value {
+    json!({ "restartCount": restarts, "state": { "running": { "startedAt": "2026-11-21T00:00:00Z" } } })
+}
+
+fn restarted(restarts: u32, reason: &str, code: i32) -> Value {
+    let mut container = running(restarts);
+    container["lastState"] = json!({ "terminated": { "reason": reason, "exitCode": code } });
+    container
+}
+
+fn crashed(restarts: u32, reason: &str, code: i32) -> Value {
+    json!({ "restartCount": restarts, "state": { "terminated": { "reason": reason, "exitCode": code } } })
+}
+
+fn backing_off(restarts: u32, reason: &str, code: i32) -> Value {
+    json!({
+        "restartCount": restarts,
+        "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 10s \"restarting\" {[" } },
+        "lastState": { "terminated": { "reason": reason, "exitCode": code } },
+    })
+}
+
+/// What a pod of two containers goes through: loops, kills seen early and late, a kubelet that counts afresh.
+fn life() -> Vec<Value> {
+    let mut life = vec![
+        running(0),
+        crashed(0, "OOMKilled", 137),
+        backing_off(1, "OOMKilled", 137),
+    ];
+    for restarts in 1..20 {
+        life.push(backing_off(restarts, "Error", 1));
+        life.push(running(restarts + 1));
+        life.push(crashed(
+            restarts + 1,
+            if restarts % 3 == 0 {
+                "OOMKilled"
+            } else {
+                "Fehler äöü"
+            },
+            -2,
+        ));
+    }
+    life.push(restarted(40, "OOMKilled", 137));
+    life.push(backing_off(0, "Error", 3));
+    life.push(json!({ "restartCount": 7, "state": { "waiting": { "reason": "CrashLoopBackOff" } } }));
+    life.push(json!({}));
+    life
+}
+
+/// What the guest logged while it was told all this.
+async fn said(name: &str, config: Value) -> Vec<String> {
+    let world = World::new();
+    let mut spec = PluginSpec::new("told", guest(name));
+    spec.config = config;
+    spec.limits.pending = 100_000;
+    let plugin = world.host.load(spec).await.unwrap();
+    plugin.start().await;
+    let mut pods = world.pods("pods");
+    let tell = |pods: &mut crate::world::Pods, pod: &str, list: &str, container: &Value| {
+        let mut container = container.clone();
+        container["name"] = json!("app");
+        let others = json!([{ "name": "proxy", "restartCount": 0 }, container]);
+        pods.apply_with(pod, &format!(r#"}},"status":{{"phase":"Running","{list}":{others}"#));
+    };
+    tell(&mut pods, "first", "containerStatuses", &backing_off(3, "Error", 1));
+    pods.attach(&plugin.listener());
+    let idle = async || {
+        let is_idle = || {
+            let stats = plugin.listener().stats();
+            stats.pending + stats.in_flight + stats.syncing == 0
+        };
+        world.until("it to be told everything", is_idle).await;
+    };
+    idle().await;
+    for container in life() {
+        for (pod, list) in [("web", "containerStatuses"), ("db", "initContainerStatuses")] {
+            tell(&mut pods, pod, list, &container);
+        }
+        // Each is told by itself: nothing folds.
+        idle().await;
+    }
+    pods.delete("web");
+    idle().await;
+    tell(&mut pods, "web", "containerStatuses", &backing_off(4, "OOMKilled", 137));
+    idle().await;
+    plugin.listener().replay(informant_cache::Environment::now(&*world.env));
+    idle().await;
+    let status = plugin.status();
+    assert_eq!(
+        (status.state, status.restarts, status.dead_letters),
+        (PluginState::Running, 0, 0),
+        "{name}"
+    );
+    let lines = world
+        .log
+        .lines()
+        .into_iter()
+        .filter(|line| line.fields == " plugin=\"told\"");
+    lines.map(|line| format!("{} {}", line.level, line.message)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_crash_loop_plugin_says_the_same_in_every_language() {
+    for config in [json!({}), json!({ "min-restarts": 5 })] {
+        let expected = said(FIRST, config.clone()).await;
+        assert!(expected.len() > 20, "{expected:#?}");
+        for other in OTHERS.into_iter().filter(|other| is_built(other)) {
+            let found = said(other, config.clone()).await;
+            for (number, line) in expected.iter().enumerate() {
+                assert_eq!(found.get(number), Some(line), "{other} with {config}, line {number}");
+            }
+            assert_eq!(found.len(), expected.len(), "{other} with {config}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_that_is_not_understood_is_refused_in_every_language() {
+    for other in OTHERS.into_iter().filter(|other| is_built(other)) {
+        let world = World::new();
+        let mut spec = PluginSpec::new("told", guest(other));
+        spec.config = json!({ "min_restarts": 5 });
+        let error = world.host.load(spec).await.err().expect("it was loaded").to_string();
+        assert!(error.contains("min_restarts"), "{other}: {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn thousands_of_large_objects_leave_no_memory_behind() {
+    for other in OTHERS.into_iter().filter(|other| is_built(other)) {
+        let world = World::new();
+        let mut spec = PluginSpec::new("told", guest(other));
+        spec.limits.memory_bytes = 4 << 20;
+        let plugin = world.host.load(spec).await.unwrap();
+        plugin.start().await;
+        let mut pods = world.pods("pods");
+        pods.attach(&plugin.listener());
+        let reason = "x".repeat(100_000);
+        for round in 0..3_000 {
+            let container = json!([{ "name": "app", "restartCount": 0, "state": { "waiting": { "reason": reason, "round": round } } }]);
+            pods.apply_with(
+                &format!("pod-{}", round % 7),
+                &format!(r#"}},"status":{{"containerStatuses":{container}"#),
+            );
+            if round % 50 == 0 {
+                let is_idle = || plugin.listener().pending() + plugin.listener().in_flight() == 0;
+                world.until("it to be told", is_idle).await;
+            }
+        }
+        let status = plugin.status();
+        assert_eq!(
+            (status.restarts, status.dead_letters),
+            (0, 0),
+            "{other}: {:?}",
+            status.last_error
+        );
+    }
+}

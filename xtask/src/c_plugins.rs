@@ -1,0 +1,87 @@
+//! Plugins in C: `plugins/*-c`, compiled by zig, made to components by the linker that Rust brings for its own.
+//!
+//! That linker (`wasm-component-ld`) calls another for the core module and makes a component of what it leaves. It is given one that
+//! hands over what zig has linked.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{cargo, guests, workspace, zig};
+use anyhow::{Context, Result, bail};
+
+/// As `docs/plugins.md` says it. Without the size of the stack zig reserves 16 MiB of memory for it.
+const FLAGS: &str = "-target wasm32-wasi -mexec-model=reactor -std=c11 -Os -s -Wall -Wextra -Werror -ffunction-sections -Wl,--gc-sections \
+                     -Wl,-z,stack-size=131072";
+
+/// Stands in for the linker of core modules: `-o FILE` gets the module that is there already.
+const HAND_OVER: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in -o) shift; out=$1 ;; esac\n  shift\ndone\nexec cp \"$INFORMANT_CORE_MODULE\" \"$out\"\n";
+
+/// Builds every plugin in C.
+pub(crate) fn build() -> Result<()> {
+    let zig = zig::install()?;
+    let (root, out) = (
+        workspace::root()?,
+        workspace::target()?.join(guests::TARGET).join("plugin"),
+    );
+    let sdk = root.join("plugin-sdk").join("c");
+    std::fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
+    for entry in std::fs::read_dir(root.join("plugins"))? {
+        let folder = entry?.path();
+        let sources = files(&folder, "c")?;
+        if !sources.is_empty() {
+            let name = folder
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .replace('-', "_");
+            build_one(&zig, &sdk, &sources, &out.join(name).with_extension("wasm"))
+                .with_context(|| format!("failed to build {}", folder.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> Result<()> {
+    let module = component.with_extension("core.wasm");
+    let mut command = Command::new(zig);
+    command.arg("cc").args(FLAGS.split_whitespace());
+    command.arg("-I").arg(sdk).arg("-I").arg(sdk.join("gen"));
+    command.args(sources).args(files(sdk, "c")?);
+    command
+        .args(files(&sdk.join("gen"), "c")?)
+        .args(files(&sdk.join("gen"), "o")?);
+    cargo::run(command.arg("-o").arg(&module))?;
+    let mut command = Command::new(component_linker()?);
+    command.arg("--wasm-ld-path").arg(zig::script("hand-over", HAND_OVER)?);
+    command.env("INFORMANT_CORE_MODULE", &module);
+    cargo::run(command.arg("-o").arg(component).arg(&module))
+}
+
+/// `wasm-component-ld` of the Rust in use.
+fn component_linker() -> Result<PathBuf> {
+    let asked = Command::new("rustc")
+        .args(["--print", "target-libdir"])
+        .output()
+        .context("failed to ask rustc")?;
+    let libraries = PathBuf::from(String::from_utf8(asked.stdout)?.trim());
+    let linker = libraries.with_file_name("bin").join("wasm-component-ld");
+    if !linker.is_file() {
+        bail!("{} is missing; it comes with Rust (rustup)", linker.display());
+    }
+    Ok(linker)
+}
+
+/// The files in `folder` that end in `extension`, sorted.
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if folder.is_dir() {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
