@@ -121,4 +121,17 @@ fn print(results: &Results) {
             );
         }
     }
+    print_ratios(&medians);
+}
+
+/// How often Informant's cost goes into another program's, like with like: the same pods, fetched the same way.
+fn print_ratios(medians: &BTreeMap<&(u32, String), Figures>) {
+    for ((objects, name), other) in medians {
+        let Some((program, sync)) = name.split_once(' ').filter(|(program, _)| *program != "informant") else {
+            continue;
+        };
+        if let Some(own) = medians.get(&(*objects, format!("informant {sync}"))) {
+            println!("{program} / informant {sync}, {objects} pods: {}", other.ratios_to(own));
+        }
+    }
 }

@@ -4,11 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::{cargo, guests, report, workspace};
+use crate::{cargo, guests, peers, report, workspace};
 
 /// What is measured; passed on to the benchmark.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Measures Informant alone, not client-go (which needs Go) and kube-rs beside it.
+    #[arg(long)]
+    without_peers: bool,
     /// Passed on (`--objects N --events N --rounds N --sync list,watch-list …`).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
@@ -23,6 +26,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;
     let target = workspace::target()?;
     let mut command = std::process::Command::new(target.join("debug").join("bench"));
+    if !args.without_peers {
+        for (name, program) in peers::build()? {
+            command.arg("--program").arg(format!("{name}={}", program.display()));
+        }
+    }
     command
         .args(&args.rest)
         .env("INFORMANT_BINARY", target.join("release").join("informant"));

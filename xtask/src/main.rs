@@ -7,6 +7,7 @@ mod cargo;
 mod cluster_tools;
 mod demo;
 mod guests;
+mod peers;
 mod report;
 mod script_runner;
 mod sim;
@@ -35,7 +36,7 @@ enum Command {
     Build(build::Args),
     /// Runs every check this machine has the tools for, and names what it left out (nothing may be, with CI=true).
     Test(test::Args),
-    /// Measures CPU per object and per event, and memory per object, on a release build.
+    /// Measures CPU per object and per event, memory and lag on a release build, beside client-go and kube-rs.
     Bench(bench::Args),
     /// Runs the simulation: an informer on the embedded API server under seeded faults.
     Sim(sim::Args),

@@ -55,6 +55,22 @@ impl Figures {
         (large.sync_cpu_us - small.sync_cpu_us) / (large.objects - small.objects)
     }
 
+    /// How often `own` goes into these.
+    pub(super) fn ratios_to(&self, own: &Figures) -> String {
+        let of = |pick: fn(&Figures) -> f64| pick(self) / pick(own);
+        format!(
+            "sync {:.1}, relist {:.1}, event in bursts {:.1}, one by one {:.1}, memory an object {:.1}, steady {:.1}, peak {:.1}, lag p99 {:.2}",
+            of(|figures| figures.sync_us),
+            of(|figures| figures.relist_us),
+            of(|figures| figures.burst_event_us),
+            of(|figures| figures.single_event_us),
+            of(|figures| figures.per_object(figures.steady_bytes)),
+            of(|figures| figures.steady_bytes),
+            of(|figures| figures.peak_bytes),
+            of(|figures| figures.lag_p99_us),
+        )
+    }
+
     fn per_object(&self, bytes: f64) -> f64 {
         (bytes - self.base_bytes) / self.objects
     }

@@ -1,0 +1,178 @@
+// Command client-go is a subject of the benchmark: a typed shared informer with two indexes and one handler, as most
+// controllers have one. What it is told and what it answers is described in tests/src/bench/subject.rs.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// How a pod says when it was written: microseconds since 1970.
+	writtenAnnotation = "bench/written-us"
+	// How many lags make a line.
+	lagsInALine = 1000
+	// How often it is said how much was handled.
+	saidEvery = 10 * time.Millisecond
+)
+
+// told is how often the handler was called.
+type told struct {
+	Adds    int64 `json:"adds"`
+	Updates int64 `json:"updates"`
+	Lists   int64 `json:"lists"`
+}
+
+type lags struct {
+	Lags int   `json:"lags"`
+	P50  int64 `json:"p50_us"`
+	P99  int64 `json:"p99_us"`
+	Max  int64 `json:"max_us"`
+}
+
+// handler does what the handlers of the other subjects do: it reads some fields of each pod.
+type handler struct {
+	mutex sync.Mutex
+	told
+	deletes int64
+	// Updates to the same version: a list tells them all again.
+	repeated int64
+	restarts int64
+	running  int64
+	nodes    int64
+	lagsUs   []int64
+	lines    *json.Encoder
+}
+
+func (h *handler) OnAdd(object any, _ bool) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.Adds++
+	h.lookAt(object.(*corev1.Pod))
+}
+
+func (h *handler) OnUpdate(old, object any) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	pod := object.(*corev1.Pod)
+	if old.(*corev1.Pod).ResourceVersion == pod.ResourceVersion {
+		h.repeated++
+	} else {
+		h.Updates++
+	}
+	h.lookAt(pod)
+}
+
+func (h *handler) OnDelete(any) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.deletes++
+}
+
+func (h *handler) lookAt(pod *corev1.Pod) {
+	for i := range pod.Status.ContainerStatuses {
+		h.restarts += int64(pod.Status.ContainerStatuses[i].RestartCount)
+	}
+	if pod.Status.Phase == corev1.PodRunning {
+		h.running++
+	}
+	h.nodes += int64(len(pod.Spec.NodeName))
+	if written, err := strconv.ParseInt(pod.Annotations[writtenAnnotation], 10, 64); err == nil {
+		h.note(time.Now().UnixMicro() - written)
+	}
+}
+
+func (h *handler) note(lag int64) {
+	h.lagsUs = append(h.lagsUs, lag)
+	if len(h.lagsUs) < lagsInALine {
+		return
+	}
+	slices.Sort(h.lagsUs)
+	at := func(share int) int64 { return h.lagsUs[(lagsInALine-1)*share/100] }
+	h.say(lags{Lags: lagsInALine, P50: at(50), P99: at(99), Max: at(100)})
+	h.lagsUs = h.lagsUs[:0]
+}
+
+func (h *handler) say(line any) {
+	if err := h.lines.Encode(line); err != nil {
+		// Nobody reads any more: the benchmark is over.
+		os.Exit(1)
+	}
+}
+
+// sayTold says how much was handled, if that has changed.
+func (h *handler) sayTold(said *told, synced bool) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	now := h.told
+	if synced {
+		now.Lists = 1
+		if objects := h.Adds - h.deletes; objects > 0 {
+			now.Lists += h.repeated / objects
+		}
+	}
+	if now != *said {
+		*said = now
+		h.say(now)
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "client-go:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	kubeconfig := flag.String("kubeconfig", "", "the cluster to watch")
+	sync := flag.String("sync", "", "list or watch-list; by itself client-go does what it does")
+	flag.Parse()
+	switch *sync {
+	case "list":
+		os.Setenv("KUBE_FEATURE_WatchListClient", "false")
+	case "watch-list":
+		os.Setenv("KUBE_FEATURE_WatchListClient", "true")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	// It comes with an index by namespace.
+	informer := factory.Core().V1().Pods().Informer()
+	byNode := func(object any) ([]string, error) {
+		return []string{object.(*corev1.Pod).Spec.NodeName}, nil
+	}
+	if err := informer.AddIndexers(cache.Indexers{"node": byNode}); err != nil {
+		return err
+	}
+	handler := &handler{lines: json.NewEncoder(os.Stdout)}
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return err
+	}
+	factory.Start(context.Background().Done())
+	var said told
+	for range time.Tick(saidEvery) {
+		handler.sayTold(&said, registration.HasSynced())
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+//! What Informant is measured against: the same work by client-go and by kube-rs, from `tests/peers/`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{cargo, report, workspace};
+
+/// Builds them; their names and programs.
+pub(crate) fn build() -> Result<Vec<(&'static str, PathBuf)>> {
+    report::step("building client-go's and kube-rs' informers");
+    let folder = std::path::absolute(workspace::target()?.join("peers"))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    Ok(vec![("client-go", client_go(&folder)?), ("kube-rs", kube_rs(&folder)?)])
+}
+
+fn client_go(folder: &Path) -> Result<PathBuf> {
+    ensure!(
+        cargo::is_there("go", "version"),
+        "Go is not installed; --without-peers measures Informant alone"
+    );
+    let program = folder.join("client-go");
+    let mut command = Command::new("go");
+    command.current_dir(workspace::root()?.join("tests/peers/client-go"));
+    command.args(["build", "-mod=readonly", "-o"]).arg(&program).arg(".");
+    // Modules are checked against go.sum, and no other toolchain is fetched.
+    command.env("GOTOOLCHAIN", "local");
+    cargo::run(&mut command)?;
+    Ok(program)
+}
+
+fn kube_rs(folder: &Path) -> Result<PathBuf> {
+    let target = folder.join("kube-rs");
+    let manifest = workspace::root()?.join("tests/peers/kube-rs/Cargo.toml");
+    let mut command = cargo::cargo()?;
+    command.args(["build", "--locked", "--release", "--manifest-path"]);
+    cargo::run(command.arg(manifest).arg("--target-dir").arg(&target))?;
+    Ok(target.join("release").join("peer-kube-rs"))
+}
