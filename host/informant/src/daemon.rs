@@ -107,7 +107,10 @@ impl Daemon {
             compiler,
             catalog: catalog.clone(),
             metrics: metrics.plugins.clone(),
-            kube: Some(Arc::new(ClusterApi::of_one(cluster.client.clone()))),
+            kube: Some(Arc::new(ClusterApi::of_one(
+                cluster.client.clone(),
+                Arc::clone(&environment),
+            ))),
             script_runner: script_runner::component()?,
         })
         .context("the engine for plugins cannot be made")?;

@@ -6,17 +6,23 @@
 //!
 //! Sends each call once: no retry, no discovery, because a resource is named exactly. What plugins are told of an error holds the
 //! API server's own words and never a credential. Grants were judged before.
+//!
+//! Requests run where informers do and not where guests do: connections are shared with the watches, and whoever opens one drives
+//! it. A guest that spins must not hold up a watch.
 
 mod errors;
 mod request;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::Request;
 use http_body_util::{BodyExt, Limited};
+use informant_cache::Environment;
 use informant_plugin_host::{KubeApi, KubeCall, KubeError, KubeErrorCode, KubeFuture};
 use kube::Client;
 use kube::client::Body;
+use tokio::sync::oneshot;
 
 /// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
@@ -24,19 +30,22 @@ const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
 /// The clusters that plugins may act on, by name.
 pub struct ClusterApi {
     clusters: BTreeMap<String, Client>,
+    /// Where requests run.
+    environment: Arc<dyn Environment>,
 }
 
 impl ClusterApi {
     /// Of the only cluster, whose name is empty.
     #[must_use]
-    pub fn of_one(client: Client) -> Self {
-        Self::of([(String::new(), client)])
+    pub fn of_one(client: Client, environment: Arc<dyn Environment>) -> Self {
+        Self::of([(String::new(), client)], environment)
     }
 
     /// Of several clusters. A call that names none means the only one.
-    pub fn of(clusters: impl IntoIterator<Item = (String, Client)>) -> Self {
+    pub fn of(clusters: impl IntoIterator<Item = (String, Client)>, environment: Arc<dyn Environment>) -> Self {
         Self {
             clusters: clusters.into_iter().collect(),
+            environment,
         }
     }
 
@@ -69,10 +78,28 @@ impl KubeApi for ClusterApi {
         let prepared = self
             .client(&call.address.cluster)
             .and_then(|client| Ok((client, request::of(&call)?)));
+        let environment = Arc::clone(&self.environment);
         Box::pin(async move {
             let (client, request) = prepared?;
-            send(client, request, call.answer_bytes_max).await
+            let (answer, answered) = oneshot::channel();
+            let sent = unless_given_up(answer, send(client, request, call.answer_bytes_max));
+            environment.spawn("plugin-kube", Box::pin(sent));
+            answered
+                .await
+                .unwrap_or_else(|_| Err(KubeError::new(KubeErrorCode::Unavailable, "Informant is stopping")))
         })
+    }
+}
+
+/// Does `work` and hands in what it comes to; ends at once when nobody waits for it any more.
+async fn unless_given_up<T>(mut answer: oneshot::Sender<T>, work: impl Future<Output = T>) {
+    tokio::select! {
+        biased;
+        done = work => {
+            // Given up just now.
+            let _ = answer.send(done);
+        }
+        () = answer.closed() => {}
     }
 }
 

@@ -143,10 +143,10 @@ async fn without_the_grant_it_is_refused_with_the_line_that_it_takes(cluster: Cl
         untouched["metadata"]["labels"]["informant/images"].is_null(),
         "{untouched}"
     );
-    drop(daemon);
 
-    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &marker(line)?).await?;
-    daemon.wait_until_ready().await?;
+    // The line is pasted while it runs, at the end of the file, which is the plugin's section.
+    let config = std::fs::read_to_string(daemon.config())?;
+    std::fs::write(daemon.config(), format!("{config}{line}\n"))?;
     wait_for_label(&client, "floats", "floating").await
 }
 

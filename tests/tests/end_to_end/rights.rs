@@ -101,15 +101,7 @@ async fn least_rights(cluster: Cluster) -> Result<()> {
     let granted = "[plugin.image-mark] is granted what we may not do ourselves: patch v1/pods in namespace default";
     ensure!(said.contains(granted) && said.contains("rights.toml:12:"), "{said}");
 
-    // The account was made by hand, to have a token before it has rights.
-    kubectl(
-        &cluster,
-        &["delete", "serviceaccount", "informant", "-n", "default", "--wait=false"],
-    )
-    .await?;
     kubectl(&cluster, &["apply", "-f", &rights]).await?;
-    let token = kubectl(&cluster, &["create", "token", "informant", "-n", "default"]).await?;
-    as_service_account(&cluster, token.trim())?;
     let (code, said) = run(&guests::informant()?, &check).await?;
     ensure!(code == 0, "{code}: {said}");
     ensure!(

@@ -97,7 +97,7 @@ mod tests {
     fn plugin(allow: &str) -> Result<PluginSection, Problems> {
         let informer = "[informer.pods]\nresource = \"v1/pods\"\n";
         let plugin = "[plugin.p]\ncomponent = \"p.wasm\"\ninformers = [\"pods\"]\n";
-        let file = SourceFile::new("config.toml", &[informer, plugin, allow].concat());
+        let file = SourceFile::new("config.toml", [informer, plugin, allow].concat());
         Ok(Config::parse(&file)?.plugins.remove("p").expect("it is there"))
     }
 
@@ -128,7 +128,7 @@ allow.kube = [
   "v1/pods",
 ]"#,
         );
-        let problems = text.err().expect("it is refused").to_string();
+        let problems = text.expect_err("it is refused").to_string();
         insta::assert_snapshot!(problems, @r#"
         error: config.toml:6:7: unknown key `kbue` in [plugin.p.allow]
           help: did you mean `kube`?

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use informant_apiserver::{ApiServer, Options};
+use informant_informer::TokioEnvironment;
 use informant_plugin_host::{
     KubeAction, KubeAddress, KubeDelete, KubeList, KubePatchKind, KubePropagation, KubeResource, KubeWrite,
 };
@@ -11,7 +13,8 @@ use serde_json::{Value, json};
 use super::*;
 
 fn api(server: &ApiServer) -> ClusterApi {
-    ClusterApi::of_one(Client::new(server.service(), "default"))
+    let environment = Arc::new(TokioEnvironment::current(0));
+    ClusterApi::of_one(Client::new(server.service(), "default"), environment)
 }
 
 fn call(resource: &str, name: &str, action: KubeAction) -> KubeCall {
@@ -155,6 +158,71 @@ async fn refusals_are_told_apart_in_the_api_servers_words() {
     cluster: there is none called "east"; config.toml has one, which has no name: leave it empty
     the answer is longer than 10 bytes; ask for fewer objects at a time
     "#);
+}
+
+/// Runs tasks as another does, and says when one has ended.
+struct Watched {
+    environment: TokioEnvironment,
+    ended: tokio::sync::mpsc::UnboundedSender<tokio::runtime::Id>,
+}
+
+impl Environment for Watched {
+    fn now(&self) -> informant_cache::Moment {
+        self.environment.now()
+    }
+
+    fn sleep(&self, duration: std::time::Duration) -> informant_cache::BoxFuture {
+        self.environment.sleep(duration)
+    }
+
+    fn spawn(&self, name: &'static str, task: informant_cache::BoxFuture) {
+        let ended = self.ended.clone();
+        let task = async move {
+            task.await;
+            ended.send(tokio::runtime::Handle::current().id()).unwrap();
+        };
+        self.environment.spawn(name, Box::pin(task));
+    }
+
+    fn random(&self) -> u64 {
+        self.environment.random()
+    }
+}
+
+#[tokio::test]
+async fn requests_run_where_informers_do_whoever_asks() {
+    let server = ApiServer::new(Options::default());
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let environment = Arc::new(Watched {
+        environment: TokioEnvironment::current(0),
+        ended,
+    });
+    let api = ClusterApi::of_one(Client::new(server.service(), "default"), environment);
+    let asked = api.call(call("v1/configmaps", "m", KubeAction::Get));
+    let guests = std::thread::spawn(|| {
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(asked)
+    });
+    assert_eq!(ends.recv().await.unwrap(), tokio::runtime::Handle::current().id());
+    assert_eq!(guests.join().unwrap().unwrap_err().code, KubeErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_ends() {
+    let never =
+        tower::service_fn(|_: Request<Body>| std::future::pending::<Result<http::Response<Body>, std::io::Error>>());
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let environment = Arc::new(Watched {
+        environment: TokioEnvironment::current(0),
+        ended,
+    });
+    let api = ClusterApi::of_one(Client::new(never, "default"), environment);
+    let mut asked = api.call(call("v1/configmaps", "m", KubeAction::Get));
+    assert!((&mut asked).now_or_never().is_none());
+    drop(asked);
+    ends.recv().await.unwrap();
 }
 
 #[tokio::test]

@@ -209,11 +209,9 @@ async fn an_address_that_could_lead_elsewhere_is_refused_before_grants_are_asked
         { "verb": "update", "resource": "v1/pods", "namespace": "web", "name": "a", "document-bytes": 4 << 20 },
     ]);
     let (_plugin, answers) = answers(&world, calls, json!([]), |_| {}).await;
-    let mut text = String::new();
-    for answer in &answers {
-        text += &format!("{}: {}\n", answer["code"].as_str().unwrap(), message(answer));
-    }
-    insta::assert_snapshot!(text, @r#"
+    let line = |answer: &Value| format!("{}: {}", answer["code"].as_str().unwrap(), message(answer));
+    let text: Vec<String> = answers.iter().map(line).collect();
+    insta::assert_snapshot!(text.join("\n"), @r#"
     invalid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
     invalid: name: "../secrets/a" can not be the name of anything
     invalid: namespace: "web/pods/b" can not be the name of anything
