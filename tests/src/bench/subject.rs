@@ -56,7 +56,7 @@ pub(super) enum Program {
 /// A program that runs.
 pub(super) enum Subject {
     Informant(Box<Daemon>),
-    Other(Process),
+    Other(Box<Process>),
 }
 
 /// How often a subject's handler was called, and how many lists it took.
@@ -127,7 +127,7 @@ impl Program {
                 process
                     .wait_for_line("the first list", super::DONE_WITHIN, listed)
                     .await?;
-                Ok(Subject::Other(process))
+                Ok(Subject::Other(Box::new(process)))
             }
         }
     }
