@@ -77,12 +77,11 @@ async fn newcomer() -> Result<()> {
     let mut from = process.line_count();
 
     let saved = save(&folder, &scripts::readme()?)?;
-    let first = process
+    process
         .wait_for_line_after(from, "a line of the new script", SEEN_WITHIN, said)
         .await?;
     let took = saved.elapsed();
     ensure!(took < LIVE_WITHIN, "a saved script was live after {took:?}");
-    println!("live {took:?} after it was saved: {first}");
 
     label(&cluster, "web", "team", "blue").await?;
     let labelled = |line: &str| said(line).filter(|line| line.contains("now labelled"));
