@@ -1,5 +1,7 @@
 //! What people do about a plugin that is stuck: resume it, requeue what it failed on.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::world::{Running, World, http_post};
@@ -115,7 +117,7 @@ async fn what_cannot_be_done_says_why() {
         let (status, answer) = post(&daemon, path, &body).await;
         let message = answer["message"].as_str().unwrap_or_default();
         let message = message.replace(&world.path("").display().to_string(), "");
-        answers += &format!("{status} {} {message}\n", answer["code"]);
+        writeln!(answers, "{status} {} {message}", answer["code"]).unwrap();
     }
     insta::assert_snapshot!(answers, @r#"
     404 "not-found" plugin recorder is told of no object default/nobody, and has no dead letter of it
