@@ -1,6 +1,7 @@
 //! Thirty plugin swaps and sixty changes of the configuration, valid, invalid and partly wrong, while 1,000 updates a second flow
 //! for a minute.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -163,9 +164,9 @@ impl World {
         .await?;
         self.reaches("nothing to wait", async || {
             let plugins = self.daemon.json("/api/v1/plugins").await?;
-            let plugins = plugins["items"].as_array().into_iter().flatten();
-            let idle = plugins.map(|plugin| plugin["pending"] == 0 && plugin["inFlight"] == 0);
-            Ok(idle.fold(true, |all, idle| all && idle).then_some(1.0))
+            let mut plugins = plugins["items"].as_array().into_iter().flatten();
+            let idle = plugins.all(|plugin| plugin["pending"] == 0 && plugin["inFlight"] == 0);
+            Ok(idle.then_some(1.0))
         })
         .await?;
         // The log is read a little later than it is written.
@@ -228,7 +229,8 @@ impl Version {
             component("replays"),
         );
         if let Some(label) = self.visitor {
-            text += &format!(
+            let _ = write!(
+                text,
                 "[informer.again]\nresource = \"v1/configmaps\"\nlabel-selector = \"app=test\"\n\n\
                  [plugin.visitor]\ncomponent = {:?}\ninformers = [\"again\"]\nconfig = {{ quiet = true, label = \"{label}\" }}\n",
                 component("visitor"),

@@ -95,7 +95,10 @@ pub(crate) fn assert_handled_exactly_once(written: &Versions, calls: &[Call]) {
 
 /// Asserts that the view of the last instance, of what it was told since it began, is what was written last.
 pub(crate) fn assert_view_equals_the_store(written: &Versions, calls: &[Call]) {
-    let begin = calls.iter().rposition(|call| call.event == "init").unwrap();
+    let begin = calls
+        .iter()
+        .rposition(|call| call.event == "init")
+        .expect("an instance");
     let mut view = BTreeMap::new();
     for call in calls[begin..]
         .iter()
