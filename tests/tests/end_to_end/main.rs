@@ -7,6 +7,7 @@ mod acting;
 mod bad_input;
 mod changes_under_load;
 mod custom_resources;
+mod deploy;
 mod kubectl;
 mod lifecycle;
 mod load;
