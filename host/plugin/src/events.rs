@@ -298,6 +298,7 @@ impl Events {
             }
             self.place.take_over(terms, version, instance);
             self.rules.forget();
+            listener.retry_now();
             listener.resume(Pause::Quarantine);
             if is_lost || how == Takeover::RollBack || self.place.terms.spec.on_reload == Continuation::Replay {
                 self.replay_due = Some(Replay::Reload);

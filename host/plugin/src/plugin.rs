@@ -237,10 +237,15 @@ impl Plugin {
         shared
             .counters
             .reloaded(if refused.is_none() { "ok" } else { "refused" });
-        shared.fares().last_reload = Some(Reload {
+        let mut fares = shared.fares();
+        fares.last_reload = Some(Reload {
             at: shared.now(),
             refused: refused.map(ToString::to_string),
         });
+        if refused.is_none() {
+            // It was another version's.
+            fares.last_error = None;
+        }
     }
 
     async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, Problem> {

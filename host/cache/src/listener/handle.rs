@@ -127,6 +127,12 @@ impl ListenerHandle {
         self.change(|listener| listener.resume(pause));
     }
 
+    /// Tries everything that waits for another attempt at once. For a handler that was mended: it need not wait out what another
+    /// one got wrong.
+    pub fn retry_now(&self) {
+        self.change(Listener::retry_now);
+    }
+
     /// Shows every source again, reason `Replay`: deletes that wait first, then every object as an add, merged with what
     /// waits for it; [`What::Synced`](super::What::Synced) at the end. Keys in back-off stay there.
     ///

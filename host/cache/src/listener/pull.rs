@@ -98,6 +98,13 @@ impl Listener {
         [self.timers.next(), resync].into_iter().flatten().min()
     }
 
+    /// Ends every back-off: what failed is handed out again at once. Attempts go on counting.
+    pub(super) fn retry_now(&mut self) {
+        while let Some(id) = self.timers.pop_due(Moment::NEVER) {
+            self.queue.retry(id);
+        }
+    }
+
     fn fire_timers(&mut self, now: Moment) {
         while let Some(id) = self.timers.pop_due(now) {
             self.queue.retry(id);

@@ -51,6 +51,18 @@ fn a_failure_is_tried_again_with_growing_back_off() {
 }
 
 #[test]
+fn a_mended_handler_need_not_wait_out_the_back_off() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    assert_eq!(rig.fail(), "add a@1 watch");
+    wait(&mut rig);
+    rig.listener.retry_now();
+    assert_eq!(rig.fail(), "add a@1 watch try 1");
+    let waited = wait(&mut rig);
+    assert!((2_000..=2_500).contains(&waited), "{waited}");
+}
+
+#[test]
 fn a_failing_key_delays_no_other() {
     let mut rig = Rig::new(options());
     rig.set("poison", 1);
