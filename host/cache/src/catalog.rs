@@ -36,13 +36,36 @@ impl Catalog {
 
     /// Enters a source, [`SourceState::Syncing`] and empty, and gives it a number that no other had or will have.
     pub fn add_source(&self, info: SourceInfo) -> SourceId {
+        self.add(info, true)
+    }
+
+    /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) leaves it out until [`exchange`](Self::exchange) shows it.
+    pub fn add_staged_source(&self, info: SourceInfo) -> SourceId {
+        self.add(info, false)
+    }
+
+    /// Among an informer's sources shows `shown` and leaves `hidden` out, at once. Whoever knows a hidden source's number still finds it.
+    pub fn exchange(&self, hidden: &[SourceId], shown: &[SourceId]) {
+        let sources = self.write();
+        let set = |ids: &[SourceId], listed: bool| {
+            for source in ids.iter().filter_map(|id| sources.by_id.get(id)) {
+                source.set_listed(listed);
+            }
+        };
+        set(hidden, false);
+        set(shown, true);
+    }
+
+    fn add(&self, info: SourceInfo, listed: bool) -> SourceId {
         let mut sources = self.write();
         sources.last = sources
             .last
             .checked_add(1)
             .expect("a process makes fewer than 2^32 sources");
         let id = SourceId(sources.last);
-        sources.by_id.insert(id, Arc::new(Source::new(id, info)));
+        let source = Source::new(id, info);
+        source.set_listed(listed);
+        sources.by_id.insert(id, Arc::new(source));
         id
     }
 
@@ -115,6 +138,7 @@ impl Catalog {
             .read()
             .by_id
             .values()
+            .filter(|source| source.is_listed())
             .map(|source| source.info().informer.clone())
             .collect();
         names.sort_unstable();
@@ -136,7 +160,7 @@ impl Sources {
     fn of(&self, informer: &str) -> impl Iterator<Item = &Arc<Source>> {
         self.by_id
             .values()
-            .filter(move |source| source.info().informer == informer)
+            .filter(move |source| source.info().informer == informer && source.is_listed())
     }
 }
 
@@ -177,6 +201,18 @@ mod tests {
         assert_eq!(catalog.informers(), ["nodes", "pods"]);
         assert_eq!(catalog.all().len(), 3);
         assert_eq!(catalog.info(west).unwrap().cluster, "west");
+    }
+
+    #[test]
+    fn a_staged_source_is_known_by_number_alone_until_it_takes_its_place() {
+        let catalog = Catalog::new();
+        let old = catalog.add_source(info("pods", ""));
+        let new = catalog.add_staged_source(info("pods", ""));
+        assert_eq!(catalog.sources("pods"), [old]);
+        assert!(catalog.source(new).is_some());
+        catalog.exchange(&[old], &[new]);
+        assert_eq!(catalog.sources("pods"), [new]);
+        assert!(catalog.source(old).is_some());
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod dead_letter;
 mod delivery;
 mod event;
 mod handle;
+mod inherit;
 mod metadata;
 mod options;
 mod outcome;
@@ -41,6 +42,7 @@ mod retry;
 mod slots;
 mod sources;
 mod stats;
+
 #[cfg(test)]
 mod tests;
 

@@ -63,6 +63,8 @@ pub struct Source {
     info: SourceInfo,
     state: AtomicU8,
     synced: AtomicBool,
+    /// Whether it is among its informer's sources; not while it is built beside another, or leaving.
+    listed: AtomicBool,
     trouble: Mutex<Option<Arc<str>>>,
     /// None once the source was removed: a writer that is late brings nothing back.
     snapshot: Mutex<Option<Snapshot>>,
@@ -120,6 +122,7 @@ impl Source {
             info,
             state: AtomicU8::new(SourceState::Syncing as u8),
             synced: AtomicBool::new(false),
+            listed: AtomicBool::new(true),
             trouble: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
         }
@@ -175,6 +178,14 @@ impl Source {
     /// Notes that the first list is complete and published.
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_listed(&self, listed: bool) {
+        self.listed.store(listed, Ordering::Release);
     }
 
     /// Notes what is wrong, in words for whoever looks at the source's state. Cut at [`SOURCE_TROUBLE_BYTES_MAX`].

@@ -13,7 +13,9 @@
 mod apply;
 mod control;
 mod feeds;
+mod hand_over;
 mod replace;
+mod successor;
 
 use std::sync::Arc;
 
@@ -21,9 +23,12 @@ use informant_cache::listener::Change;
 use informant_cache::{Batch, DeltaFifo, Environment, ListenerHandle, Moment, StoreWriter, VersionGuard};
 use informant_object::{Object, SourceId};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-pub(crate) use control::Control;
+pub(crate) use control::{Control, IndexersChange};
 use feeds::Feeds;
+pub(crate) use hand_over::{Neighbour, TakeOver};
+pub(crate) use successor::Successor;
 
 use crate::garbage::GarbageBin;
 use crate::metrics::SourceMetrics;
@@ -48,6 +53,8 @@ pub(crate) struct LoopParts {
     pub(crate) garbage: GarbageBin,
     /// Native indexes, and how many failures of each have been counted.
     pub(crate) native_indexes: Vec<(String, u64)>,
+    /// Ends the reflector that `updates` come from.
+    pub(crate) reflector: CancellationToken,
 }
 
 /// One source's loop.
@@ -62,6 +69,11 @@ pub(crate) struct InformerLoop {
     feeds: Feeds,
     guard: VersionGuard,
     synced: bool,
+    /// A reflector with another request, until its first list is taken.
+    successor: Option<Successor>,
+    /// What the reflector brings waits: its successor is listing.
+    held: bool,
+    has_reflector: bool,
 }
 
 impl InformerLoop {
@@ -74,13 +86,15 @@ impl InformerLoop {
             feeds: Feeds::new(),
             guard: VersionGuard::new(),
             synced: false,
+            successor: None,
+            held: false,
+            has_reflector: true,
             parts,
         }
     }
 
     /// Runs until it is told to stop, or until nobody is left who could tell.
     pub(crate) async fn run(mut self) {
-        let mut has_reflector = true;
         loop {
             tokio::select! {
                 biased;
@@ -88,9 +102,10 @@ impl InformerLoop {
                     Some(control) => if self.obey(control).await.is_break() { break },
                     None => break,
                 },
-                updates = self.parts.updates.recv(), if has_reflector => match updates {
+                first = successor::first_message(&mut self.successor), if self.successor.is_some() => self.succeed(first).await,
+                updates = self.parts.updates.recv(), if self.has_reflector && !self.held => match updates {
                     Some(updates) => self.take(updates).await,
-                    None => has_reflector = false,
+                    None => self.has_reflector = false,
                 },
                 () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.tend_feeds(),
             }

@@ -20,6 +20,7 @@ mod garbage;
 mod handler;
 mod informer_loop;
 mod metrics;
+mod named_informer;
 mod reflector;
 mod resource;
 mod shared_informer;
@@ -36,8 +37,11 @@ pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
 pub use handler::Registration;
 pub use metrics::InformerMetrics;
+pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::ReflectorOptions;
 pub use resource::GroupVersionResource;
-pub use shared_informer::{AddIndexersError, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport};
+pub use shared_informer::{
+    AddIndexersError, InformerOptions, InformerStopped, ReconfigureError, SharedInformer, StartError, StopReport,
+};
 pub use spec::SourceSpec;
-pub use status::{OUTDATED_KEYS_MAX, SourceStatus, WatchListUse};
+pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};

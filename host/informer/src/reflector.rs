@@ -16,6 +16,7 @@ mod list;
 mod paging;
 mod skipped;
 mod staging;
+mod trial;
 mod watch;
 mod watch_list;
 mod watch_list_support;
@@ -32,10 +33,11 @@ use kube::Client;
 use crate::api::{ApiError, CollectionRequest};
 use crate::backoff::{Backoff, BackoffOptions};
 use crate::metrics::SourceMetrics;
-use crate::status::{StatusCell, Step, WatchListUse};
+use crate::status::{Reach, StatusCell, Step, WatchListUse};
 use crate::updates::UpdateSender;
 use decide::{WatchNext, after_list_failure};
 use paging::ListVersions;
+pub(crate) use trial::Trial;
 use watch::OpenWatch;
 use watch_list::StreamEnd;
 use watch_list_support::WatchListSupport;
@@ -94,6 +96,10 @@ pub(crate) struct ReflectorParts {
     pub(crate) status: Arc<StatusCell>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) options: ReflectorOptions,
+    /// Which of the source's reflectors this is.
+    pub(crate) generation: u64,
+    /// Another one runs, and goes on until this one has its first list.
+    pub(crate) trial: Option<Trial>,
 }
 
 /// One source's reflector.
@@ -150,7 +156,11 @@ impl Reflector {
     }
 
     async fn list_and_watch(&mut self) -> RoundEnd {
-        match self.obtain().await {
+        let obtained = match self.parts.trial.clone() {
+            Some(trial) => self.try_out(&trial).await,
+            None => self.obtain().await,
+        };
+        match obtained {
             Ok(open) => self.watch_while_it_goes_on(open).await,
             Err(ListEnd::LoopGone) => RoundEnd::LoopGone,
             Err(ListEnd::Failed(error)) => RoundEnd::Again(self.list_failed(&error)),
@@ -215,7 +225,7 @@ impl Reflector {
     /// Notes a list that failed, and says how long to wait.
     fn list_failed(&mut self, error: &ApiError) -> Duration {
         let decision = after_list_failure(error);
-        self.parts.status.set_reach(decision.reach);
+        self.set_reach(decision.reach);
         let pause = self.pause(decision.pace);
         self.report("list", &error.to_string(), pause);
         pause
@@ -234,8 +244,28 @@ impl Reflector {
     /// The error of the moment: for people who look, and in the log. Paced as the attempts are, so it cannot flood.
     fn report(&self, doing: &str, text: &str, pause: Duration) {
         let name = &self.parts.name;
-        tracing::warn!("{name}: {doing}: {text}; trying again in {:.1} s", pause.as_secs_f64());
-        self.parts.status.set_error(format!("{doing}: {text}"));
+        let pause = pause.as_secs_f64();
+        if self.parts.trial.is_some() {
+            tracing::warn!(
+                "{name}: new request: {doing}: {text}; trying again in {pause:.1} s, what ran before goes on"
+            );
+            return self.parts.status.set_reconfigure_error(format!("{doing}: {text}"));
+        }
+        tracing::warn!("{name}: {doing}: {text}; trying again in {pause:.1} s");
+        self.set_error(format!("{doing}: {text}"));
+    }
+
+    /// Says whether the source can be reached, if this reflector is the one that speaks for it.
+    fn set_reach(&self, reach: Reach) {
+        if self.parts.status.is_current(self.parts.generation) {
+            self.parts.status.set_reach(reach);
+        }
+    }
+
+    fn set_error(&self, text: String) {
+        if self.parts.status.is_current(self.parts.generation) {
+            self.parts.status.set_error(text);
+        }
     }
 
     fn pause(&mut self, pace: decide::Pace) -> Duration {

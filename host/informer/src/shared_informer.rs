@@ -2,6 +2,8 @@
 //!
 //! Source: client-go `shared_informer.go`; where it departs, the item says so.
 
+mod hand_over;
+mod reconfigure;
 mod start;
 mod stop;
 #[cfg(test)]
@@ -15,9 +17,12 @@ use informant_cache::{
     Transform,
 };
 use informant_object::SourceId;
+use kube::Client;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use reconfigure::ReconfigureError;
+pub(crate) use reconfigure::judge_identity;
 pub use start::StartError;
 pub use stop::StopReport;
 
@@ -57,10 +62,9 @@ impl Default for InformerOptions {
 ///
 /// Starts at once and runs until [`stop`](Self::stop) or until it is dropped. Handlers may come and go at any time; one that comes late is shown
 /// what is there first. What it keeps is read through the [`Catalog`] or [`snapshot`](Self::snapshot), without ever waiting for it.
-#[derive(Debug)]
 pub struct SharedInformer {
     name: String,
-    spec: SourceSpec,
+    client: Client,
     source: Arc<Source>,
     catalog: Catalog,
     environment: EnvironmentRef,
@@ -72,6 +76,9 @@ pub struct SharedInformer {
     cancel: CancellationToken,
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
+    channel_bytes_max: usize,
+    /// Changes of what is asked for come one after the other.
+    reconfigure_turn: tokio::sync::Mutex<()>,
     members: Mutex<Members>,
 }
 
@@ -79,15 +86,23 @@ pub struct SharedInformer {
 #[derive(Clone)]
 struct EnvironmentRef(Arc<dyn Environment>);
 
-impl std::fmt::Debug for EnvironmentRef {
+impl std::fmt::Debug for SharedInformer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Environment")
+        out.debug_struct("SharedInformer")
+            .field("name", &self.name)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
     }
 }
 
-/// Who is told.
-#[derive(Debug, Default)]
+/// Who is told, and what is asked for.
+#[derive(Debug)]
 struct Members {
+    /// As it was wanted last.
+    spec: Arc<SourceSpec>,
+    reflector: ReflectorOptions,
+    /// The number of the last reflector.
+    generation: u64,
     /// Native handlers, driven by tasks of this room.
     handlers: Vec<Registration>,
     /// Listeners that somebody else pulls from.
@@ -118,10 +133,10 @@ impl SharedInformer {
         self.source.id()
     }
 
-    /// What this source was made of.
+    /// What this source is to be made of; while a change is under way ([`SourceStatus::reconfiguring`]) not yet what it is made of.
     #[must_use]
-    pub fn spec(&self) -> &SourceSpec {
-        &self.spec
+    pub fn spec(&self) -> Arc<SourceSpec> {
+        Arc::clone(&self.members().spec)
     }
 
     /// What messages call it, for example "informer pods (v1/pods in default)".
@@ -175,7 +190,6 @@ impl SharedInformer {
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
-        options.resync = options.resync.or(self.spec.resync);
         if options.seed == 0 {
             options.seed = self.environment.0.random();
         }
@@ -183,6 +197,7 @@ impl SharedInformer {
         if members.stopped {
             return Err(InformerStopped);
         }
+        options.resync = options.resync.or(members.spec.resync);
         let listener = ListenerHandle::new(options);
         let registration = drive(
             handler,

@@ -31,6 +31,8 @@ pub struct SourceSpec {
     pub drop: Vec<Pointer>,
     /// Whether `metadata.managedFields` is kept; it is a third to a half of most objects and of no use to handlers.
     pub keep_managed_fields: bool,
+    /// Whether only the metadata of objects is asked for and kept (`PartialObjectMetadata`).
+    pub metadata_only: bool,
     /// Native indexes: name, and where an object holds its values.
     pub indexes: Vec<(String, Pointer)>,
     /// How often handlers that name no period of their own are shown everything again; `None` is never.
@@ -51,19 +53,31 @@ impl SourceSpec {
             field_selector: None,
             drop: Vec::new(),
             keep_managed_fields: false,
+            metadata_only: false,
             indexes: Vec::new(),
             resync: None,
         }
     }
 
+    /// Whether objects are kept in the same form.
+    pub(crate) fn keeps_the_same(&self, other: &Self) -> bool {
+        let kept = |spec: &Self| (spec.drop.clone(), spec.keep_managed_fields, spec.metadata_only);
+        kept(self) == kept(other)
+    }
+
     /// What parsing an object of this source adds and cuts.
     pub(crate) fn shape(&self) -> Result<Shape, PointerError> {
-        Shape::new(
+        let shape = Shape::new(
             self.resource.api_version(),
             self.kind.clone(),
             self.drop.clone(),
             self.keep_managed_fields,
-        )
+        )?;
+        Ok(if self.metadata_only {
+            shape.metadata_only()
+        } else {
+            shape
+        })
     }
 
     /// The path of the collection that this source lists and watches.

@@ -46,6 +46,8 @@ pub struct SourceStatus {
     pub watches: u64,
     /// How the state is obtained.
     pub watch_list: WatchListUse,
+    /// Another request is on its way to take the place of the one that runs; why it has not yet, if it failed.
+    pub reconfiguring: Option<Reconfiguring>,
     /// Objects, lines and events that could not be used.
     pub skipped: u64,
     /// Lists and events refused because they were older than what is known.
@@ -65,6 +67,13 @@ pub enum WatchListUse {
     InUse,
     /// The API server refused it, or did not bring it to an end: LIST is used. Why.
     Refused(String),
+}
+
+/// A change of what a source asks for that is under way. What ran before goes on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reconfiguring {
+    /// What went wrong with the new request last.
+    pub last_error: Option<String>,
 }
 
 /// Whether the source can be reached, as its reflector sees it.
@@ -96,6 +105,9 @@ pub(crate) struct StatusCell {
     skipped: AtomicU64,
     inner: Mutex<Inner>,
     synced: watch::Sender<bool>,
+    /// The number of the reflector whose word counts.
+    generation: AtomicU64,
+    reconfiguring: watch::Sender<Option<Reconfiguring>>,
 }
 
 /// An environment, opaque to `Debug`.
@@ -169,6 +181,8 @@ impl StatusCell {
             skipped: AtomicU64::new(0),
             inner: Mutex::new(inner),
             synced: watch::Sender::new(false),
+            generation: AtomicU64::new(0),
+            reconfiguring: watch::Sender::new(None),
         }
     }
 
@@ -195,6 +209,42 @@ impl StatusCell {
     /// Turns true once the first list is in the store.
     pub(crate) fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
+    }
+
+    /// From now on the reflector of this number is the one that speaks for the source.
+    pub(crate) fn begin_generation(&self, generation: u64) {
+        self.generation.store(generation, Ordering::SeqCst);
+    }
+
+    /// Whether that reflector speaks for the source: not one on trial, nor one that was succeeded.
+    pub(crate) fn is_current(&self, generation: u64) -> bool {
+        self.generation.load(Ordering::SeqCst) == generation
+    }
+
+    /// Another request is being tried out.
+    pub(crate) fn set_reconfiguring(&self) {
+        self.reconfiguring.send_replace(Some(Reconfiguring::default()));
+    }
+
+    /// It was refused, or failed.
+    pub(crate) fn set_reconfigure_error(&self, text: String) {
+        self.reconfiguring.send_if_modified(|state| match state {
+            Some(state) => {
+                state.last_error = Some(text);
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// It has taken the place of the other.
+    pub(crate) fn set_reconfigured(&self) {
+        self.reconfiguring.send_replace(None);
+    }
+
+    /// None while no change is under way.
+    pub(crate) fn reconfiguring(&self) -> watch::Receiver<Option<Reconfiguring>> {
+        self.reconfiguring.subscribe()
     }
 
     /// The store has seen everything up to `version`.
@@ -304,6 +354,7 @@ impl StatusCell {
             relists: inner.relists,
             watches: inner.watches,
             watch_list: inner.watch_list.clone(),
+            reconfiguring: self.reconfiguring.borrow().clone(),
             skipped: self.skipped.load(Ordering::Relaxed),
             rejected: self.rejected.load(Ordering::Relaxed),
             outdated: inner.outdated.iter().cloned().collect(),

@@ -58,6 +58,10 @@ pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
     head.metadata.borrow(json)
 }
 
+/// What an object says as its kind when the API server was asked for its metadata alone, and how its apiVersion begins then.
+const PARTIAL_KIND: &str = "PartialObjectMetadata";
+const PARTIAL_GROUP: &str = "meta.k8s.io/";
+
 /// Where the head fields stand in the text.
 #[derive(Debug, Default)]
 pub(crate) struct RawHead {
@@ -171,13 +175,16 @@ impl<'s> HeadScan<'s> {
                 return self.metadata(cursor, level).map(|()| false);
             }
         } else if name.is(text, "apiVersion") {
-            let value = string_or_null(cursor, "apiVersion")?;
+            let value =
+                string_or_null(cursor, "apiVersion")?.filter(|value| !self.is_partial(*value, text, PARTIAL_GROUP));
             let spliced = self.shape.is_some_and(|shape| shape.splice_api_version().is_some());
             return Ok(replace_unless_spliced(&mut self.found.api_version, value, spliced));
         } else if name.is(text, "kind") {
-            let value = string_or_null(cursor, "kind")?;
+            let value = string_or_null(cursor, "kind")?.filter(|value| !self.is_partial(*value, text, PARTIAL_KIND));
             let spliced = self.shape.is_some_and(|shape| shape.splice_kind().is_some());
             return Ok(replace_unless_spliced(&mut self.found.kind, value, spliced));
+        } else if self.shape.is_some_and(Shape::is_metadata_only) {
+            return cursor.skip_value().map(|()| true);
         }
         let begin = cursor.at();
         let goes = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
@@ -188,6 +195,11 @@ impl<'s> HeadScan<'s> {
             self.found.status = span;
         }
         Ok(goes)
+    }
+
+    /// Whether the value of apiVersion or kind names the form, not the resource, and so gives way to the resource's own.
+    fn is_partial(&self, value: Text, text: &[u8], beginning: &str) -> bool {
+        self.shape.is_some_and(Shape::is_metadata_only) && value.raw(text).starts_with(beginning.as_bytes())
     }
 
     fn metadata(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<(), ObjectError> {

@@ -32,6 +32,7 @@ pub struct Shape {
 /// What [`Shape::new`] works out in advance.
 #[derive(Clone, Debug)]
 struct Compiled {
+    metadata_only: bool,
     drop: PathSet,
     api_version: Option<Splice>,
     kind: Option<Splice>,
@@ -62,6 +63,7 @@ impl Shape {
         }
         let (api_version, kind) = (api_version.into(), kind.into());
         let compiled = Compiled {
+            metadata_only: false,
             drop: PathSet::new(&drop),
             api_version: Splice::new("apiVersion", &api_version),
             kind: Splice::new("kind", &kind),
@@ -73,6 +75,20 @@ impl Shape {
             keep_managed_fields,
             compiled,
         })
+    }
+
+    /// The same, and of each object apiVersion, kind and metadata alone. What comes as `PartialObjectMetadata` gets the resource's own
+    /// apiVersion and kind; what comes whole is cut.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Shape {
+        self.compiled.metadata_only = true;
+        self
+    }
+
+    /// Whether only apiVersion, kind and metadata are kept.
+    #[must_use]
+    pub fn is_metadata_only(&self) -> bool {
+        self.compiled.metadata_only
     }
 
     /// Objects of `api_version` and `kind`, without managedFields.
@@ -132,6 +148,22 @@ mod tests {
 
     fn shape(drop: &str) -> Result<Shape, PointerError> {
         Shape::new("v1", "Pod", vec![Pointer::parse(drop).expect("pointer")], false)
+    }
+
+    #[test]
+    fn metadata_alone_is_kept_whichever_form_it_comes_in() {
+        let shape = Shape::of("v1", "Pod").metadata_only();
+        let read = |json: &str| crate::Object::parse(json.as_bytes(), &shape).unwrap().text().to_owned();
+        let kept = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
+        let partial = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
+        assert_eq!(read(partial), kept);
+        assert_eq!(read(r#"{"metadata":{"name":"a","managedFields":[{}]}}"#), kept);
+        assert_eq!(
+            read(r#"{"spec":{"a":[1]},"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":{}}"#),
+            kept
+        );
+        // Another kind stays what it is, so that it can be refused.
+        assert!(read(r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#).contains("Secret"));
     }
 
     #[test]

@@ -237,6 +237,27 @@ impl DeadLetters {
         self.any_unaccepted = false;
     }
 
+    /// What is known of the keys in `scope` of source `old` belongs to `new` from now on.
+    pub(super) fn move_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        let letters = self.letters.remove(&old).unwrap_or_default();
+        let (moved, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            letters.into_iter().partition(|(key, _)| scope(key.as_ref()));
+        for (key, (age, mut letter)) in moved {
+            letter.source = new;
+            self.ages.insert(age, (new, key.clone()));
+            self.letters.entry(new).or_default().insert(key, (age, letter));
+        }
+        if !left.is_empty() {
+            self.letters.insert(old, left);
+        }
+        let unaccepted = self.unaccepted.remove(&old).unwrap_or_default();
+        let (moved, left): (BTreeSet<_>, BTreeSet<_>) = unaccepted.into_iter().partition(|key| scope(key.as_ref()));
+        self.unaccepted.entry(new).or_default().extend(moved);
+        if !left.is_empty() {
+            self.unaccepted.insert(old, left);
+        }
+    }
+
     /// Forgets the source.
     pub(super) fn detach(&mut self, source: SourceId) {
         for (age, letter) in self.letters.remove(&source).unwrap_or_default().into_values() {

@@ -83,6 +83,33 @@ impl ListenerHandle {
         self.change(|listener| listener.detach(source));
     }
 
+    /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler knows from them: it hears of `changes` alone, the
+    /// difference between what `olds` showed and `snapshot`; what waits, fails or is in flight goes on under the new number. Informer side.
+    ///
+    /// Where `olds` have not been shown whole yet, `new` is attached as any source is ([`attach`](Self::attach)). `olds` stay attached, for what they
+    /// alone held.
+    pub fn inherit(
+        &self,
+        olds: &[SourceId],
+        new: SourceId,
+        scope: &dyn Fn(KeyRef<'_>) -> bool,
+        snapshot: &Snapshot,
+        changes: &[Change],
+        now: Moment,
+    ) {
+        self.change(|listener| {
+            if !listener.inherit(olds, new, scope, snapshot, changes) {
+                listener.attach(new, snapshot, now);
+            }
+        });
+    }
+
+    /// How many keys of a source have something waiting or in flight. Looks at every key that waits.
+    #[must_use]
+    pub fn busy_keys(&self, source: SourceId) -> usize {
+        lock(&self.0.listener).busy_keys(source)
+    }
+
     /// The next call to make. Consumer side.
     #[must_use]
     pub fn next(&self, now: Moment) -> Next {

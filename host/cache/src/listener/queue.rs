@@ -265,6 +265,16 @@ impl Queue {
         }
     }
 
+    /// What waits or is in flight for the keys in `scope` of source `old` belongs to `new` from now on.
+    pub(super) fn move_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        for id in self.slots.ids() {
+            let slot = self.slots.get(id);
+            if slot.source == old && slot.head.what.key().is_some_and(scope) {
+                self.slots.move_to(id, new);
+            }
+        }
+    }
+
     /// Folds all that waits as far as it goes.
     pub(super) fn fold_all(&mut self) {
         for id in self.slots.ids() {

@@ -177,6 +177,21 @@ impl Slots {
         slot
     }
 
+    /// Lets the slot belong to another source, which has none for its key.
+    pub(super) fn move_to(&mut self, id: SlotId, source: SourceId) {
+        let slot = self.get(id);
+        let (before, after) = (slot.hash, self.hash(source, slot.head.what.key()));
+        if let Ok(entry) = self.index.find_entry(before, |other| *other == id) {
+            entry.remove();
+        }
+        let slot = self.get_mut(id);
+        slot.source = source;
+        slot.hash = after;
+        let entries = &self.entries;
+        let hash_of = |id: &SlotId| entries[*id as usize].as_ref().map_or(0, |slot| slot.hash);
+        self.index.insert_unique(after, id, hash_of);
+    }
+
     /// Puts the slot at the end of the ready list.
     pub(super) fn make_ready(&mut self, id: SlotId) {
         let last = std::mem::replace(&mut self.ready_last, id);

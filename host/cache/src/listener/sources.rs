@@ -63,6 +63,18 @@ impl Sources {
         self.begin(source, CursorKind::Initial, now);
     }
 
+    /// Adds a source whose objects the handler knows from another.
+    pub(super) fn take_over(&mut self, source: SourceId, snapshot: Snapshot) {
+        let state = Source {
+            snapshot,
+            cursor: None,
+            owed: 0,
+            syncing: None,
+            synced: true,
+        };
+        self.sources.insert(source, state);
+    }
+
     pub(super) fn remove(&mut self, source: SourceId) -> Option<Source> {
         self.turns.retain(|other| *other != source);
         self.sources.remove(&source)

@@ -158,7 +158,11 @@ impl StoreWriter {
         self.dirty = true;
         let is_same_version = |old: &Object| {
             old.ptr_eq(&object)
-                || (!old.version().is_empty() && old.version() == object.version() && old.uid() == object.uid())
+                || (!old.version().is_empty()
+                    && old.version() == object.version()
+                    && old.uid() == object.uid()
+                    // Other fields of the same version may be kept than before.
+                    && old.json() == object.json())
         };
         self.root.bytes += object.size_bytes();
         match self.root.objects.get_key_value_mut(&object.key()) {

@@ -53,6 +53,9 @@ pub enum ApiError {
     /// Nothing came for so long that the connection must be taken for dead.
     #[error("nothing came for {} s; the connection is taken for dead", .0.as_secs())]
     Silent(Duration),
+    /// What was asked for did not come whole in time.
+    #[error("the state did not come whole within {} s", .0.as_secs())]
+    TooSlow(Duration),
     /// The connection broke in the midst of the answer.
     #[error("the connection broke: {}", chain(.0))]
     Broken(#[source] Box<kube::Error>),
@@ -104,9 +107,11 @@ impl ApiError {
     pub fn cause(&self) -> Cause {
         match self {
             Self::Refused { cause, .. } => *cause,
-            Self::Unreachable(_) | Self::Silent(_) | Self::Broken(_) | Self::List(ListError::Truncated { .. }) => {
-                Cause::Unreachable
-            }
+            Self::Unreachable(_)
+            | Self::Silent(_)
+            | Self::TooSlow(_)
+            | Self::Broken(_)
+            | Self::List(ListError::Truncated { .. }) => Cause::Unreachable,
             Self::Request(_) | Self::NotJson { .. } | Self::Compressed { .. } | Self::List(_) | Self::Damaged(_) => {
                 Cause::Other(None)
             }

@@ -6,8 +6,16 @@ use kube::client::Body;
 
 use super::error::ApiError;
 
+const JSON: &str = "application/json";
+
+/// Source: client-go `metadata`.
+const LIST_OF_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// The same for the objects of a watch.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
 /// What is the same in all requests of a source.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CollectionRequest {
     /// The collection's path, for example `/api/v1/pods`.
     pub(crate) path: String,
@@ -15,6 +23,8 @@ pub(crate) struct CollectionRequest {
     pub(crate) label_selector: String,
     /// Empty selects all.
     pub(crate) field_selector: String,
+    /// Whether only the metadata of objects is asked for. A server that cannot leave the rest out sends whole objects.
+    pub(crate) metadata_only: bool,
 }
 
 /// What one page of a list asks for.
@@ -59,7 +69,10 @@ impl CollectionRequest {
         } else if let Some(version) = query.version {
             parameters.append_pair("resourceVersion", version);
         }
-        build(Request::get(self.uri(&parameters.finish())))
+        build_as(
+            Request::get(self.uri(&parameters.finish())),
+            self.accepts(LIST_OF_METADATA),
+        )
     }
 
     pub(crate) fn watch(&self, query: &WatchQuery<'_>) -> Result<Request<Body>, ApiError> {
@@ -86,7 +99,13 @@ impl CollectionRequest {
 
     /// A watch comes plain: a compressed one is one gzip member per event (Kubernetes 1.37), of which kube's layer decodes only the first.
     fn streamed(&self, parameters: &str) -> Result<Request<Body>, ApiError> {
-        build(Request::get(self.uri(parameters)).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity")))
+        let plain = HeaderValue::from_static("identity");
+        let request = Request::get(self.uri(parameters)).header(header::ACCEPT_ENCODING, plain);
+        build_as(request, self.accepts(METADATA))
+    }
+
+    fn accepts(&self, metadata: &'static str) -> &'static str {
+        if self.metadata_only { metadata } else { JSON }
     }
 
     fn parameters(&self) -> Serializer<'static, String> {
@@ -111,8 +130,12 @@ impl CollectionRequest {
 
 /// A GET without a body that asks for JSON.
 pub(crate) fn build(builder: http::request::Builder) -> Result<Request<Body>, ApiError> {
+    build_as(builder, JSON)
+}
+
+fn build_as(builder: http::request::Builder, accept: &'static str) -> Result<Request<Body>, ApiError> {
     builder
-        .header(header::ACCEPT, HeaderValue::from_static("application/json"))
+        .header(header::ACCEPT, HeaderValue::from_static(accept))
         .body(Body::empty())
         .map_err(ApiError::Request)
 }
@@ -126,6 +149,7 @@ mod tests {
             path: "/api/v1/pods".to_owned(),
             label_selector: "app in (a,b)".to_owned(),
             field_selector: "status.phase!=Failed".to_owned(),
+            metadata_only: false,
         }
     }
 

@@ -66,7 +66,8 @@ impl InformerLoop {
             return true;
         }
         // Nothing happened to it between the lists; client-go tells handlers all the same.
-        if old.version() == object.version() && !object.version().is_empty() {
+        let is_same_version = old.version() == object.version() && !object.version().is_empty();
+        if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
             return false;
         }
         let is_newer = delta.reason == Reason::Restored || self.guard.judge_item(object.version(), old.version());
@@ -80,7 +81,9 @@ impl InformerLoop {
     fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
         let stored = self.parts.store.delete(object.key());
         let last = object.object().cloned().or(stored);
-        self.note(delta, || deleted(object.key(), last, object.is_tombstone()));
+        // Who changes what is asked for knows what became of the rest.
+        let unknown = object.is_tombstone() && delta.reason != Reason::Reconfigured;
+        self.note(delta, || deleted(object.key(), last, unknown));
     }
 
     /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single objects.
@@ -93,6 +96,11 @@ impl InformerLoop {
             });
         }
     }
+}
+
+/// Whether one version of an object may come in two forms: other fields are kept than before, or the cluster's history is another.
+fn may_differ_at_one_version(reason: Reason) -> bool {
+    matches!(reason, Reason::Reconfigured | Reason::Restored)
 }
 
 fn deleted(key: KeyRef<'_>, last: Option<Object>, final_state_unknown: bool) -> ChangeKind {

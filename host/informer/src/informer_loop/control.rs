@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle};
+use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot};
 use tokio::sync::oneshot;
 
-use super::InformerLoop;
+use super::{InformerLoop, Neighbour, Successor, TakeOver};
 
 /// An order to the loop.
 pub(crate) enum Control {
@@ -19,8 +19,28 @@ pub(crate) enum Control {
     RemoveFeed(IndexFeedHandle),
     /// Keep these indexes too.
     AddIndexers(Vec<Box<dyn IndexFunc>>, oneshot::Sender<Result<(), IndexConflict>>),
+    /// Keep other native indexes.
+    ChangeIndexers(IndexersChange, oneshot::Sender<Result<(), IndexConflict>>),
+    /// Let a reflector with another request try.
+    TryOut(Successor),
+    /// The reflector on trial is about to list: what the other brings is to wait. Answered once it does; dropped if nobody wants the list any more.
+    Hold(u64, oneshot::Sender<()>),
+    /// The reflector on trial did not get its list.
+    Release(u64),
+    /// Read nothing any more; answered with all that was read.
+    Rest(oneshot::Sender<Snapshot>),
+    /// Tell listeners how this source differs from those it takes over from.
+    TakeOver(TakeOver, oneshot::Sender<()>),
+    /// Tell listeners of deletes, but for what these others tell of, then end.
+    Leave(Vec<Neighbour>, oneshot::Sender<()>),
     /// Process what has been accepted, then end.
     Stop(oneshot::Sender<()>),
+}
+
+/// Which native indexes go, and which come.
+pub(crate) struct IndexersChange {
+    pub(crate) removed: Vec<String>,
+    pub(crate) added: Vec<Box<dyn IndexFunc>>,
 }
 
 impl InformerLoop {
@@ -32,6 +52,27 @@ impl InformerLoop {
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),
             Control::RemoveFeed(feed) => self.remove_feed(&feed),
             Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes))),
+            Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change))),
+            Control::TryOut(successor) => self.try_out(successor),
+            Control::Hold(generation, done) => {
+                if self.hold(generation).await {
+                    let _ = done.send(());
+                }
+            }
+            Control::Release(generation) => self.release(generation),
+            Control::Rest(done) => {
+                let snapshot = self.rest().await;
+                let _ = done.send(snapshot);
+            }
+            Control::TakeOver(order, done) => {
+                self.take_over(order).await;
+                let _ = done.send(());
+            }
+            Control::Leave(heirs, done) => {
+                self.leave(&heirs).await;
+                let _ = done.send(());
+                return ControlFlow::Break(());
+            }
             Control::Stop(done) => {
                 self.drain().await;
                 let _ = done.send(());
@@ -65,6 +106,28 @@ impl InformerLoop {
             self.parts.metrics.set_index_attached(name, true);
         }
         self.parts.native_indexes.extend(names);
+        self.publish();
+        Ok(())
+    }
+
+    /// Builds the store anew with other native indexes. Those of plugins begin anew too: detached, then filled.
+    fn change_indexers(&mut self, change: IndexersChange) -> Result<(), IndexConflict> {
+        let IndexersChange { removed, added } = change;
+        let kept = self.parts.native_indexes.iter().map(|(name, _)| name);
+        let mut names: Vec<_> = kept.filter(|name| !removed.contains(name)).cloned().collect();
+        names.extend(added.iter().map(|index| index.name().to_owned()));
+        let mut store = self.parts.store.with_indexers(&removed, added)?;
+        for name in self.feeds.names() {
+            store.declare_index(&name)?;
+        }
+        let old = std::mem::replace(&mut self.parts.store, store);
+        self.parts.garbage.throw(old.into_garbage());
+        removed.iter().for_each(|name| self.parts.metrics.forget_index(name));
+        for name in &names {
+            self.parts.metrics.set_index_attached(name, true);
+        }
+        self.parts.native_indexes = names.into_iter().map(|name| (name, 0)).collect();
+        self.begin_feeds_anew();
         self.publish();
         Ok(())
     }

@@ -40,6 +40,11 @@ impl Feeds {
         self.feeds.is_empty()
     }
 
+    /// The names of all indexes.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.feeds.iter().flat_map(|feed| feed.names.iter().cloned()).collect()
+    }
+
     /// Resolves when some index has news, or may be attached again.
     pub(super) async fn woken(&self, environment: &dyn Environment, source: informant_object::SourceId) {
         let held = self
@@ -97,6 +102,17 @@ impl InformerLoop {
         feed.handle.remove_source(self.parts.source);
         self.forget_indexes(&feed.names);
         self.publish();
+    }
+
+    /// The store is another: every index is computed from the beginning.
+    pub(super) fn begin_feeds_anew(&mut self) {
+        for at in 0..self.feeds.feeds.len() {
+            let handle = self.feeds.feeds[at].handle.clone();
+            handle.remove_source(self.parts.source);
+            let news = Arc::clone(&self.feeds.news);
+            handle.add_source(self.parts.source, Arc::new(move || news.notify_one()));
+            self.set_attached(at, false);
+        }
     }
 
     /// The source is over.

@@ -4,6 +4,7 @@
 //! `ReplacedAll`; here the list goes through the DeltaFIFO, which finds what vanished, and the root waits to be published until the queue is empty.
 
 use informant_cache::{ListVerdict, Moment, Reason};
+use informant_object::{Object, ResourceVersion};
 
 use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
 use crate::updates::StagedList;
@@ -11,8 +12,23 @@ use crate::updates::StagedList;
 /// The room for changes that is kept after a list told many of them.
 const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 
+/// A list that was judged and is believed.
+pub(super) struct Believed {
+    objects: Vec<Object>,
+    version: ResourceVersion,
+    reason: Reason,
+}
+
 impl InformerLoop {
     pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
+        if let Some(list) = self.judge(list, Reason::Relist, || {}) {
+            self.take_all(list, received).await;
+        }
+    }
+
+    /// Judges a list and tells its reflector. One that is believed is told for the reason `relist`, unless it is the first or the cluster went back;
+    /// `on_belief` runs before the reflector hears of it.
+    pub(super) fn judge(&mut self, list: StagedList, relist: Reason, on_belief: impl FnOnce()) -> Option<Believed> {
         let StagedList {
             objects,
             version,
@@ -24,14 +40,32 @@ impl InformerLoop {
         let reason = match &judged {
             ListVerdict::Outdated { .. } => None,
             ListVerdict::Restored { .. } => Some(Reason::Restored),
-            ListVerdict::Accept if self.synced => Some(Reason::Relist),
+            ListVerdict::Accept if self.synced => Some(relist),
             ListVerdict::Accept => Some(Reason::Initial),
         };
+        if reason.is_some() {
+            on_belief();
+        }
         // The reflector may open its watch while the list is being processed. If it is gone, so is the need for an answer.
         let _ = verdict.send(judged);
         let Some(reason) = reason else {
-            return self.parts.garbage.throw(objects);
+            self.parts.garbage.throw(objects);
+            return None;
         };
+        Some(Believed {
+            objects,
+            version,
+            reason,
+        })
+    }
+
+    /// Takes a list for all there is.
+    pub(super) async fn take_all(&mut self, list: Believed, received: Moment) {
+        let Believed {
+            objects,
+            version,
+            reason,
+        } = list;
         let LoopParts { fifo, store, .. } = &mut self.parts;
         let summary = fifo.replace(objects, &version, &*store, reason, received);
         tracing::debug!(

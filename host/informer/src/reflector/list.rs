@@ -92,6 +92,7 @@ impl Reflector {
             }
             ListVerdict::Accept => {}
         }
+        self.parts.trial = None;
         self.versions.listed(plan, &version, pages);
         self.has_outdated |= staged.outdated;
         Ok(())
@@ -122,7 +123,7 @@ impl Reflector {
 
     /// All pages; an error says on which page (from 0) it happened.
     async fn list_pages(&self, plan: &ListPlan) -> Result<Listed, (usize, ApiError)> {
-        let mut staging = Staging::new(&self.parts.shape, &self.parts.status, self.parts.shown.snapshot());
+        let mut staging = self.staging();
         let mut continuation = String::new();
         let mut page = 0;
         loop {
@@ -144,6 +145,15 @@ impl Reflector {
                     pages: page,
                 });
             }
+        }
+    }
+
+    /// A stage for a list. What another reflector stored may hold other fields: then nothing of it is taken for unchanged.
+    pub(super) fn staging(&self) -> Staging<'_> {
+        let staging = Staging::new(&self.parts.shape, &self.parts.status, self.parts.shown.snapshot());
+        match &self.parts.trial {
+            Some(trial) if trial.other_shape => staging.of_another_shape(),
+            _ => staging,
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Staging<'a> {
     status: &'a StatusCell,
     /// What the store holds; empty before the first list.
     known: Snapshot,
+    /// What the store holds may have been cut otherwise.
+    other_shape: bool,
     objects: Vec<Object>,
     /// Where each of `objects` is, once that had to be asked.
     places: Option<BTreeMap<Key, usize>>,
@@ -42,6 +44,7 @@ impl<'a> Staging<'a> {
             shape,
             status,
             known,
+            other_shape: false,
             objects,
             places: None,
             new_bytes: 0,
@@ -56,7 +59,7 @@ impl<'a> Staging<'a> {
     pub(super) fn take_next(&mut self, splitter: &mut ListSplitter) -> Result<bool, ListError> {
         let mut same = None;
         let item = splitter.next_object(self.shape, |head| {
-            same = unchanged(&self.known, head);
+            same = self.unchanged(head);
             same.is_none()
         })?;
         match item {
@@ -67,6 +70,14 @@ impl<'a> Staging<'a> {
             Some(ListObject::TooLong(too_long)) => self.take_too_long(too_long),
         }
         Ok(true)
+    }
+
+    /// What the store holds was read in another way: every item is read anew. The loop compares.
+    pub(super) fn of_another_shape(self) -> Self {
+        Self {
+            other_shape: true,
+            ..self
+        }
     }
 
     /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what happens meanwhile.
@@ -84,7 +95,7 @@ impl<'a> Staging<'a> {
     fn take_as(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
         if !self.known.is_empty()
             && let Ok(head) = head(json)
-            && let Some(known) = unchanged(&self.known, &head)
+            && let Some(known) = self.unchanged(&head)
         {
             return self.put(known);
         }
@@ -145,6 +156,16 @@ impl<'a> Staging<'a> {
         }
     }
 
+    /// The store's own object, if `head` is that of the same state of it.
+    fn unchanged(&self, head: &ObjectHead<'_>) -> Option<Object> {
+        if self.other_shape {
+            return None;
+        }
+        let known = self.known.get(head.key())?;
+        let same = !head.version.is_empty() && known.version() == head.version() && known.uid() == head.uid;
+        same.then(|| known.clone())
+    }
+
     fn keep(&mut self, key: KeyRef<'_>) {
         if let Some(known) = self.known.get(key).cloned() {
             self.put(known);
@@ -193,11 +214,4 @@ impl<'a> Staging<'a> {
             places.map(|(place, object)| (object.key().to_key(), place)).collect()
         })
     }
-}
-
-/// The store's own object, if `head` is that of the same state of it.
-fn unchanged(known: &Snapshot, head: &ObjectHead<'_>) -> Option<Object> {
-    let known = known.get(head.key())?;
-    let same = !head.version.is_empty() && known.version() == head.version() && known.uid() == head.uid;
-    same.then(|| known.clone())
 }

@@ -69,7 +69,7 @@ impl Reflector {
             Ok(response) => {
                 metrics.count_watch("ok");
                 status.count(Step::Watch);
-                status.set_reach(Reach::Open);
+                self.set_reach(Reach::Open);
                 let open = self.begin_watch(response.into_body(), timeout);
                 self.read_watch(open).await
             }
@@ -190,7 +190,7 @@ impl Reflector {
             WatchEnd::LoopGone => WatchNext::LoopGone,
             WatchEnd::Failed(error) => {
                 let decision = after_watch_failure(&error);
-                self.parts.status.set_reach(decision.reach);
+                self.set_reach(decision.reach);
                 let pause = self.pause(decision.pace);
                 self.report("watch", &error.to_string(), pause);
                 self.was_away |= error.cause() == Cause::Unreachable;
@@ -209,7 +209,7 @@ impl Reflector {
             self.fruitless_watches = 0;
             if let Some(error) = error {
                 tracing::info!("{}: watch: {error}; opened again", self.parts.name);
-                self.parts.status.set_error(format!("watch: {error}"));
+                self.set_error(format!("watch: {error}"));
             }
             return WatchNext::Reopen;
         }
@@ -217,7 +217,7 @@ impl Reflector {
         if lasted >= SHORT_WATCH && self.fruitless_watches <= FRUITLESS_WATCHES_FREE {
             return WatchNext::Reopen;
         }
-        self.parts.status.set_reach(Reach::Down);
+        self.set_reach(Reach::Down);
         let pause = self.pause(Pace::Backoff { at_least: None });
         let text = match error {
             Some(error) => error.to_string(),

@@ -95,7 +95,7 @@ impl Reflector {
         status.set_watch_list(WatchListUse::InUse);
         metrics.count_watch("ok");
         status.count(Step::Watch);
-        status.set_reach(Reach::Open);
+        self.set_reach(Reach::Open);
         Ok(open)
     }
 
@@ -168,7 +168,7 @@ impl Reflector {
 
     /// Stages all events up to the end mark. What stands behind it in the same frame waits in `open`.
     async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<Listed, StreamFailure> {
-        let mut staging = Staging::new(&self.parts.shape, &self.parts.status, self.parts.shown.snapshot());
+        let mut staging = self.staging();
         let mut turn = 0;
         loop {
             let frame = match open.frames.next().await {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use informant_cache::{
     Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, SourceInfo, StoreWriter,
 };
-use informant_object::PointerError;
+use informant_object::{PointerError, SourceId};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,9 @@ use crate::reflector::{Reflector, ReflectorParts};
 use crate::spec::SourceSpec;
 use crate::status::{Reach, StatusCell, WatchListUse};
 use crate::updates::channel;
+
+/// The number of a source's first reflector.
+const FIRST_GENERATION: u64 = 1;
 
 /// Why an informer could not be started. Nothing runs then.
 #[derive(Debug, thiserror::Error)]
@@ -72,13 +75,39 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
+        let place = |info| catalog.add_source(info);
+        Self::start_at(spec, client, environment, &catalog, place, metrics, options)
+    }
+
+    /// As [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows it.
+    pub(crate) fn start_staged(
+        spec: SourceSpec,
+        client: Client,
+        environment: Arc<dyn Environment>,
+        catalog: Catalog,
+        metrics: &InformerMetrics,
+        options: InformerOptions,
+    ) -> Result<Self, StartError> {
+        let place = |info| catalog.add_staged_source(info);
+        Self::start_at(spec, client, environment, &catalog, place, metrics, options)
+    }
+
+    fn start_at(
+        spec: SourceSpec,
+        client: Client,
+        environment: Arc<dyn Environment>,
+        catalog: &Catalog,
+        place: impl FnOnce(SourceInfo) -> SourceId,
+        metrics: &InformerMetrics,
+        options: InformerOptions,
+    ) -> Result<Self, StartError> {
         let informer = spec.informer.clone();
         let shape = spec.shape().map_err(|source| StartError::Drop {
             informer: informer.clone(),
             source,
         })?;
-        let id = catalog.add_source(info_of(&spec));
-        let mut store = StoreWriter::publishing_to(&catalog, id).expect("the source was just added");
+        let id = place(info_of(&spec));
+        let mut store = StoreWriter::publishing_to(catalog, id).expect("the source was just added");
         let indexes = indexes_of(&spec, options.index_funcs);
         let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
         if let Err(source) = store.add_indexers(indexes) {
@@ -102,6 +131,8 @@ impl SharedInformer {
         let garbage = GarbageBin::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, orders) = mpsc::unbounded_channel();
+        let cancel = CancellationToken::new();
+        let reflector_cancel = cancel.child_token();
         let informer_loop = InformerLoop::new(LoopParts {
             name: name.clone(),
             source: id,
@@ -118,28 +149,31 @@ impl SharedInformer {
             metrics: Arc::clone(&metrics),
             garbage: garbage.clone(),
             native_indexes,
+            reflector: reflector_cancel.clone(),
         });
         let reflector = Reflector::new(ReflectorParts {
             name: name.clone(),
             request: request_of(&spec),
             shape,
-            client,
+            client: client.clone(),
             environment: Arc::clone(&environment),
             shown: Arc::clone(&source),
             updates: sender,
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
             options: options.reflector,
+            generation: FIRST_GENERATION,
+            trial: None,
         });
-        let cancel = CancellationToken::new();
         let (ended, loop_ended) = watch::channel(false);
         spawn_loop(&environment, informer_loop, &status, ended);
-        spawn_reflector(&environment, reflector, &status, cancel.clone());
+        status.begin_generation(FIRST_GENERATION);
+        spawn_reflector(&environment, reflector, &status, FIRST_GENERATION, reflector_cancel);
         Ok(Self {
             name,
-            spec,
+            client,
             source,
-            catalog,
+            catalog: catalog.clone(),
             environment: EnvironmentRef(environment),
             control,
             status,
@@ -147,7 +181,16 @@ impl SharedInformer {
             garbage,
             cancel,
             loop_ended,
-            members: std::sync::Mutex::new(Members::default()),
+            channel_bytes_max: options.channel_bytes_max,
+            reconfigure_turn: tokio::sync::Mutex::default(),
+            members: std::sync::Mutex::new(Members {
+                spec: Arc::new(spec),
+                reflector: options.reflector,
+                generation: FIRST_GENERATION,
+                handlers: Vec::new(),
+                listeners: Vec::new(),
+                stopped: false,
+            }),
         })
     }
 }
@@ -161,6 +204,7 @@ fn spawn_loop(
     let last_words = LastWords {
         status: Arc::clone(status),
         task: "informer loop",
+        generation: None,
     };
     let task = async move {
         informer_loop.run().await;
@@ -170,15 +214,17 @@ fn spawn_loop(
     environment.spawn("informer-loop", Box::pin(task));
 }
 
-fn spawn_reflector(
+pub(super) fn spawn_reflector(
     environment: &Arc<dyn Environment>,
     reflector: Reflector,
     status: &Arc<StatusCell>,
+    generation: u64,
     cancel: CancellationToken,
 ) {
     let last_words = LastWords {
         status: Arc::clone(status),
         task: "reflector",
+        generation: Some(generation),
     };
     let task = async move {
         // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
@@ -200,6 +246,8 @@ async fn or_cancelled(cancel: &CancellationToken, task: impl Future<Output = ()>
 struct LastWords {
     status: Arc<StatusCell>,
     task: &'static str,
+    /// Which reflector: one that was succeeded, or is on trial, does not speak for the source.
+    generation: Option<u64>,
 }
 
 impl Drop for LastWords {
@@ -212,7 +260,12 @@ impl Drop for LastWords {
             tracing::error!("{text}");
             self.status.set_error(text);
         }
-        self.status.set_reach(Reach::Stopped);
+        if self
+            .generation
+            .is_none_or(|generation| self.status.is_current(generation))
+        {
+            self.status.set_reach(Reach::Stopped);
+        }
     }
 }
 
@@ -226,7 +279,7 @@ fn info_of(spec: &SourceSpec) -> SourceInfo {
     }
 }
 
-fn indexes_of(spec: &SourceSpec, more: Vec<Box<dyn IndexFunc>>) -> Vec<Box<dyn IndexFunc>> {
+pub(super) fn indexes_of(spec: &SourceSpec, more: Vec<Box<dyn IndexFunc>>) -> Vec<Box<dyn IndexFunc>> {
     let pointers = spec
         .indexes
         .iter()
@@ -234,12 +287,13 @@ fn indexes_of(spec: &SourceSpec, more: Vec<Box<dyn IndexFunc>>) -> Vec<Box<dyn I
     pointers.chain(more).collect()
 }
 
-fn request_of(spec: &SourceSpec) -> CollectionRequest {
+pub(super) fn request_of(spec: &SourceSpec) -> CollectionRequest {
     let text = |selector: Option<String>| selector.unwrap_or_default();
     CollectionRequest {
         path: spec.path(),
         label_selector: text(spec.label_selector.as_ref().map(ToString::to_string)),
         field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
+        metadata_only: spec.metadata_only,
     }
 }
 

@@ -5,13 +5,16 @@ use std::time::Duration;
 use informant_cache::{ListenerHandle, Moment};
 use tokio::sync::oneshot;
 
-use super::{Members, SharedInformer};
+use super::SharedInformer;
 use crate::handler::Registration;
 use crate::informer_loop::Control;
 use crate::status::Reach;
 
-/// How often a listener that somebody else pulls from is asked whether it is empty.
+/// How long it is waited, at first, before a listener that somebody else pulls from is asked again whether it is empty.
 const DRAINED_POLL: Duration = Duration::from_millis(10);
+
+/// It is asked ever more rarely, down to this: what waits long is in back-off.
+const DRAINED_POLL_MAX: Duration = Duration::from_millis(500);
 
 /// What an orderly stop could not bring to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,9 +53,7 @@ impl SharedInformer {
     pub async fn stop(&self, deadline: Duration) -> StopReport {
         let until = self.environment.0.now() + deadline;
         self.cancel.cancel();
-        let Members {
-            handlers, listeners, ..
-        } = self.take_members();
+        let (handlers, listeners) = self.take_members();
         let mut report = StopReport {
             loop_unfinished: !self.finish_loop(until).await,
             ..StopReport::default()
@@ -85,13 +86,13 @@ impl SharedInformer {
         self.members().stopped
     }
 
-    fn take_members(&self) -> Members {
+    fn take_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {
         let mut members = self.members();
-        let stopped = Members {
-            stopped: true,
-            ..Members::default()
-        };
-        std::mem::replace(&mut *members, stopped)
+        members.stopped = true;
+        (
+            std::mem::take(&mut members.handlers),
+            std::mem::take(&mut members.listeners),
+        )
     }
 
     /// Lets the loop process what it was handed; whether it came to an end in time.
@@ -114,9 +115,11 @@ impl SharedInformer {
 
     /// Waits until a listener that others pull from, and may go on pulling from for other sources, is empty. Returns what it had to drop.
     async fn finish_listener(&self, listener: &ListenerHandle, until: Moment) -> u64 {
-        let is_busy = || listener.is_attached(self.source()) && (listener.pending() > 0 || listener.in_flight() > 0);
-        while is_busy() && self.environment.0.now() < until {
-            self.environment.0.sleep(DRAINED_POLL).await;
+        let mut pause = DRAINED_POLL;
+        while listener.busy_keys(self.source()) > 0 && self.environment.0.now() < until {
+            let left = until - self.environment.0.now();
+            self.environment.0.sleep(pause.min(left)).await;
+            pause = (pause * 2).min(DRAINED_POLL_MAX);
         }
         let discarded = || listener.stats().counters.discarded;
         let before = discarded();
@@ -147,9 +150,7 @@ impl SharedInformer {
 impl Drop for SharedInformer {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let Members {
-            handlers, listeners, ..
-        } = self.take_members();
+        let (handlers, listeners) = self.take_members();
         for handler in handlers {
             handler.listener().abandon();
         }

@@ -4,3 +4,4 @@ mod handlers;
 mod indexes;
 mod life;
 mod random;
+mod reconfigure;

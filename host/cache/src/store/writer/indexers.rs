@@ -35,6 +35,39 @@ impl StoreWriter {
         Ok(())
     }
 
+    /// The same objects without the native indexes called `removed`, and with `added`. External indexes are not taken over:
+    /// declare them anew. What this writer published is shown until the new one publishes.
+    ///
+    /// # Errors
+    /// [`IndexConflict`] if a name of `added` is taken.
+    pub fn with_indexers(
+        &self,
+        removed: &[String],
+        added: Vec<Box<dyn IndexFunc>>,
+    ) -> Result<StoreWriter, IndexConflict> {
+        let mut writer = StoreWriter {
+            source: self.source.clone(),
+            published: self.published.clone(),
+            ..StoreWriter::new()
+        };
+        let functions = self.root.functions.iter().cloned();
+        let kept: Vec<_> = functions
+            .filter(|function| !removed.iter().any(|name| name == function.name()))
+            .collect();
+        writer.root.postings.resize_with(kept.len(), Postings::default);
+        writer.failures.resize_with(kept.len(), Failures::default);
+        writer.root.functions = Arc::new(kept);
+        writer.add_indexers(added)?;
+        for stored in self.root.objects.values() {
+            writer.add(stored.object.clone());
+        }
+        writer.root.version = self.root.version.clone();
+        writer.root.epoch = self.root.epoch;
+        writer.root.generation = self.root.generation;
+        writer.dirty = true;
+        Ok(writer)
+    }
+
     /// The names of all indexes, ready or not, sorted.
     #[must_use]
     pub fn get_indexers(&self) -> Vec<String> {

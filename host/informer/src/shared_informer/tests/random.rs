@@ -10,7 +10,7 @@ use crate::testing::{Rig, api_server, by_watch_list, pass, put, settle};
 use crate::{TokioEnvironment, WatchListUse};
 
 /// Applies what a handler was told, and objects to what it should not have been told.
-fn replay(lines: &[String]) -> BTreeMap<String, String> {
+pub(super) fn replay(lines: &[String]) -> BTreeMap<String, String> {
     let mut view: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();

@@ -1,0 +1,166 @@
+//! One source after another: what the sources of an informer hand over when its namespaces change.
+//!
+//! ```text
+//! old: Rest (nothing new is read) ─────────────▶ Leave: deletes for what no heir holds, then the end
+//! new: synced, told to nobody ─▶ TakeOver: the difference to what the old ones showed
+//! ```
+
+use std::sync::Arc;
+
+use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
+use informant_object::{KeyRef, Object, SourceId};
+
+use super::{BATCH_DELTAS_MAX, InformerLoop};
+
+/// A source that rests, as a new one takes over from it; or a new one, as an old one leaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Neighbour {
+    pub(crate) source: SourceId,
+    /// `None` is all of them.
+    pub(crate) namespace: Option<String>,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// What a new source takes over.
+pub(crate) struct TakeOver {
+    pub(crate) listeners: Vec<ListenerHandle>,
+    /// The namespace of the new source; `None` is all of them.
+    pub(crate) namespace: Option<String>,
+    pub(crate) from: Arc<Vec<Neighbour>>,
+}
+
+impl Neighbour {
+    fn covers(&self, key: KeyRef<'_>) -> bool {
+        covers(self.namespace.as_deref(), key)
+    }
+
+    /// The object of this name, in whatever incarnation.
+    fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
+        self.snapshot.get(key)
+    }
+
+    /// Whether `object` is this one's to tell of: it holds it, or has not seen as much yet and will.
+    fn inherits(&self, object: &Object) -> bool {
+        let key = object.key();
+        if !self.covers(key) {
+            return false;
+        }
+        let is_newer = || {
+            let seen = self.snapshot.version().and_then(|version| version.number());
+            seen.zip(object.version().number())
+                .is_some_and(|(seen, own)| own > seen)
+        };
+        match self.get(key) {
+            Some(held) => held.uid() == object.uid(),
+            None => is_newer(),
+        }
+    }
+}
+
+fn covers(namespace: Option<&str>, key: KeyRef<'_>) -> bool {
+    namespace.is_none_or(|namespace| namespace == key.namespace)
+}
+
+impl InformerLoop {
+    /// Reads nothing any more. What was read is in the snapshot.
+    pub(super) async fn rest(&mut self) -> Snapshot {
+        if let Some(successor) = self.successor.take() {
+            successor.reflector.cancel();
+        }
+        self.parts.reflector.cancel();
+        self.process_queued().await;
+        self.held = true;
+        self.parts.store.published().clone()
+    }
+
+    /// Tells listeners how this source differs from what they were told by others.
+    pub(super) async fn take_over(&mut self, order: TakeOver) {
+        let TakeOver {
+            listeners,
+            namespace,
+            from,
+        } = order;
+        let snapshot = self.parts.store.published().clone();
+        let now = self.parts.environment.now();
+        let mut changes = Vec::new();
+        for (place, object) in snapshot.iter().enumerate() {
+            if place % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
+                tokio::task::yield_now().await;
+            }
+            let mut covering = from.iter().filter(|neighbour| neighbour.covers(object.key()));
+            differ(
+                covering.find_map(|neighbour| neighbour.get(object.key())),
+                object,
+                now,
+                &mut changes,
+            );
+        }
+        let olds: Vec<SourceId> = from.iter().map(|neighbour| neighbour.source).collect();
+        let scope = |key: KeyRef<'_>| covers(namespace.as_deref(), key);
+        for listener in listeners {
+            if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
+                continue;
+            }
+            listener.inherit(&olds, self.parts.source, &scope, &snapshot, &changes, now);
+            self.listeners.push(listener);
+        }
+    }
+
+    /// Tells listeners that what no other source tells of is gone from the informer. The loop is over then.
+    pub(super) async fn leave(&mut self, heirs: &[Neighbour]) {
+        let snapshot = self.rest().await;
+        let now = self.parts.environment.now();
+        for (place, object) in snapshot.iter().enumerate() {
+            if place % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
+                tokio::task::yield_now().await;
+            }
+            self.parts.store.delete(object.key());
+            if self.synced && !heirs.iter().any(|heir| heir.inherits(object)) {
+                let delete = ChangeKind::Delete {
+                    last: Some(object.clone()),
+                    key: object.key().to_key(),
+                    final_state_unknown: false,
+                };
+                self.changes.push(reconfigured(delete, now));
+            }
+        }
+        self.publish();
+        self.tell_listeners();
+        self.parts.garbage.throw(snapshot.into_garbage());
+    }
+}
+
+/// Notes what is to be told of `object`, given what was told of its name by another source.
+fn differ(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<Change>) {
+    let Some(known) = known else {
+        return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
+    };
+    if known.uid() != object.uid() {
+        let delete = ChangeKind::Delete {
+            last: Some(known.clone()),
+            key: known.key().to_key(),
+            final_state_unknown: true,
+        };
+        changes.push(reconfigured(delete, now));
+        return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
+    }
+    // What was told is newer: this source's watch will bring it.
+    let is_behind = object.version() < known.version();
+    if is_behind || object.json() == known.json() {
+        return;
+    }
+    let update = ChangeKind::Update {
+        old: known.clone(),
+        new: object.clone(),
+    };
+    changes.push(reconfigured(update, now));
+}
+
+fn reconfigured(kind: ChangeKind, received: Moment) -> Change {
+    Change {
+        kind,
+        reason: Reason::Reconfigured,
+        received,
+    }
+}

@@ -1,0 +1,276 @@
+//! How an informer changes while it runs, its namespaces included.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use informant_cache::IndexConflict;
+use tokio_util::sync::CancellationToken;
+
+use super::{Among, InformerSpec, NamedInformer};
+use crate::informer_loop::Neighbour;
+use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, judge_identity};
+use crate::spec::SourceSpec;
+
+/// How long the deletes of a source that left may take to be delivered, retries included; what is left then is dropped and counted
+/// (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
+pub(crate) const LEAVING_MAX: Duration = Duration::from_secs(900);
+
+type Sources = BTreeMap<Option<String>, Arc<SharedInformer>>;
+
+/// Sources on their way in.
+pub(super) struct Coming {
+    pub(super) sources: Sources,
+    called_off: CancellationToken,
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        self.called_off.cancel();
+    }
+}
+
+impl NamedInformer {
+    /// Changes everything but name, cluster and resource while handlers stay and events flow. Returns once the change is accepted; it takes place in the
+    /// background, and [`statuses`](Self::statuses) and [`sources`](Self::sources) show how far it is.
+    ///
+    /// - Sources whose namespace stays change as [`SharedInformer::reconfigure`] says: the difference is told, reason `reconfigured`; while the new
+    ///   request is refused or unreachable the old one goes on. A source for which nothing changes is not touched.
+    /// - Sources of namespaces that are new start, and handlers are shown them as an initial list. Those of namespaces that are gone end, and what they
+    ///   held is told as deletes with reason `reconfigured` and the last state.
+    /// - From all namespaces to some, or back, the new sources are built beside the old ones, told to nobody, until all have synced; the old ones go on
+    ///   until then. Objects that a new source holds too (same namespace, name and uid) are neither deleted nor told again; what waits for them goes on
+    ///   under the new source's number. The rest is told as deletes.
+    ///
+    /// A further change takes the place of one that is under way.
+    ///
+    /// # Errors
+    /// [`ReconfigureError`]; nothing is changed then.
+    pub async fn reconfigure(&self, spec: InformerSpec) -> Result<(), ReconfigureError> {
+        let _turn = self.0.change_turn.lock().await;
+        let before = {
+            let members = self.0.members();
+            members.running()?;
+            members.spec.clone()
+        };
+        judge(&before, &spec)?;
+        let wanted = spec.sources();
+        // Sources that were on their way by the last change are built anew if they are still wanted.
+        let present: Sources = {
+            let mut members = self.0.members();
+            members.coming = None;
+            members.sources.clone()
+        };
+        let (kept, new) = split(wanted, &present);
+        for (source, spec_of_it) in &kept {
+            source.reconfigure(spec_of_it.clone(), spec.reflector).await?;
+        }
+        let overlap = new.iter().any(|(namespace, _)| {
+            present
+                .keys()
+                .any(|other| overlaps(namespace.as_deref(), other.as_deref()))
+        });
+        let among = if overlap { Among::Nobody } else { Among::Others };
+        let mut started = Sources::new();
+        for (namespace, source) in new {
+            started.insert(namespace, self.0.start_source(source, &spec, among)?);
+        }
+        let stay = spec.sources();
+        let gone: Vec<_> = present
+            .keys()
+            .filter(|namespace| !stay.contains_key(*namespace))
+            .cloned()
+            .collect();
+        if overlap {
+            self.bring_in(spec, started, gone);
+        } else {
+            self.exchange(spec, started, &gone);
+        }
+        Ok(())
+    }
+
+    /// Adds and removes sources that have nothing in common.
+    fn exchange(&self, spec: InformerSpec, started: Sources, gone: &[Option<String>]) {
+        let mut members = self.0.members();
+        members.spec = spec;
+        for (namespace, source) in started {
+            members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
+            for listener in &members.listeners {
+                // It has just started, and runs until it is told otherwise.
+                let _ = source.add_listener(listener.clone());
+            }
+            members.sources.insert(namespace, source);
+        }
+        let leaving: Vec<_> = gone
+            .iter()
+            .filter_map(|namespace| members.sources.remove(namespace))
+            .collect();
+        let hidden: Vec<_> = leaving.iter().map(|source| source.source()).collect();
+        members.leaving.extend(leaving.iter().cloned());
+        drop(members);
+        self.0.catalog.exchange(&hidden, &[]);
+        for source in leaving {
+            self.let_go(source, Vec::new());
+        }
+    }
+
+    /// Builds sources beside the ones that they take over from.
+    fn bring_in(&self, spec: InformerSpec, started: Sources, gone: Vec<Option<String>>) {
+        let mut members = self.0.members();
+        members.spec = spec;
+        for source in started.values() {
+            members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
+        }
+        let called_off = members.background.child_token();
+        members.coming = Some(Coming {
+            sources: started.clone(),
+            called_off: called_off.clone(),
+        });
+        drop(members);
+        let parts = Arc::downgrade(&self.0);
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = called_off.cancelled() => return,
+                () = all_synced(&started) => {}
+            }
+            if let Some(parts) = Weak::upgrade(&parts) {
+                // Not called off half-way: it takes milliseconds.
+                NamedInformer(parts).hand_over(&called_off, started, &gone).await;
+            }
+        };
+        self.0.environment.spawn("informer-change", Box::pin(task));
+    }
+
+    /// The sources that came have synced: they take the place of those that go.
+    async fn hand_over(&self, called_off: &CancellationToken, started: Sources, gone: &[Option<String>]) {
+        let _turn = self.0.change_turn.lock().await;
+        if called_off.is_cancelled() {
+            return;
+        }
+        let leaving: Vec<_> = {
+            let members = self.0.members();
+            gone.iter()
+                .filter_map(|namespace| members.sources.get(namespace).cloned())
+                .collect()
+        };
+        let mut resting = Vec::with_capacity(leaving.len());
+        for source in &leaving {
+            // One that was stopped has told all it will.
+            resting.extend(source.rest().await.ok());
+        }
+        let Ok(taken) = self.seat(&started, &leaving, gone, Arc::new(resting)) else {
+            return;
+        };
+        for taken in taken {
+            // An error says that the source was stopped meanwhile.
+            let _ = taken.await;
+        }
+        let heirs: Vec<Neighbour> = started.values().map(|source| source.as_neighbour()).collect();
+        for source in leaving {
+            self.let_go(source, heirs.clone());
+        }
+    }
+
+    /// Exchanges the sources for everybody who asks from now on, and orders the new ones to take the listeners over.
+    fn seat(
+        &self,
+        started: &Sources,
+        leaving: &[Arc<SharedInformer>],
+        gone: &[Option<String>],
+        from: Arc<Vec<Neighbour>>,
+    ) -> Result<Vec<tokio::sync::oneshot::Receiver<()>>, InformerStopped> {
+        let mut members = self.0.members();
+        members.running()?;
+        members.coming = None;
+        let ids = |sources: &mut dyn Iterator<Item = &Arc<SharedInformer>>| -> Vec<_> {
+            sources.map(|source| source.source()).collect()
+        };
+        self.0
+            .catalog
+            .exchange(&ids(&mut leaving.iter()), &ids(&mut started.values()));
+        for namespace in gone {
+            members.sources.remove(namespace);
+        }
+        members.leaving.extend(leaving.iter().cloned());
+        members.sources.extend(started.clone());
+        let listeners = &members.listeners;
+        started
+            .values()
+            .map(|source| source.take_over(listeners.clone(), Arc::clone(&from)))
+            .collect()
+    }
+
+    /// Has a source tell its deletes and end, in the background.
+    fn let_go(&self, source: Arc<SharedInformer>, heirs: Vec<Neighbour>) {
+        let background = self.0.members().background.clone();
+        let parts = Arc::downgrade(&self.0);
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = background.cancelled() => {}
+                report = source.leave(heirs, LEAVING_MAX) => {
+                    tracing::info!("{}: left, {} events undelivered", source.name(), report.undelivered);
+                }
+            }
+            if let Some(parts) = Weak::upgrade(&parts) {
+                parts.members().leaving.retain(|other| !Arc::ptr_eq(other, &source));
+            }
+        };
+        self.0.environment.spawn("informer-leaving", Box::pin(task));
+    }
+}
+
+async fn all_synced(sources: &Sources) {
+    for source in sources.values() {
+        if source.synced().await.is_err() {
+            // Stopped: there is nothing to hand over.
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// The sources that stay, with what they are to be from now on, and those that are to be started.
+#[expect(clippy::type_complexity, reason = "two lists, named by the function")]
+fn split(
+    wanted: BTreeMap<Option<String>, SourceSpec>,
+    present: &Sources,
+) -> (
+    Vec<(Arc<SharedInformer>, SourceSpec)>,
+    Vec<(Option<String>, SourceSpec)>,
+) {
+    let mut kept = Vec::new();
+    let mut new = Vec::new();
+    for (namespace, source) in wanted {
+        match present.get(&namespace) {
+            Some(running) => kept.push((Arc::clone(running), source)),
+            None => new.push((namespace, source)),
+        }
+    }
+    (kept, new)
+}
+
+fn overlaps(one: Option<&str>, other: Option<&str>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
+
+/// What can be told without asking anybody.
+fn judge(before: &InformerSpec, spec: &InformerSpec) -> Result<(), ReconfigureError> {
+    let nameless = |spec: &InformerSpec| SourceSpec {
+        namespace: None,
+        ..spec.source.clone()
+    };
+    judge_identity(&nameless(before), &nameless(spec))?;
+    if !spec.namespaces.is_empty() && !spec.source.namespaced {
+        return Err(ReconfigureError::NotNamespaced {
+            resource: spec.source.resource.to_string(),
+        });
+    }
+    let mut names: Vec<&str> = spec.source.indexes.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let names = vec![pair[0].to_owned()];
+        return Err(ReconfigureError::Index(IndexConflict { names }));
+    }
+    Ok(spec.source.shape().map(drop)?)
+}

@@ -1,0 +1,480 @@
+//! Several namespaces under one name, and how they change, on the embedded API server.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informant_apiserver::{ApiServer, Filter};
+use informant_cache::listener::{ListenerOptions, Next, Outcome, What};
+use informant_cache::{Catalog, Environment, ListenerHandle, Lister};
+use informant_object::{LabelSelector, Pointer};
+use kube::Client;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::{InformerSpec, NamedInformer};
+use crate::testing::{api_server, pass, pods, settle};
+use crate::{InformerMetrics, ReconfigureError, TokioEnvironment};
+
+/// An informer of some namespaces, and a handler that writes down its calls.
+struct World {
+    informer: NamedInformer,
+    catalog: Catalog,
+    listener: ListenerHandle,
+    lines: Arc<Mutex<Vec<String>>>,
+    /// The handler answers nothing while it is told to wait.
+    open: Arc<tokio::sync::Semaphore>,
+}
+
+/// An API server with some namespaces.
+fn cluster() -> ApiServer {
+    let server = api_server();
+    for name in ["a", "b", "c"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        server
+            .put("v1/namespaces", "", namespace)
+            .expect("the namespace is written");
+    }
+    server
+}
+
+fn spec(namespaces: &[&str]) -> InformerSpec {
+    let namespaces: BTreeSet<String> = namespaces.iter().map(|name| (*name).to_owned()).collect();
+    InformerSpec {
+        namespaces,
+        ..InformerSpec::of(pods())
+    }
+}
+
+fn put(server: &ApiServer, path: &str, revision: u64) {
+    let (namespace, name) = path.split_once('/').unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "labels": {"revision": revision.to_string()}},
+        "spec": {"nodeName": format!("node-{revision}")},
+    });
+    server.put("v1/pods", namespace, pod).expect("the pod is written");
+}
+
+impl World {
+    fn start(server: &ApiServer, namespaces: &[&str]) -> Self {
+        let environment = Arc::new(TokioEnvironment::current(3));
+        let catalog = Catalog::new();
+        let informer = NamedInformer::start(
+            spec(namespaces),
+            Client::new(server.service(), "default"),
+            environment.clone(),
+            catalog.clone(),
+            &InformerMetrics::default(),
+        )
+        .unwrap();
+        let listener = ListenerHandle::new(ListenerOptions::default());
+        let (lines, open) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(1)));
+        tokio::spawn(drive(
+            listener.clone(),
+            environment,
+            Arc::clone(&lines),
+            Arc::clone(&open),
+        ));
+        informer.add_listener(listener.clone()).unwrap();
+        Self {
+            informer,
+            catalog,
+            listener,
+            lines,
+            open,
+        }
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+
+    async fn change(&self, namespaces: &[&str]) {
+        self.informer.reconfigure(spec(namespaces)).await.unwrap();
+    }
+
+    /// What readers find under the informer's name.
+    fn found(&self) -> Vec<String> {
+        let lister = Lister::new(self.catalog.clone(), "pods");
+        let everything = LabelSelector::everything();
+        let found = lister.list(&everything);
+        let mut found: Vec<_> = found.map(|found| found.object.key().to_string()).collect();
+        found.sort();
+        found
+    }
+
+    fn namespaces(&self) -> Vec<Option<String>> {
+        let sources = self.catalog.sources_of("pods");
+        let mut namespaces: Vec<_> = sources.iter().map(|source| source.info().namespace.clone()).collect();
+        namespaces.sort();
+        namespaces
+    }
+}
+
+/// Handles one call after the other: `add a/x (initial)`.
+async fn drive(
+    listener: ListenerHandle,
+    environment: Arc<TokioEnvironment>,
+    lines: Arc<Mutex<Vec<String>>>,
+    open: Arc<tokio::sync::Semaphore>,
+) {
+    let woken = Arc::new(Notify::new());
+    let notify = Arc::clone(&woken);
+    listener.set_waker(Arc::new(move || notify.notify_one()));
+    loop {
+        match listener.next(environment.now()) {
+            Next::Deliver(delivery) => {
+                let _permit = open.acquire().await.unwrap();
+                let what = match &delivery.what {
+                    What::Add(object) => format!("add {}", object.key()),
+                    What::Update { new, .. } => format!("update {}", new.key()),
+                    What::Delete {
+                        key,
+                        last,
+                        final_state_unknown,
+                    } => {
+                        assert!(last.is_some() && !final_state_unknown, "{key}");
+                        format!("delete {key}")
+                    }
+                    What::Synced => "synced".to_owned(),
+                };
+                lines.lock().unwrap().push(format!("{what} ({})", delivery.reason));
+                listener.done(delivery.token, Outcome::Ok, environment.now());
+            }
+            Next::Closed => return,
+            Next::WaitUntil(_) | Next::Idle => woken.notified().await,
+        }
+    }
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+fn filled() -> ApiServer {
+    let server = cluster();
+    for path in ["a/one", "b/one", "c/one"] {
+        put(&server, path, 1);
+    }
+    server
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_namespaces_are_read_as_one_and_synced_when_all_are() {
+    let server = filled();
+    let in_b = Filter::any().namespace("b");
+    server.faults().forbid(in_b.clone());
+    let world = World::start(&server, &["a", "b"]);
+    settle().await;
+    assert!(!world.informer.has_synced());
+    assert_eq!(world.found(), ["a/one"]);
+    assert_eq!(world.take(), ["add a/one (initial)", "synced (initial)"]);
+    server.faults().allow(&in_b);
+    world.informer.synced().await.unwrap();
+    assert_eq!(world.found(), ["a/one", "b/one"]);
+    settle().await;
+    assert_eq!(world.take(), ["add b/one (initial)", "synced (initial)"]);
+    put(&server, "c/two", 1);
+    put(&server, "b/two", 1);
+    settle().await;
+    assert_eq!(world.take(), ["add b/two (watch)"]);
+    assert_eq!(world.namespaces(), [Some("a".to_owned()), Some("b".to_owned())]);
+    assert_eq!(world.informer.statuses().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_goes_is_told_as_deletes_and_the_others_are_untouched() {
+    let server = filled();
+    let world = World::start(&server, &["a", "b"]);
+    settle().await;
+    world.take();
+    let a = world.informer.sources()[0].source();
+    let watches = server.stats().watches_opened;
+    world.change(&["a", "c"]).await;
+    settle().await;
+    assert_eq!(
+        sorted(world.take()),
+        ["add c/one (initial)", "delete b/one (reconfigured)", "synced (initial)"]
+    );
+    assert_eq!(world.found(), ["a/one", "c/one"]);
+    assert_eq!(world.informer.sources()[0].source(), a);
+    assert_eq!(server.stats().watches_opened, watches + 1);
+    pass(5).await;
+    assert_eq!(server.stats().watches_open, 2);
+    // What left is gone for good.
+    assert_eq!(world.catalog.all().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_all_namespaces_to_some_only_what_is_left_out_is_told() {
+    let server = filled();
+    let world = World::start(&server, &[]);
+    settle().await;
+    world.take();
+    world.change(&["a", "b"]).await;
+    pass(5).await;
+    assert_eq!(world.take(), ["delete c/one (reconfigured)"]);
+    assert_eq!(world.found(), ["a/one", "b/one"]);
+    put(&server, "a/one", 2);
+    put(&server, "c/one", 2);
+    settle().await;
+    assert_eq!(world.take(), ["update a/one (watch)"]);
+    assert_eq!((world.catalog.all().len(), server.stats().watches_open), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_some_namespaces_to_all_only_what_is_new_is_told() {
+    let server = filled();
+    let world = World::start(&server, &["a", "b"]);
+    settle().await;
+    world.take();
+    world.change(&[]).await;
+    pass(5).await;
+    assert_eq!(world.take(), ["add c/one (reconfigured)"]);
+    assert_eq!(world.found(), ["a/one", "b/one", "c/one"]);
+    put(&server, "b/one", 2);
+    server.delete("v1/pods", "a", "one").unwrap();
+    settle().await;
+    assert_eq!(world.take(), ["update b/one (watch)", "delete a/one (watch)"]);
+    assert_eq!((world.catalog.all().len(), server.stats().watches_open), (1, 1));
+    // The handler counts as told of the new source.
+    let source = world.informer.sources()[0].source();
+    assert!(world.listener.has_synced(source));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_new_namespace_is_refused_the_old_source_goes_on() {
+    let server = filled();
+    let world = World::start(&server, &[]);
+    settle().await;
+    world.take();
+    let in_b = Filter::any().namespace("b");
+    server.faults().forbid(in_b.clone());
+    world.change(&["a", "b"]).await;
+    pass(100).await;
+    put(&server, "c/two", 1);
+    settle().await;
+    assert_eq!(world.take(), ["add c/two (watch)"]);
+    assert_eq!(world.found(), ["a/one", "b/one", "c/one", "c/two"]);
+    assert_eq!(world.namespaces(), [None]);
+    server.faults().allow(&in_b);
+    pass(100).await;
+    assert_eq!(
+        sorted(world.take()),
+        ["delete c/one (reconfigured)", "delete c/two (reconfigured)"]
+    );
+    assert_eq!(world.namespaces(), [Some("a".to_owned()), Some("b".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_taken_back_while_it_waits_leaves_all_as_it_was() {
+    let server = filled();
+    let world = World::start(&server, &[]);
+    settle().await;
+    world.take();
+    let in_b = Filter::any().namespace("b");
+    server.faults().forbid(in_b.clone());
+    world.change(&["a", "b"]).await;
+    pass(5).await;
+    world.change(&[]).await;
+    server.faults().allow(&in_b);
+    pass(100).await;
+    assert!(world.take().is_empty());
+    assert_eq!((world.catalog.all().len(), server.stats().watches_open), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_slow_handler_goes_on_under_the_new_source() {
+    let server = filled();
+    let world = World::start(&server, &[]);
+    settle().await;
+    world.take();
+    let held = world.open.acquire().await.unwrap();
+    for revision in 2..5 {
+        put(&server, "a/one", revision);
+        put(&server, "c/one", revision);
+        settle().await;
+    }
+    put(&server, "a/new", 1);
+    world.change(&["a"]).await;
+    pass(5).await;
+    put(&server, "a/one", 5);
+    settle().await;
+    assert!(world.take().is_empty());
+    drop(held);
+    pass(2).await;
+    let told = world.take();
+    let of = |key: &str| {
+        told.iter()
+            .filter(|line| line.contains(key))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("a/one"), ["update a/one (watch)"; 4]);
+    assert_eq!(of("a/new"), ["add a/new (watch)"]);
+    assert_eq!(of("b/one"), ["delete b/one (reconfigured)"]);
+    assert_eq!(of("c/one").last().unwrap(), "delete c/one (reconfigured)");
+    assert_eq!(of("c/one").len(), 4);
+    assert_eq!(world.found(), ["a/new", "a/one"]);
+    pass(10).await;
+    assert_eq!(world.catalog.all().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_has_not_been_shown_all_is_shown_the_new_source_from_the_beginning() {
+    let server = filled();
+    let world = World::start(&server, &[]);
+    let held = world.open.acquire().await.unwrap();
+    settle().await;
+    world.change(&["a", "b"]).await;
+    pass(5).await;
+    drop(held);
+    pass(5).await;
+    let told = world.take();
+    for key in ["a/one", "b/one"] {
+        assert!(
+            told.iter().any(|line| line.starts_with(&format!("add {key}"))),
+            "{told:?}"
+        );
+        assert!(
+            !told.iter().any(|line| line.starts_with(&format!("delete {key}"))),
+            "{told:?}"
+        );
+    }
+    assert!(
+        told.iter().filter(|line| line.contains("c/one")).count() != 1
+            || !told.contains(&"add c/one (initial)".to_owned())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn selectors_change_in_every_source_that_stays() {
+    let server = filled();
+    let world = World::start(&server, &["a", "b"]);
+    settle().await;
+    world.take();
+    let mut other = spec(&["a", "b"]);
+    other.source.label_selector = Some(LabelSelector::parse("revision=2").unwrap());
+    other.source.indexes = vec![("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap())];
+    world.informer.reconfigure(other).await.unwrap();
+    pass(2).await;
+    assert_eq!(
+        sorted(world.take()),
+        ["delete a/one (reconfigured)", "delete b/one (reconfigured)"]
+    );
+    put(&server, "b/one", 2);
+    settle().await;
+    assert_eq!(world.take(), ["add b/one (watch)"]);
+    let lister = Lister::new(world.catalog.clone(), "pods");
+    assert_eq!(lister.by_index("node", "node-2").unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_changes_nothing() {
+    let server = filled();
+    let world = World::start(&server, &["a"]);
+    settle().await;
+    world.take();
+    let requests = server.requests().len();
+    let mut other = spec(&["a", "b"]);
+    other.source.drop = vec![Pointer::parse("/metadata/name").unwrap()];
+    let error = world.informer.reconfigure(other).await;
+    assert!(matches!(error, Err(ReconfigureError::Drop(_))), "{error:?}");
+    let mut other = spec(&["a", "b"]);
+    other.source.kind = "Secret".to_owned();
+    let error = world.informer.reconfigure(other).await;
+    assert!(
+        matches!(error, Err(ReconfigureError::AnotherSource { .. })),
+        "{error:?}"
+    );
+    let mut other = spec(&["a", "b"]);
+    let index = ("x".to_owned(), Pointer::parse("/a").unwrap());
+    other.source.indexes = vec![index.clone(), index];
+    let error = world.informer.reconfigure(other).await;
+    assert!(matches!(error, Err(ReconfigureError::Index(_))), "{error:?}");
+    pass(5).await;
+    assert_eq!((server.requests().len(), world.take().len()), (requests, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_informer_tells_no_deletes_and_gives_its_objects_back() {
+    let server = filled();
+    let world = World::start(&server, &["a", "b"]);
+    settle().await;
+    world.take();
+    let object = world.informer.sources()[0].snapshot().iter().next().unwrap().clone();
+    let report = world.informer.stop(Duration::from_secs(1)).await;
+    assert!(report.is_clean(), "{report:?}");
+    pass(1).await;
+    assert!(world.take().is_empty());
+    assert_eq!((world.catalog.all().len(), server.stats().watches_open), (0, 0));
+    assert!(world.informer.add_listener(world.listener.clone()).is_err());
+    assert!(world.informer.reconfigure(spec(&[])).await.is_err());
+    drop(object);
+}
+
+/// Random writes and changes of the namespaces: in the end the handler knows what the cluster holds in the namespaces that are wanted.
+async fn run(seed: u64) {
+    let random = TokioEnvironment::current(seed);
+    let server = filled();
+    let world = World::start(&server, &["a"]);
+    let choices: [&[&str]; 6] = [&[], &["a"], &["a", "b"], &["b", "c"], &["c"], &["a", "b", "c"]];
+    let mut wanted: &[&str] = &["a"];
+    for _ in 0..50 {
+        for _ in 0..random.random() % 5 {
+            let draw = random.random();
+            let namespace = ["a", "b", "c"][(draw % 3) as usize];
+            let name = format!("pod-{}", draw >> 4 & 3);
+            match draw >> 8 & 7 {
+                0 | 1 => drop(server.delete("v1/pods", namespace, &name)),
+                _ => put(&server, &format!("{namespace}/{name}"), draw >> 16 & 7),
+            }
+        }
+        if random.random().is_multiple_of(4) {
+            wanted = choices[(random.random() % 6) as usize];
+            world.change(wanted).await;
+        }
+        tokio::time::sleep(Duration::from_millis(random.random() % 1_000)).await;
+    }
+    pass(30).await;
+    let is_wanted = |namespace: &str| wanted.is_empty() || wanted.contains(&namespace);
+    let cluster = server.list("v1/pods").unwrap();
+    let mut truth: Vec<_> = cluster
+        .iter()
+        .map(|pod| {
+            (
+                pod["metadata"]["namespace"].as_str().unwrap(),
+                pod["metadata"]["name"].as_str().unwrap(),
+            )
+        })
+        .filter(|(namespace, _)| is_wanted(namespace))
+        .map(|(namespace, name)| format!("{namespace}/{name}"))
+        .collect();
+    truth.sort();
+    assert_eq!(world.found(), truth, "seed {seed}");
+    let mut view = BTreeSet::new();
+    for line in world.take() {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[0] {
+            "add" | "update" => drop(view.insert(words[1].to_owned())),
+            "delete" => assert!(view.remove(words[1]), "seed {seed}: {line}"),
+            _ => {}
+        }
+    }
+    assert_eq!(view.into_iter().collect::<Vec<_>>(), truth, "seed {seed}");
+    let sources = wanted.len().max(1);
+    assert_eq!(
+        (world.catalog.all().len(), server.stats().watches_open),
+        (sources, sources),
+        "seed {seed}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_changes_of_namespaces_end_in_agreement() {
+    for seed in 0..30 {
+        run(seed).await;
+    }
+}

@@ -1,0 +1,67 @@
+//! How one source takes over from others, and leaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::{IndexFeedHandle, ListenerHandle};
+use tokio::sync::oneshot;
+
+use super::{InformerStopped, SharedInformer, StopReport};
+use crate::informer_loop::{Control, Neighbour, TakeOver};
+
+impl SharedInformer {
+    /// This source as its neighbours see it.
+    pub(crate) fn as_neighbour(&self) -> Neighbour {
+        Neighbour {
+            source: self.source(),
+            namespace: self.spec().namespace.clone(),
+            snapshot: self.snapshot(),
+        }
+    }
+
+    /// Reads nothing any more. Everything that was read is in the answer.
+    pub(crate) async fn rest(&self) -> Result<Neighbour, InformerStopped> {
+        let (done, rested) = oneshot::channel();
+        self.tell(Control::Rest(done))?;
+        let snapshot = rested.await.map_err(|_| InformerStopped)?;
+        Ok(Neighbour {
+            snapshot,
+            ..self.as_neighbour()
+        })
+    }
+
+    /// Has `listeners` told how this source differs from what they heard `from` others. What is ordered of this source afterwards comes after it.
+    pub(crate) fn take_over(
+        &self,
+        listeners: Vec<ListenerHandle>,
+        from: Arc<Vec<Neighbour>>,
+    ) -> Result<oneshot::Receiver<()>, InformerStopped> {
+        let (done, taken) = oneshot::channel();
+        let namespace = self.spec().namespace.clone();
+        self.members().listeners.extend(listeners.iter().cloned());
+        let order = TakeOver {
+            listeners,
+            namespace,
+            from,
+        };
+        self.tell(Control::TakeOver(order, done))?;
+        Ok(taken)
+    }
+
+    /// Keeps the indexes of a plugin, without waiting for the answer.
+    pub(crate) fn send_index_feed(&self, feed: &IndexFeedHandle) {
+        let (done, _) = oneshot::channel();
+        // A source that is over keeps nothing.
+        let _ = self.tell(Control::AddFeed(feed.clone(), done));
+    }
+
+    /// Tells deletes of all that no heir tells of, reason `reconfigured`, and stops once they were delivered, or after `deadline`.
+    pub(crate) async fn leave(&self, heirs: Vec<Neighbour>, deadline: Duration) -> StopReport {
+        let (done, left) = oneshot::channel();
+        if self.tell(Control::Leave(heirs, done)).is_ok() {
+            // An error says that it was stopped meanwhile, without a word.
+            let _ = left.await;
+        }
+        self.stop(deadline).await
+    }
+}

@@ -1,0 +1,399 @@
+use std::time::Duration;
+
+use informant_apiserver::{Action, Answer, ApiServer, Filter, Rule};
+use informant_cache::listener::ListenerOptions;
+use informant_cache::{Environment, SourceState};
+use informant_object::{KeyRef, LabelSelector, Pointer};
+
+use crate::testing::{Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
+use crate::{ReconfigureError, ReflectorOptions, SourceSpec, TokioEnvironment};
+
+fn selecting(selector: &str) -> SourceSpec {
+    SourceSpec {
+        label_selector: Some(LabelSelector::parse(selector).unwrap()),
+        ..pods()
+    }
+}
+
+fn dropping(pointer: &str) -> SourceSpec {
+    SourceSpec {
+        drop: vec![Pointer::parse(pointer).unwrap()],
+        ..pods()
+    }
+}
+
+async fn reconfigure(rig: &Rig, spec: SourceSpec) {
+    rig.informer
+        .reconfigure(spec, ReflectorOptions::default())
+        .await
+        .unwrap();
+}
+
+/// An informer that has synced, with a handler that has been told.
+async fn synced(server: &ApiServer) -> (Rig, crate::testing::Recorder) {
+    let rig = Rig::start_with(server, by_watch_list());
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    (rig, recorder)
+}
+
+fn names(rig: &Rig) -> Vec<String> {
+    let snapshot = rig.informer.snapshot();
+    snapshot.iter().map(|object| object.name().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_selector_tells_the_difference_alone() {
+    let server = api_server();
+    for (name, revision) in [("a", 1), ("b", 2), ("c", 3)] {
+        put(&server, name, revision);
+    }
+    let (rig, recorder) = synced(&server).await;
+    let source = rig.informer.source();
+    let before = rig.informer.snapshot();
+    reconfigure(&rig, selecting("revision in (2,3)")).await;
+    settle().await;
+    // Its last state is known, and it did not vanish unseen.
+    assert_eq!(recorder.take(), ["delete a (reconfigured)"]);
+    assert_eq!(
+        (names(&rig), rig.informer.source()),
+        (vec!["b".into(), "c".into()], source)
+    );
+    let key = KeyRef::new("default", "b");
+    assert!(
+        rig.informer
+            .snapshot()
+            .get(key)
+            .unwrap()
+            .ptr_eq(before.get(key).unwrap())
+    );
+    assert_eq!(rig.informer.status().reconfiguring, None);
+    assert_eq!(rig.informer.status().state, SourceState::Live);
+
+    put(&server, "c", 1);
+    put(&server, "d", 2);
+    settle().await;
+    assert_eq!(recorder.take(), ["delete c", "add d"]);
+    reconfigure(&rig, pods()).await;
+    settle().await;
+    assert_eq!(recorder.take(), ["add a (reconfigured)", "add c (reconfigured)"]);
+    assert_eq!(rig.stored(), rig.truth());
+    // One watch is open: the others were closed.
+    assert_eq!(server.stats().watches_open, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_cuts_are_updates_of_what_looks_different_then() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 1);
+    let mut annotated = server.get("v1/pods", "default", "b").unwrap().unwrap();
+    annotated["metadata"]["annotations"] = serde_json::json!({"note": "long"});
+    server.put("v1/pods", "default", annotated).unwrap();
+    let mut indexed = pods();
+    indexed.indexes = vec![("note".to_owned(), Pointer::parse("/metadata/annotations/note").unwrap())];
+    let options = RigOptions {
+        spec: indexed.clone(),
+        ..by_watch_list()
+    };
+    let rig = Rig::start_with(&server, options);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    let by_note = || rig.informer.snapshot().by_index("note", "long").unwrap().count();
+    assert_eq!(by_note(), 1);
+    let spec = SourceSpec {
+        indexes: indexed.indexes,
+        ..dropping("/metadata/annotations")
+    };
+    reconfigure(&rig, spec).await;
+    settle().await;
+    assert_eq!(recorder.take(), ["update b 1->1 (reconfigured)"]);
+    assert_eq!(by_note(), 0);
+    assert!(!rig.informer.snapshot().iter().any(|pod| pod.text().contains("long")));
+    assert_eq!(rig.stored(), rig.truth());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_new_request_is_refused_the_old_one_goes_on() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let (rig, recorder) = synced(&server).await;
+    let lists = Filter::any().verb("list");
+    server.faults().forbid(lists.clone());
+    reconfigure(&rig, selecting("revision=2")).await;
+    pass(5).await;
+    put(&server, "b", 1);
+    settle().await;
+    assert_eq!(recorder.take(), ["add b"]);
+    let status = rig.informer.status();
+    assert_eq!(status.state, SourceState::Live);
+    let error = status.reconfiguring.unwrap().last_error.unwrap();
+    assert!(error.contains("403"), "{error}");
+    assert_eq!(status.last_error, None);
+
+    server.faults().allow(&lists);
+    put(&server, "c", 2);
+    pass(60).await;
+    rig.informer.reconfigured().await.unwrap();
+    assert_eq!(
+        recorder.take(),
+        ["add c", "delete a (reconfigured)", "delete b (reconfigured)"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_taken_back_while_it_is_refused_leaves_all_as_it_was() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let (rig, recorder) = synced(&server).await;
+    let lists = Filter::any().verb("list");
+    server.faults().forbid(lists.clone());
+    reconfigure(&rig, selecting("revision=2")).await;
+    pass(5).await;
+    server.faults().allow(&lists);
+    reconfigure(&rig, pods()).await;
+    pass(100).await;
+    assert!(recorder.take().is_empty());
+    assert_eq!(rig.informer.status().reconfiguring, None);
+    assert_eq!(names(&rig), ["a"]);
+    assert_eq!(server.stats().watches_open, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_while_the_new_state_is_listed_is_not_lost() {
+    let server = api_server();
+    for name in ["a", "b", "c"] {
+        put(&server, name, 1);
+    }
+    let (rig, recorder) = synced(&server).await;
+    // Probe and list each take their time.
+    server.faults().rule(Rule {
+        filter: Filter::any(),
+        times: Some(2),
+        action: Action::DelayMs(3_000),
+    });
+    reconfigure(&rig, dropping("/spec/containers")).await;
+    for round in 0..8 {
+        put(&server, "a", 10 + round);
+        put(&server, &format!("new-{round}"), 1);
+        if round == 5 {
+            delete(&server, "b");
+        }
+        pass(1).await;
+    }
+    settle().await;
+    assert_eq!(rig.stored(), rig.truth());
+    let told = recorder.take();
+    assert!(told.iter().any(|line| line.starts_with("delete b")), "{told:?}");
+    assert_eq!(
+        told.iter().filter(|line| line.starts_with("add new-")).count(),
+        8,
+        "{told:?}"
+    );
+    assert!(!rig.informer.snapshot().iter().any(|pod| pod.text().contains("nginx")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_does_not_come_in_time_is_given_up_and_asked_for_again() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let (rig, recorder) = synced(&server).await;
+    // The probe is answered, the state is not.
+    server.faults().rule(Rule {
+        filter: Filter::any().verb("watch"),
+        times: Some(1),
+        action: Action::DelayMs(80_000),
+    });
+    reconfigure(&rig, selecting("revision=2")).await;
+    pass(10).await;
+    put(&server, "b", 1);
+    settle().await;
+    assert!(recorder.take().is_empty(), "it is held");
+    pass(50).await;
+    assert_eq!(recorder.take(), ["add b"]);
+    assert!(
+        rig.informer
+            .status()
+            .reconfiguring
+            .unwrap()
+            .last_error
+            .unwrap()
+            .contains("60 s")
+    );
+    pass(60).await;
+    assert_eq!(recorder.take(), ["delete a (reconfigured)", "delete b (reconfigured)"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn native_indexes_come_and_go_without_a_new_list() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let (rig, recorder) = synced(&server).await;
+    let mut spec = pods();
+    spec.indexes = vec![("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap())];
+    let requests = server.requests().len();
+    reconfigure(&rig, spec).await;
+    assert_eq!(rig.informer.snapshot().by_index("node", "node-1").unwrap().count(), 1);
+    reconfigure(&rig, pods()).await;
+    assert!(rig.informer.snapshot().by_index("node", "node-1").is_err());
+    settle().await;
+    assert_eq!(server.requests().len(), requests);
+    assert!(recorder.take().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_before_the_first_list_is_simply_the_first_list() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 2);
+    server.faults().answer(Filter::any(), 2, Answer::internal_error());
+    let rig = Rig::start_with(&server, by_watch_list());
+    let recorder = rig.record();
+    reconfigure(&rig, selecting("revision=2")).await;
+    pass(60).await;
+    assert!(rig.informer.has_synced());
+    let told = recorder.take();
+    assert_eq!(names(&rig), ["b"]);
+    assert!(told.contains(&"add b (initial)".to_owned()), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_source_is_cannot_be_changed() {
+    let server = api_server();
+    let (rig, _recorder) = synced(&server).await;
+    let other = SourceSpec {
+        namespace: Some("elsewhere".to_owned()),
+        ..pods()
+    };
+    let error = rig
+        .informer
+        .reconfigure(other, ReflectorOptions::default())
+        .await
+        .unwrap_err();
+    insta::assert_snapshot!(error, @"the namespace cannot change while it runs: remove the informer and start another one");
+    let error = rig
+        .informer
+        .reconfigure(dropping("/metadata/name"), ReflectorOptions::default())
+        .await;
+    assert!(matches!(error, Err(ReconfigureError::Drop(_))));
+    let _ = rig.informer.stop(Duration::ZERO).await;
+    let error = rig
+        .informer
+        .reconfigure(selecting("a=b"), ReflectorOptions::default())
+        .await;
+    assert!(matches!(error, Err(ReconfigureError::Stopped(_))));
+}
+
+/// Random writes, faults and changes of configuration: in the end handler, store and cluster agree on what is selected.
+async fn run(seed: u64) {
+    let random = TokioEnvironment::current(seed);
+    let server = api_server();
+    let rig = Rig::start_with(&server, by_watch_list());
+    let recorder = rig.record_with(ListenerOptions {
+        seed: seed + 1,
+        ..ListenerOptions::default()
+    });
+    let specs = [
+        pods(),
+        selecting("revision in (1,2,3)"),
+        dropping("/spec"),
+        selecting("revision notin (2)"),
+    ];
+    let mut last = 0;
+    for _ in 0..60 {
+        for _ in 0..random.random() % 6 {
+            let draw = random.random();
+            let name = format!("pod-{}", draw % 10);
+            match draw >> 8 & 7 {
+                0 | 1 => drop(server.delete("v1/pods", "default", &name)),
+                _ => put(&server, &name, draw >> 16 & 3),
+            }
+        }
+        match random.random() % 6 {
+            0 => {
+                last = (random.random() % 4) as usize;
+                let options = ReflectorOptions {
+                    watch_list: random.random().is_multiple_of(2),
+                    ..ReflectorOptions::default()
+                };
+                rig.informer.reconfigure(specs[last].clone(), options).await.unwrap();
+            }
+            1 => server.faults().compact(),
+            2 => server.faults().answer(Filter::any(), 1, Answer::internal_error()),
+            _ => {}
+        }
+        tokio::time::sleep(Duration::from_millis(random.random() % 1_500)).await;
+    }
+    server.faults().clear();
+    pass(180).await;
+    let selector = specs[last]
+        .label_selector
+        .clone()
+        .unwrap_or_else(LabelSelector::everything);
+    let truth: Vec<_> = server
+        .list("v1/pods")
+        .unwrap()
+        .iter()
+        .filter(|pod| selector.matches_with(|key| pod["metadata"]["labels"][key].as_str().map(Into::into)))
+        .map(crate::testing::name_at_version)
+        .collect();
+    assert_eq!(sorted(rig.stored()), sorted(truth), "seed {seed}");
+    let view: Vec<_> = super::random::replay(&recorder.take()).into_keys().collect();
+    assert_eq!(view, names(&rig), "seed {seed}");
+    assert_eq!(server.stats().watches_open, 1, "seed {seed}");
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+#[tokio::test(start_paused = true)]
+async fn random_changes_of_configuration_end_in_agreement() {
+    for seed in 0..30 {
+        run(seed).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_alone_is_asked_for_and_kept_under_the_resources_own_kind() {
+    for options in [RigOptions::default(), by_watch_list()] {
+        let server = api_server();
+        put(&server, "a", 1);
+        let spec = SourceSpec {
+            metadata_only: true,
+            ..pods()
+        };
+        let rig = Rig::start_with(&server, RigOptions { spec, ..options });
+        let recorder = rig.record();
+        settle().await;
+        put(&server, "a", 2);
+        put(&server, "b", 1);
+        settle().await;
+        assert_eq!(rig.stored(), rig.truth());
+        for pod in rig.informer.snapshot().iter() {
+            assert_eq!((pod.api_version(), pod.kind()), ("v1", "Pod"));
+            assert!(
+                !pod.text().contains("nodeName") && !pod.text().contains("Partial"),
+                "{}",
+                pod.text()
+            );
+        }
+        recorder.take();
+        reconfigure(&rig, pods()).await;
+        settle().await;
+        assert_eq!(
+            recorder.take(),
+            ["update a 2->2 (reconfigured)", "update b 1->1 (reconfigured)"]
+        );
+        assert!(
+            rig.informer
+                .snapshot()
+                .iter()
+                .all(|pod| pod.text().contains("nodeName"))
+        );
+        assert_eq!(rig.stored(), rig.truth());
+    }
+}
