@@ -62,6 +62,8 @@ pub struct SourceView {
     pub watch_list: Option<String>,
     /// Why WatchList is not used although it was asked for.
     pub watch_list_refused: Option<String>,
+    /// Its section changed, and the new request has not taken the old one's place yet: why, or that it is under way.
+    pub reconfiguring: Option<String>,
     /// Those it has, attached or not.
     pub indexes: Vec<String>,
     /// What is wrong, if anything is.
@@ -102,7 +104,7 @@ fn without_source(entry: &InformerEntry) -> SourceView {
     SourceView {
         informer: entry.name.clone(),
         resource: section.resource.value.text(),
-        namespace: section.namespace.clone(),
+        namespace: (!section.namespaces.is_empty()).then(|| section.namespaces.join(",")),
         state: state.to_owned(),
         trouble,
         ..SourceView::default()
@@ -140,13 +142,20 @@ fn of_reflector(entry: &InformerEntry, source: &Source) -> Option<SourceStatus> 
     let InformerPhase::Running(running) = entry.phase() else {
         return None;
     };
-    (running.shared.source() == source.id()).then(|| running.shared.status())
+    let sources = running.shared.sources();
+    let found = sources.iter().find(|other| other.source() == source.id())?;
+    Some(found.status())
 }
 
 fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {
     SourceView {
         last_event_age_ms: status.last_event_age.map(millis),
         bookmark_age_ms: status.bookmark_age.map(millis),
+        reconfiguring: status.reconfiguring.map(|change| {
+            change
+                .last_error
+                .unwrap_or_else(|| "the new request's first list is under way".to_owned())
+        }),
         relists: status.relists,
         watches: status.watches,
         last_error: status.last_error.map(|(message, age)| AgedText {

@@ -72,7 +72,12 @@ async fn rights(config: &Config, flags: &ClusterFlags) -> Result<Rights> {
                     .gvr
             }
         };
-        rights.add_informer(name, &found.group, &found.plural, section.namespace.as_deref());
+        if section.namespaces.is_empty() {
+            rights.add_informer(name, &found.group, &found.plural, None);
+        }
+        for namespace in &section.namespaces {
+            rights.add_informer(name, &found.group, &found.plural, Some(namespace));
+        }
     }
     for (name, section) in &config.plugins {
         for grant in &section.allow_kube {

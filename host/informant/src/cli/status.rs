@@ -110,6 +110,9 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
     table::write(out, headings, sources.iter().map(row))?;
     for source in sources {
         let name = &source.informer;
+        if let Some(why) = &source.reconfiguring {
+            writeln!(out, "{name} goes on as it was until its new section can be had: {why}")?;
+        }
         if let Some(trouble) = &source.trouble {
             writeln!(out, "{name} is {}: {trouble}", source.state)?;
         } else if let Some(error) = &source.last_error {

@@ -16,6 +16,7 @@ const KEYS: Keys = Keys {
         "index",
         "keep-managed-fields",
         "label-selector",
+        "metadata-only",
         "namespaces",
         "required",
         "resource",
@@ -56,8 +57,8 @@ pub struct InformerSection {
     pub place: Place,
     /// group/version/plural, or a kind.
     pub resource: Located<ResourceName>,
-    /// One namespace, or all.
-    pub namespace: Option<String>,
+    /// In the order of the file, a source for each. Empty: all, or none for what lives outside of namespaces.
+    pub namespaces: Vec<String>,
     /// Judged by the API server.
     pub label_selector: Option<LabelSelector>,
     /// Judged by the API server.
@@ -68,6 +69,8 @@ pub struct InformerSection {
     pub drop: Vec<Pointer>,
     /// Whether `metadata.managedFields` stays.
     pub keep_managed_fields: bool,
+    /// Whether the API server is asked for metadata alone.
+    pub metadata_only: bool,
     /// Whether the first state is asked for by WatchList before LIST.
     pub watch_list: bool,
     /// Native indexes by name.
@@ -90,12 +93,13 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
     let resource = table.required_string("resource", "name what is watched: resource = \"v1/pods\"");
     let section = InformerSection {
         place: table.place(),
-        namespace: read_namespace(table),
+        namespaces: read_namespaces(table),
         label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
         field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         drop: read_drop(table),
         keep_managed_fields: table.boolean("keep-managed-fields").unwrap_or(false),
+        metadata_only: table.boolean("metadata-only").unwrap_or(false),
         watch_list: table.boolean("watch-list").unwrap_or(true),
         indexes: read_indexes(table),
         required: read_required(table, Required::Once),
@@ -145,26 +149,29 @@ fn judge_resource(table: &Table<'_>, resource: Located<String>) -> Option<Locate
     }
 }
 
-fn read_namespace(table: &Table<'_>) -> Option<String> {
-    let names = table.strings("namespaces")?;
-    let place = table.value_place("namespaces");
+fn read_namespaces(table: &Table<'_>) -> Vec<String> {
+    let Some(names) = table.strings("namespaces") else {
+        return Vec::new();
+    };
     if names.is_empty() {
-        let problem = table.error(place, "`namespaces` is empty");
+        let problem = table.error(table.value_place("namespaces"), "`namespaces` is empty");
         table
             .reporter()
             .report(problem.help("leave it out to watch all namespaces"));
     }
-    if names.len() > 1 {
-        let instead = "name one, or leave it out to watch all namespaces";
-        table.report_planned(place, "`namespaces` with more than one entry", instead);
-    }
-    for name in &names {
+    let mut read: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
         if let Err(rule) = name::judge_name(&name.value) {
             let problem = table.error(name.place, format!("\"{}\" cannot be a namespace", name.value));
             table.reporter().report(problem.help(rule));
         }
+        if read.contains(&name.value) {
+            let problem = table.error(name.place, format!("`namespaces` names \"{}\" twice", name.value));
+            table.reporter().report(problem.help("leave one of them out"));
+        }
+        read.push(name.value);
     }
-    names.into_iter().next().map(|name| name.value)
+    read
 }
 
 fn read_drop(table: &Table<'_>) -> Vec<Pointer> {

@@ -28,15 +28,19 @@ pub(super) fn judge(
         judge_informers_of(root, name, plugin, &names);
     }
     warn_of_double_watches(root, informers);
-    if names.len() > WATCHES_MAX {
+    // A broken section asks for none, and is reported by itself.
+    let watches: usize = informers
+        .values()
+        .map(|informer| informer.namespaces.len().max(1))
+        .sum();
+    if watches > WATCHES_MAX {
         let place = informers
             .values()
             .map(|informer| informer.place)
             .max()
             .unwrap_or(Place { line: 1, column: 1 });
         let message = format!(
-            "{} informers are more than the {WATCHES_MAX} watches one cluster is asked for",
-            names.len()
+            "{watches} watches (an informer has one, or one for each of its namespaces) are more than the {WATCHES_MAX} that one cluster is asked for"
         );
         root.reporter().report(root.error(place, message));
     }

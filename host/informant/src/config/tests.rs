@@ -92,9 +92,9 @@ fn the_whole_shape_is_read() {
                         column: 20,
                     },
                 },
-                namespace: Some(
+                namespaces: [
                     "default",
-                ),
+                ],
                 label_selector: Some(
                     LabelSelector {
                         requirements: [
@@ -135,6 +135,7 @@ fn the_whole_shape_is_read() {
                     "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
                 ],
                 keep_managed_fields: true,
+                metadata_only: false,
                 watch_list: true,
                 indexes: [
                     (
@@ -224,8 +225,8 @@ fn an_almost_empty_section_gets_the_defaults() {
     assert_eq!(config.admin.listen, ADMIN_LISTEN_DEFAULT);
     let (pods, greeter) = (&config.informers["pods"], &config.plugins["greeter"]);
     assert_eq!(
-        (pods.namespace.as_ref(), pods.resync, pods.keep_managed_fields),
-        (None, None, false)
+        (pods.namespaces.len(), pods.resync, pods.keep_managed_fields),
+        (0, None, false)
     );
     assert_eq!((pods.required, greeter.required), (Required::Once, Required::No));
     assert_eq!(greeter.limits, Limits::default());
@@ -270,7 +271,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `colour` in [informer.pods]
-      help: keys of [informer.pods]: drop, field-selector, index, keep-managed-fields, label-selector, namespaces, required, resource, resync, watch-list
+      help: keys of [informer.pods]: drop, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
@@ -309,8 +310,6 @@ limits = { instances = 4 }
       help: name one cluster: [cluster] with `context`, or leave it out
     error: config.toml:6:12: `resource` = "apps/v1/*" (many resources in one informer) is known but not built yet in this version
       help: write one informer for each resource
-    error: config.toml:10:14: `namespaces` with more than one entry is known but not built yet in this version
-      help: name one, or leave it out to watch all namespaces
     error: config.toml:11:1: `clusters` is known but not built yet in this version
       help: there is one cluster: leave it out
     error: config.toml:12:1: `transform` is known but not built yet in this version
@@ -641,5 +640,5 @@ fn more_watches_than_one_cluster_is_asked_for_are_refused() {
             .collect()
     };
     accepted(&informers(WATCHES_MAX));
-    insta::assert_snapshot!(refusal(&informers(WATCHES_MAX + 1)), @"error: config.toml:513:11: 257 informers are more than the 256 watches one cluster is asked for");
+    insta::assert_snapshot!(refusal(&informers(WATCHES_MAX + 1)), @"error: config.toml:513:11: 257 watches (an informer has one, or one for each of its namespaces) are more than the 256 that one cluster is asked for");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
-use informant_informer::{Discovered, SharedInformer};
+use informant_informer::{Discovered, NamedInformer};
 use informant_plugin_host::Plugin;
 use tokio::sync::watch;
 
@@ -60,7 +60,7 @@ pub enum InformerPhase {
 #[derive(Debug)]
 pub struct RunningInformer {
     /// The informer.
-    pub shared: SharedInformer,
+    pub shared: NamedInformer,
     /// What its resource turned out to be.
     pub discovered: Discovered,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_informer::{Discovered, InformerOptions, ReflectorOptions, SharedInformer, SourceSpec, discover_in};
+use informant_informer::{Discovered, InformerSpec, NamedInformer, ReflectorOptions, SourceSpec, discover_in};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +51,7 @@ impl InformerKeeper {
         loop {
             match self.next_order().await {
                 Order::Change(section, done) => {
-                    let outcome = self.change(section);
+                    let outcome = self.change(section).await;
                     let waits = outcome.as_ref().err().cloned();
                     let title = Section::Informer(self.entry.name.clone());
                     self.board.configuration().note(title, waits);
@@ -97,21 +97,21 @@ impl InformerKeeper {
         }
     }
 
-    /// Takes another section.
-    fn change(&self, section: Arc<InformerSection>) -> Outcome {
-        if let InformerPhase::Running(_) = self.entry.phase() {
-            // What hangs on these is not the informer itself: readiness, and its plugins' listeners.
+    /// Takes another section: the informer that runs changes, unless it is about another resource.
+    async fn change(&self, section: Arc<InformerSection>) -> Outcome {
+        let name = &self.entry.name;
+        if let InformerPhase::Running(running) = self.entry.phase() {
             let own = self.entry.section();
-            let besides = InformerSection {
-                required: own.required,
-                resync: own.resync,
-                ..(*section).clone()
-            };
-            if !besides.says_the_same_as(&own) {
-                return Err("an informer that runs cannot take other selectors, namespaces, cuts or indexes yet: restart Informant, or give the section another name".into());
+            if own.resource == section.resource {
+                let spec = spec(name, &section, &running.discovered);
+                let changed = running.shared.reconfigure(spec).await;
+                changed.map_err(|error| Arc::from(error.to_string()))?;
+                self.entry.set_section(section);
+                return Ok(());
             }
-            self.entry.set_section(section);
-            return Ok(());
+            // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from the beginning.
+            let report = running.shared.stop(STOP_MAX).await;
+            tracing::info!(informer = %name, undelivered = report.undelivered, "informer stopped: its section names another resource");
         }
         // Nothing runs by the old section: it is asked for the new one's resource from the beginning.
         self.entry.set_section(section);
@@ -160,21 +160,20 @@ impl BringUp<'_> {
         }
     }
 
-    fn start(&self, discovered: &Discovered) -> Result<SharedInformer, String> {
+    fn start(&self, discovered: &Discovered) -> Result<NamedInformer, String> {
         let section = &self.entry.section();
-        if let (Some(namespace), false) = (&section.namespace, discovered.namespaced) {
+        if let (Some(namespace), false) = (section.namespaces.first(), discovered.namespaced) {
             let resource = &discovered.gvr;
             return Err(format!(
                 "`namespaces` names {namespace}, but {resource} is not in namespaces: leave it out"
             ));
         }
-        SharedInformer::start_with(
+        NamedInformer::start(
             spec(&self.entry.name, section, discovered),
             self.cluster.client.clone(),
             Arc::clone(self.environment),
             self.board.catalog().clone(),
             &self.metrics.informers,
-            options(section),
         )
         .map_err(|error| error.to_string())
     }
@@ -210,29 +209,28 @@ fn jitter(random: u64) -> f64 {
     0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
 }
 
-fn options(section: &InformerSection) -> InformerOptions {
-    InformerOptions {
-        reflector: ReflectorOptions {
-            watch_list: section.watch_list,
-            ..ReflectorOptions::default()
-        },
-        ..InformerOptions::default()
-    }
-}
-
-fn spec(name: &str, section: &InformerSection, discovered: &Discovered) -> SourceSpec {
-    SourceSpec {
+fn spec(name: &str, section: &InformerSection, discovered: &Discovered) -> InformerSpec {
+    let source = SourceSpec {
         informer: name.to_owned(),
         cluster: String::new(),
         resource: discovered.gvr.clone(),
         kind: discovered.kind.clone(),
         namespaced: discovered.namespaced,
-        namespace: section.namespace.clone(),
+        namespace: None,
         label_selector: section.label_selector.clone(),
         field_selector: section.field_selector.clone(),
         drop: section.drop.clone(),
         keep_managed_fields: section.keep_managed_fields,
+        metadata_only: section.metadata_only,
         indexes: section.indexes.clone(),
         resync: section.resync,
+    };
+    InformerSpec {
+        source,
+        namespaces: section.namespaces.iter().cloned().collect(),
+        reflector: ReflectorOptions {
+            watch_list: section.watch_list,
+            ..ReflectorOptions::default()
+        },
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_informer::SharedInformer;
+use informant_informer::NamedInformer;
 use informant_plugin_host::{Plugin, Swapped};
 use tokio::sync::watch;
 
@@ -131,14 +131,14 @@ impl Wiring {
     }
 
     /// Takes the plugin off an informer: it is told nothing more of it, deletes neither.
-    fn detach(&self, informer: &SharedInformer) {
+    fn detach(&self, informer: &NamedInformer) {
         informer.remove_listener(&self.plugin.listener());
         if let Some(feed) = self.plugin.index_feed() {
             informer.remove_index_feed(&feed);
         }
     }
 
-    fn add_listener(&self, informer: &SharedInformer) {
+    fn add_listener(&self, informer: &NamedInformer) {
         // An informer refuses only while it ends.
         if let Err(error) = informer.add_listener(self.plugin.listener()) {
             tracing::debug!(plugin = self.plugin.name(), informer = informer.name(), %error, "not attached");
@@ -146,7 +146,7 @@ impl Wiring {
     }
 }
 
-async fn add_feed(plugin: &Plugin, informer: &SharedInformer) {
+async fn add_feed(plugin: &Plugin, informer: &NamedInformer) {
     let Some(feed) = plugin.index_feed() else {
         return;
     };

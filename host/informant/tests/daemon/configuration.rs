@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::world::{Running, World, until};
+use super::world::{Running, World, pod, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
@@ -298,4 +298,79 @@ async fn what_takes_a_restart_says_so() {
     daemon.wait_until_ready().await;
     // What does not take one is taken in.
     assert_eq!(daemon.get("/api/v1/get/maps").await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_informer_tells_the_difference_and_nobody_else_notices() {
+    let world = World::start().await;
+    for name in ["web-0", "both-0", "db-0"] {
+        world.create_pod(name, "nginx");
+    }
+    world.install("guest-recorder", "recorder.wasm");
+    let with = |informer: &str| {
+        format!(
+            "[informer.pods]\nresource = \"v1/pods\"\n{informer}\n{MAPS}{}{}",
+            plugin("recorder", "pods", "on-reload = \"continue\""),
+            plugin("other", "maps", "")
+        )
+    };
+    let daemon = world.daemon(&with("label-selector = \"app in (web, both)\"")).await;
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    daemon.wait_for_events("other", "sync", 1.0).await;
+
+    world.configure(&with(
+        "label-selector = \"app in (both, db)\"\nindex = { node = \"/spec/nodeName\" }",
+    ));
+    reloads(&daemon, "ok", 1.0).await;
+    daemon.wait_for_events("recorder", "delete", 1.0).await;
+    daemon.wait_for_events("recorder", "add", 3.0).await;
+    assert_eq!(
+        daemon.names("/api/v1/get/pods?index=node&value=node-1").await,
+        ["both-0", "db-0"]
+    );
+    for name in ["recorder", "other"] {
+        assert_eq!(new_instances(&daemon, name).await, 0.0);
+    }
+    assert_eq!(configuration(&daemon).await["state"], "applied");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_come_and_go_while_the_informer_runs() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let mut elsewhere = pod("web-1", "nginx");
+    elsewhere["metadata"]["namespace"] = "kube-system".into();
+    world.server.create("v1/pods", "kube-system", elsewhere).unwrap();
+    world.install("guest-recorder", "recorder.wasm");
+    let within = |namespaces: &str| {
+        let recorder = plugin("recorder", "pods", "on-reload = \"continue\"");
+        format!("[informer.pods]\nresource = \"v1/pods\"\n{namespaces}\n{recorder}")
+    };
+    let daemon = world.daemon(&within("namespaces = [\"default\"]")).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    world.configure(&within("namespaces = [\"default\", \"kube-system\"]"));
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    world.configure(&within("namespaces = [\"kube-system\"]"));
+    daemon.wait_for_events("recorder", "delete", 1.0).await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_resource_under_the_same_name_is_another_informer() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let about = |resource: &str| {
+        format!(
+            "[informer.it]\nresource = \"{resource}\"\n{}",
+            plugin("recorder", "it", "")
+        )
+    };
+    let daemon = world.daemon(&about("v1/configmaps")).await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    world.configure(&about("v1/pods"));
+    reloads(&daemon, "ok", 1.0).await;
+    daemon.wait_for_events("recorder", "sync", 2.0).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    assert_eq!(daemon.names("/api/v1/get/it").await, ["web-0"]);
 }

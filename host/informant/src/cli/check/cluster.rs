@@ -97,20 +97,36 @@ async fn judge(
     findings: &mut Findings,
 ) {
     let gvr = &discovered.gvr;
-    if let (Some(namespace), false) = (&section.namespace, discovered.namespaced) {
+    if let (Some(namespace), false) = (section.namespaces.first(), discovered.namespaced) {
         let message = format!("[informer.{name}] names namespace \"{namespace}\", but {gvr} is not in namespaces");
         findings
             .problems
             .push(config.problem(section.place, message).help("leave `namespaces` out"));
         return;
     }
-    let place = section
-        .namespace
-        .as_ref()
-        .map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
+    if section.namespaces.is_empty() {
+        judge_rights(config, client, name, section, discovered, None, findings).await;
+    }
+    for namespace in &section.namespaces {
+        judge_rights(config, client, name, section, discovered, Some(namespace), findings).await;
+    }
+}
+
+/// Judges whether an informer may read in one namespace, or in all.
+async fn judge_rights(
+    config: &Config,
+    client: &Client,
+    name: &str,
+    section: &InformerSection,
+    discovered: &Discovered,
+    namespace: Option<&str>,
+    findings: &mut Findings,
+) {
+    let gvr = &discovered.gvr;
+    let place = namespace.map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
     let mut denied = Vec::new();
     for verb in VERBS {
-        match may(client, verb, section, discovered).await {
+        match may(client, verb, namespace, discovered).await {
             Ok(Verdict { allowed: true, .. }) => {}
             Ok(Verdict { reason, .. }) => {
                 denied.push(reason.map_or(verb.to_owned(), |reason| format!("{verb} ({reason})")))
@@ -154,7 +170,7 @@ pub(super) struct Verdict {
 async fn may(
     client: &Client,
     verb: &str,
-    section: &InformerSection,
+    namespace: Option<&str>,
     discovered: &Discovered,
 ) -> Result<Verdict, anyhow::Error> {
     let gvr = &discovered.gvr;
@@ -163,7 +179,7 @@ async fn may(
         "group": gvr.group,
         "version": gvr.version,
         "resource": gvr.plural,
-        "namespace": section.namespace.as_deref().unwrap_or_default(),
+        "namespace": namespace.unwrap_or_default(),
     });
     allowed(client, attributes).await
 }
