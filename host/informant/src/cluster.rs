@@ -3,6 +3,8 @@
 //! Owns how the client is set up: kube's own retry is off, because informers pace themselves; reading has no deadline of the
 //! client's, because a watch is silent for long and has one of its own.
 
+mod proxy;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -77,6 +79,7 @@ impl Cluster {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_MAX);
         config.read_timeout = None;
+        config.proxy_url = proxy::judge(&config);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = Client::try_from(config).map_err(ClusterError::Client)?;
         Ok(Self { client, url })
