@@ -1,7 +1,7 @@
 //! The benchmark's handler: reads some fields of each pod, without the old state, and is called for every change.
 //!
 //! Sums restart counts, as a handler that looks at its objects does. An object that says when it was written (annotation
-//! `bench/written-us`, microseconds since 1970) is measured: for each [`LAGS_IN_A_LINE`] of them one line goes to the log, at
+//! `bench/written-us`, microseconds since 1970) is measured: for each thousand of them one line goes to the log, at
 //! level info, the lags in microseconds:
 //!
 //! ```json
