@@ -1,8 +1,8 @@
-//! The plugins and the test guests, built to components by cargo alone.
+//! The plugins and the test guests, built to components.
 
 use anyhow::{Context, Result};
 
-use crate::{c_plugins, cargo, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, js_plugins, report, script_runner, workspace, zig};
 
 /// The target plugins are built for.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
@@ -24,6 +24,9 @@ enum Language {
     Script,
     /// Plugins in C.
     C,
+    /// Plugins in JavaScript.
+    #[value(name = "javascript")]
+    JavaScript,
 }
 
 /// Builds everything that becomes a component, or what `args` name, and says what it leaves out for want of a tool.
@@ -31,6 +34,21 @@ pub(crate) fn build_all(args: &Args) -> Result<()> {
     let wants = |language| args.only.is_empty() || args.only.contains(&language);
     if wants(Language::Rust) {
         build()?;
+    }
+    build_with_zig(&wants)?;
+    match js_plugins::missing() {
+        _ if !wants(Language::JavaScript) => Ok(()),
+        Some(why) => {
+            report::left_out("plugins in JavaScript", why);
+            Ok(())
+        }
+        None => js_plugins::build(),
+    }
+}
+
+fn build_with_zig(wants: &impl Fn(Language) -> bool) -> Result<()> {
+    if !wants(Language::Script) && !wants(Language::C) {
+        return Ok(());
     }
     if let Some(why) = zig::missing() {
         report::left_out("script runner and plugins in C", why);

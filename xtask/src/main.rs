@@ -7,6 +7,7 @@ mod cargo;
 mod cluster_tools;
 mod demo;
 mod guests;
+mod js_plugins;
 mod peers;
 mod report;
 mod script_runner;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{c_plugins, cargo, cluster_tools, guests, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, cluster_tools, guests, js_plugins, report, script_runner, workspace, zig};
 
 /// How the checks run.
 #[derive(clap::Args)]
@@ -49,6 +49,11 @@ const STEPS: &[Step] = &[
         what: "plugins in C",
         missing: zig::missing,
         run: c_plugins::build,
+    },
+    Step {
+        what: "plugins in JavaScript",
+        missing: js_plugins::missing,
+        run: js_plugins::build,
     },
     Step {
         what: "build",
@@ -171,6 +176,9 @@ fn tests() -> Result<()> {
     }
     if zig::missing().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_SCRIPTS", "1");
+    }
+    if js_plugins::missing().is_some() {
+        command.env("INFORMANT_TESTS_WITHOUT_JAVASCRIPT", "1");
     }
     cargo::run(&mut command)
 }

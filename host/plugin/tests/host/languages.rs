@@ -9,7 +9,7 @@ use crate::world::{World, guest, is_built};
 const FIRST: &str = "crash_loop";
 
 /// The same in other languages. Where their compilers are missing they are not built; never so in CI.
-const OTHERS: [&str; 1] = ["crash_loop_c"];
+const OTHERS: [&str; 2] = ["crash_loop_c", "crash_loop_js"];
 
 fn running(restarts: u32) -> Value {
     json!({ "restartCount": restarts, "state": { "running": { "startedAt": "2026-11-21T00:00:00Z" } } })

@@ -6,6 +6,7 @@ mod containment;
 mod delivery;
 mod indexes;
 mod isolation;
+mod javascript;
 mod kube;
 mod languages;
 mod reconfigure;

@@ -1,0 +1,184 @@
+//! The SDK for JavaScript: what a plugin on it throws, reads, computes and hands over.
+
+use informant_plugin_host::{Continuation, Plugin, PluginSpec};
+use serde_json::json;
+
+use crate::indexes::Loop;
+use crate::world::{World, guest, is_built};
+
+/// `plugin-sdk/javascript/tests/guest.js`. Where npm is missing it is not built; never so in CI.
+const GUEST: &str = "guest_javascript";
+
+async fn run(world: &World) -> Plugin {
+    let mut spec = PluginSpec::new("hello", guest(GUEST));
+    spec.informers = vec![("pods".into(), "pods".into())];
+    spec.config = json!({ "greeting": "hello" });
+    spec.on_reload = Continuation::Continue;
+    let plugin = world.host.load(spec).await.unwrap();
+    plugin.start().await;
+    plugin
+}
+
+fn said(world: &World) -> Vec<String> {
+    let lines = world.log.lines().into_iter();
+    let ours = lines.filter(|line| line.fields == " plugin=\"hello\"");
+    ours.map(|line| format!("{} {}", line.level, line.message)).collect()
+}
+
+async fn idle(world: &World, plugin: &Plugin) {
+    let is_idle = || {
+        let stats = plugin.listener().stats();
+        stats.pending + stats.in_flight + stats.syncing == 0
+    };
+    world.until("it to be told everything", is_idle).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_in_javascript_reads_the_cache_and_every_text() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let world = World::new();
+    let plugin = run(&world).await;
+    assert_eq!(
+        plugin.roles().to_string(),
+        "event-handler, index-funcs, state",
+        "what it does not define it does not play"
+    );
+    let mut pods = world.pods("pods");
+    pods.apply_with("first", r#","labels":{"team":"blue"}"#);
+    pods.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    pods.apply("reads");
+    idle(&world, &plugin).await;
+    pods.apply_with("texts", r#","text":"aä€😀""#);
+    idle(&world, &plugin).await;
+    pods.apply("first");
+    idle(&world, &plugin).await;
+    pods.delete("first");
+    idle(&world, &plugin).await;
+    insta::assert_snapshot!(said(&world).join("\n"), @r#"
+    DEBUG hello, events
+    INFO pods v1 Pod {"source":1,"namespace":"default","name":"reads","uid":"uid-reads","resourceVersion":"3","reason":"watch","attempt":0} true
+    INFO {"apiVersion":"v1","kind":"Pod","metadata":{"name":"first"}}
+    INFO nobody is there
+    INFO ["first"]
+    INFO 2 0
+    INFO 2 {"source":1,"namespace":"default","name":"first"} ["default"]
+    INFO unknown-index HostError: index with name colour does not exist; there are: namespace
+    INFO aä€😀 5 10 true
+    INFO "a��b���😀" [239,191,189]
+    INFO "a" 1
+    INFO TypeError: this is not UTF-8
+    INFO true
+    INFO console {"speaks":"too"}
+    INFO {"source":1,"namespace":"default","name":"first","uid":"uid-first","resourceVersion":"5","reason":"watch","attempt":0} 2 5 watch 0
+    WARN default/first is gone first false ["first","reads","texts"]
+    "#);
+    assert_eq!(plugin.status().restarts, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plugin_in_javascript_throws_is_a_failure_that_says_where() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let world = World::new();
+    let plugin = run(&world).await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    let names = [
+        "type",
+        "error",
+        "text",
+        "nothing",
+        "circle",
+        "permanent",
+        "later",
+        "unknown",
+        "promise",
+    ];
+    for name in names {
+        pods.apply(name);
+        world
+            .until("the first try", || said(&world).iter().any(|line| line.contains(name)))
+            .await;
+    }
+    let letters = || plugin.listener().dead_letters();
+    world
+        .until("all others to be given up", || letters().len() == names.len() - 1)
+        .await;
+    let lines = said(&world);
+    let mut first: Vec<&String> = Vec::new();
+    for line in &lines {
+        if !first.contains(&line) {
+            first.push(line);
+        }
+    }
+    insta::assert_snapshot!(first.into_iter().cloned().collect::<Vec<_>>().join("\n"), @r#"
+    DEBUG hello, events
+    ERROR default/type: guest.js:7:24: TypeError: cannot read property 'nodeName' of undefined (in check < type < onAdd)
+    ERROR default/error: guest.js:12:15: RangeError: too far (in error < onAdd)
+    ERROR default/text: onAdd threw "boom", which is no Error and does not say where; write throw new Error(…)
+    ERROR default/nothing: onAdd threw undefined, which is no Error and does not say where; write throw new Error(…)
+    ERROR default/circle: onAdd threw something of type object (circular reference), which is no Error and does not say where; write throw new Error(…)
+    ERROR default/permanent: guest.js:26:15: Permanent: never again (in permanent < onAdd)
+    INFO later, it was well
+    ERROR default/unknown: guest.js:32:24: HostError: there is no informer "services"; [plugin.hello] of config.toml names: pods (in unknown < onAdd)
+    ERROR default/promise: Permanent: onAdd is async, and Informant waits for no promise
+    "#);
+    let tries = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
+    // What would be refused again is not tried again.
+    assert_eq!(
+        ["permanent", "unknown", "promise", "error"].map(|name| tries(&format!("default/{name}:"))),
+        [1, 1, 1, 10]
+    );
+
+    assert_eq!(plugin.status().restarts, 0, "an exception does not cost the instance");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_in_javascript_computes_an_index() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let world = World::new();
+    let plugin = run(&world).await;
+    let mut index = Loop::new(&world, &plugin);
+    index.apply("web", r#","labels":{"team":"blue"}"#);
+    index.apply("db", r#","labels":{"team":"red"}"#);
+    index.apply("none", "");
+    index.apply("no-index", "");
+    index.attach().await;
+    let failures = index.feed.failures();
+    let failed: Vec<&str> = failures.iter().map(|failure| failure.error.as_str()).collect();
+    assert_eq!(failed, ["guest.js:87:53: RangeError: no team"]);
+    assert_eq!(
+        (index.under("team", "blue"), index.under("team", "red")),
+        (vec!["web".to_owned()], vec!["db".to_owned()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_in_javascript_hands_over_what_it_remembers() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let world = World::new();
+    let plugin = run(&world).await;
+    let mut pods = world.pods("pods");
+    pods.apply("first");
+    pods.attach(&plugin.listener());
+    idle(&world, &plugin).await;
+    let swapped = plugin.swap(&guest(GUEST)).await.unwrap();
+    assert!(swapped.state_bytes.is_some_and(|bytes| bytes > 0), "{swapped:?}");
+    pods.apply("second");
+    idle(&world, &plugin).await;
+    pods.delete("first");
+    idle(&world, &plugin).await;
+    let lines = said(&world);
+    assert!(
+        lines.last().is_some_and(|line| line.ends_with(r#"["first","second"]"#)),
+        "{lines:#?}"
+    );
+}
