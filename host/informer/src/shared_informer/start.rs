@@ -4,9 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use informant_cache::{
-    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, SourceInfo, StoreWriter,
+    Catalog, DeltaFifo, DeltaFifoOptions, Environment, IndexConflict, IndexFunc, PointerIndex, Source, SourceInfo,
+    StoreWriter, Transform,
 };
-use informant_object::{PointerError, SourceId};
+use informant_object::{PointerError, Shape, SourceId};
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -15,8 +16,8 @@ use super::{EnvironmentRef, InformerOptions, Members, SharedInformer};
 use crate::api::CollectionRequest;
 use crate::garbage::GarbageBin;
 use crate::informer_loop::{InformerLoop, LoopParts};
-use crate::metrics::InformerMetrics;
-use crate::reflector::{Reflector, ReflectorParts};
+use crate::metrics::{InformerMetrics, SourceMetrics};
+use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts};
 use crate::spec::SourceSpec;
 use crate::status::{Reach, StatusCell, WatchListUse};
 use crate::updates::channel;
@@ -101,33 +102,18 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let informer = spec.informer.clone();
-        let shape = spec.shape().map_err(|source| StartError::Drop {
-            informer: informer.clone(),
-            source,
-        })?;
+        let shape = shape_of(&spec)?;
         let id = place(info_of(&spec));
-        let mut store = StoreWriter::publishing_to(catalog, id).expect("the source was just added");
         let indexes = indexes_of(&spec, options.index_funcs);
         let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
-        if let Err(source) = store.add_indexers(indexes) {
-            catalog.remove_source(id);
-            return Err(StartError::Index { informer, source });
-        }
+        let store = store_of(catalog, id, &spec, indexes)?;
         let name = name_of(&spec);
         let source = catalog.source(id).expect("the source was just added");
         let metrics = Arc::new(metrics.source(&spec.informer, &spec.cluster));
-        for (index, _) in &native_indexes {
-            metrics.set_index_attached(index, true);
-        }
-        let status = Arc::new(StatusCell::new(
-            Arc::clone(&source),
-            Arc::clone(&metrics),
-            Arc::clone(&environment),
-        ));
-        if !options.reflector.watch_list {
-            status.set_watch_list(WatchListUse::Off);
-        }
+        native_indexes
+            .iter()
+            .for_each(|(index, _)| metrics.set_index_attached(index, true));
+        let status = Arc::new(status_of(&source, &metrics, &environment, &options.reflector));
         let garbage = GarbageBin::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, orders) = mpsc::unbounded_channel();
@@ -136,11 +122,7 @@ impl SharedInformer {
         let informer_loop = InformerLoop::new(LoopParts {
             name: name.clone(),
             source: id,
-            fifo: DeltaFifo::new(DeltaFifoOptions {
-                transform: options.transform,
-                hash_seed: environment.random(),
-                ..DeltaFifoOptions::default()
-            }),
+            fifo: fifo_of(options.transform, environment.random()),
             store,
             updates,
             control: orders,
@@ -183,16 +165,67 @@ impl SharedInformer {
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
             reconfigure_turn: tokio::sync::Mutex::default(),
-            members: std::sync::Mutex::new(Members {
-                spec: Arc::new(spec),
-                reflector: options.reflector,
-                generation: FIRST_GENERATION,
-                handlers: Vec::new(),
-                listeners: Vec::new(),
-                stopped: false,
-            }),
+            members: std::sync::Mutex::new(Members::of(spec, options.reflector)),
         })
     }
+}
+
+impl Members {
+    /// Nobody yet, told of a source's first reflector.
+    fn of(spec: SourceSpec, reflector: ReflectorOptions) -> Self {
+        Self {
+            spec: Arc::new(spec),
+            reflector,
+            generation: FIRST_GENERATION,
+            handlers: Vec::new(),
+            listeners: Vec::new(),
+            stopped: false,
+        }
+    }
+}
+
+fn shape_of(spec: &SourceSpec) -> Result<Shape, StartError> {
+    spec.shape().map_err(|source| StartError::Drop {
+        informer: spec.informer.clone(),
+        source,
+    })
+}
+
+fn status_of(
+    source: &Arc<Source>,
+    metrics: &Arc<SourceMetrics>,
+    environment: &Arc<dyn Environment>,
+    reflector: &ReflectorOptions,
+) -> StatusCell {
+    let status = StatusCell::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
+    if !reflector.watch_list {
+        status.set_watch_list(WatchListUse::Off);
+    }
+    status
+}
+
+/// The store of a source that was just added. If its indexes cannot be had, the source is gone again.
+fn store_of(
+    catalog: &Catalog,
+    id: SourceId,
+    spec: &SourceSpec,
+    indexes: Vec<Box<dyn IndexFunc>>,
+) -> Result<StoreWriter, StartError> {
+    let mut store = StoreWriter::publishing_to(catalog, id).expect("the source was just added");
+    if let Err(source) = store.add_indexers(indexes) {
+        catalog.remove_source(id);
+        let informer = spec.informer.clone();
+        return Err(StartError::Index { informer, source });
+    }
+    Ok(store)
+}
+
+fn fifo_of(transform: Option<Box<dyn Transform>>, hash_seed: u64) -> DeltaFifo {
+    DeltaFifo::new(DeltaFifoOptions {
+        transform,
+        hash_seed,
+        ..DeltaFifoOptions::default()
+    })
 }
 
 fn spawn_loop(
