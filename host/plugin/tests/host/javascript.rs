@@ -3,6 +3,7 @@
 use informant_plugin_host::{Continuation, Plugin, PluginSpec};
 use serde_json::json;
 
+use crate::hello::{idle, said};
 use crate::indexes::Loop;
 use crate::world::{World, guest, is_built};
 
@@ -17,20 +18,6 @@ async fn run(world: &World) -> Plugin {
     let plugin = world.host.load(spec).await.unwrap();
     plugin.start().await;
     plugin
-}
-
-fn said(world: &World) -> Vec<String> {
-    let lines = world.log.lines().into_iter();
-    let ours = lines.filter(|line| line.fields == " plugin=\"hello\"");
-    ours.map(|line| format!("{} {}", line.level, line.message)).collect()
-}
-
-async fn idle(world: &World, plugin: &Plugin) {
-    let is_idle = || {
-        let stats = plugin.listener().stats();
-        stats.pending + stats.in_flight + stats.syncing == 0
-    };
-    world.until("it to be told everything", is_idle).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 
 mod containment;
 mod delivery;
+mod hello;
 mod indexes;
 mod isolation;
 mod javascript;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
 use serde_json::json;
 
+use crate::hello::{idle, said};
 use crate::indexes::Loop;
 use crate::world::{Pods, World, script_runner};
 
@@ -38,22 +39,6 @@ async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut PluginSpec)) ->
     let plugin = world.host.load(spec).await.unwrap();
     plugin.start().await;
     plugin
-}
-
-/// What the guest logged, with its levels.
-fn said(world: &World) -> Vec<String> {
-    let lines = world.log.lines().into_iter();
-    let ours = lines.filter(|line| line.fields == " plugin=\"hello\"");
-    ours.map(|line| format!("{} {}", line.level, line.message)).collect()
-}
-
-/// Waits until the plugin has nothing to do.
-async fn idle(world: &World, plugin: &Plugin) {
-    let is_idle = || {
-        let stats = plugin.listener().stats();
-        stats.pending + stats.in_flight + stats.syncing == 0
-    };
-    world.until("it to be told everything", is_idle).await;
 }
 
 /// An informer with `plugin` attached and its initial list told.
