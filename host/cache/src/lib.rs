@@ -7,12 +7,13 @@
 //! ```
 //!
 //! This room owns: the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard against
-//! versions that go back, listeners, and the traits [`EventHandler`], [`IndexFunc`] and [`Transform`]. It promises what the
+//! versions that go back, listeners, the workqueue, and the traits [`EventHandler`], [`IndexFunc`] and [`Transform`]. It promises what the
 //! items say, whatever the caller does; it is pure: no I/O, no async, no clock, no randomness. Time and chance are handed in
-//! ([`Environment`]). What waits and who is woken is the caller's business.
+//! ([`Environment`]). What waits and who is woken is the caller's business; for programs with threads [`blocking`] does it.
 //!
 //! The model is client-go's `tools/cache`; departures are stated at each item.
 
+pub mod blocking;
 mod catalog;
 mod delta;
 mod delta_fifo;
@@ -31,6 +32,7 @@ mod store;
 mod testing;
 mod transform;
 mod version_guard;
+pub mod workqueue;
 
 pub use catalog::{Catalog, UnknownSource};
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};

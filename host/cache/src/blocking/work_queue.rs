@@ -1,0 +1,441 @@
+//! A workqueue that threads, or tasks, share.
+
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::{Clock, lock, wait, wait_for};
+use crate::Moment;
+use crate::workqueue::{self, AddOptions, Admission, Get, Remaining, When, WorkQueueOptions, WorkQueueStats};
+
+/// Who has to ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// One of those that wait: one item came into line.
+    One,
+    /// All that wait: something is due earlier than they were told, or the queue was shut down.
+    All,
+}
+
+type Waker = Arc<dyn Fn(Wake) + Send + Sync>;
+
+/// A [`workqueue::WorkQueue`] behind a lock; clones are the same queue.
+///
+/// Threads work through it with [`get`](Self::get), which blocks. A task asks [`try_get`](Self::try_get) and is woken by
+/// [`set_waker`](Self::set_waker)'s callback. What time it is comes from the clock that was handed in.
+///
+/// ```
+/// # use std::{sync::Arc, time::Instant};
+/// # use informant_cache::{Moment, blocking::WorkQueue, workqueue::WorkQueueOptions};
+/// let began = Instant::now();
+/// let clock = Arc::new(move || Moment::ZERO + began.elapsed());
+/// let queue = WorkQueue::new(WorkQueueOptions::default(), clock);
+/// let workers = [(); 2].map(|()| {
+///     let queue = queue.clone();
+///     std::thread::spawn(move || {
+///         let mut done = 0;
+///         while let Some(key) = queue.get() {
+///             if reconcile(&key).is_ok() {
+///                 queue.forget(&key);
+///             } else {
+///                 queue.add_rate_limited(key.clone());
+///             }
+///             queue.done(&key);
+///             done += 1;
+///         }
+///         done
+///     })
+/// });
+/// # fn reconcile(_key: &String) -> Result<(), ()> { Ok(()) }
+/// queue.add("default/web".to_owned());
+/// queue.add("default/db".to_owned());
+/// let _ = queue.shut_down();
+/// let done: u32 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+/// assert_eq!(done, 2);
+/// ```
+pub struct WorkQueue<T>(Arc<Shared<T>>);
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// Something may be handed out, or the queue was shut down.
+    changed: Condvar,
+    /// Workers have nothing any more, or nobody is to wait for that any more.
+    drained: Condvar,
+    waker: Mutex<Option<Waker>>,
+    clock: Clock,
+}
+
+struct State<T> {
+    queue: workqueue::WorkQueue<T>,
+    /// Goes up when waiting for the end of work is called off.
+    shut_downs: u64,
+}
+
+impl<T> Clone for WorkQueue<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for WorkQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WorkQueue").field(&lock(&self.0.state).queue).finish()
+    }
+}
+
+/// Adding.
+impl<T: Clone + Eq + Hash> WorkQueue<T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(options: WorkQueueOptions<T>, clock: Clock) -> Self {
+        let state = State {
+            queue: workqueue::WorkQueue::new(options),
+            shut_downs: 0,
+        };
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            drained: Condvar::new(),
+            waker: Mutex::default(),
+            clock,
+        }))
+    }
+
+    /// Sets what is called, without a lock, when somebody who was told to wait has to ask again. Replaces an earlier one.
+    ///
+    /// For tasks: `Notify::notify_one` and `notify_waiters` are [`Wake::One`] and [`Wake::All`].
+    pub fn set_waker(&self, waker: impl Fn(Wake) + Send + Sync + 'static) {
+        *lock(&self.0.waker) = Some(Arc::new(waker));
+    }
+
+    /// Has `item` worked on. client-go: `Add`.
+    pub fn add(&self, item: T) -> Admission {
+        self.add_with(item, AddOptions::default())
+    }
+
+    /// Has `item` worked on once `after` has passed. client-go: `AddAfter`.
+    pub fn add_after(&self, item: T, after: Duration) -> Admission {
+        let when = When::After(after);
+        self.add_with(item, AddOptions { when, priority: 0 })
+    }
+
+    /// Has `item` worked on when the limiter says. client-go: `AddRateLimited`.
+    pub fn add_rate_limited(&self, item: T) -> Admission {
+        let when = When::RateLimited;
+        self.add_with(item, AddOptions { when, priority: 0 })
+    }
+
+    /// Has `item` worked on as `options` say. controller-runtime: `AddWithOpts`.
+    pub fn add_with(&self, item: T, options: AddOptions) -> Admission {
+        let now = self.now();
+        self.change(|queue| queue.add_with(item, options, now))
+    }
+
+    /// Forgets how often `item` failed. client-go: `Forget`.
+    pub fn forget(&self, item: &T) {
+        lock(&self.0.state).queue.forget(item);
+    }
+
+    /// How often `item` was added rate limited since it was forgotten. client-go: `NumRequeues`.
+    #[must_use]
+    pub fn num_requeues(&self, item: &T) -> u32 {
+        lock(&self.0.state).queue.num_requeues(item)
+    }
+}
+
+/// Working.
+impl<T: Clone + Eq + Hash> WorkQueue<T> {
+    /// The next item to work on, which the caller has until [`done`](Self::done); blocks while there is none. None once the queue was
+    /// shut down and nothing waits. client-go: `Get`.
+    #[must_use]
+    pub fn get(&self) -> Option<T> {
+        let mut state = lock(&self.0.state);
+        loop {
+            let now = self.now();
+            match state.queue.get(now) {
+                Get::Item(item) => {
+                    // Several may have become due at once, and who waited for them is one.
+                    if state.queue.is_ready() {
+                        self.0.changed.notify_one();
+                    }
+                    return Some(item);
+                }
+                Get::WaitUntil(due) => state = wait_for(&self.0.changed, state, due - now),
+                Get::Idle => state = wait(&self.0.changed, state),
+                Get::ShutDown => return None,
+            }
+        }
+    }
+
+    /// As [`get`](Self::get), but says how long to wait instead of doing so.
+    #[must_use]
+    pub fn try_get(&self) -> Get<T> {
+        let now = self.now();
+        lock(&self.0.state).queue.get(now)
+    }
+
+    /// Says that work on `item` has ended, well or not. client-go: `Done`.
+    pub fn done(&self, item: &T) {
+        let now = self.now();
+        self.change(|queue| queue.done(item, now));
+    }
+}
+
+/// Ending, and reading.
+impl<T: Clone + Eq + Hash> WorkQueue<T> {
+    /// Takes nothing more; what is in line is still handed out, then [`get`](Self::get) gives none. Ends a wait of
+    /// [`shut_down_with_drain`](Self::shut_down_with_drain). client-go: `ShutDown`.
+    pub fn shut_down(&self) -> Remaining {
+        let remaining = {
+            let mut state = lock(&self.0.state);
+            state.shut_downs += 1;
+            state.queue.shut_down()
+        };
+        self.0.drained.notify_all();
+        self.wake(Wake::All);
+        remaining
+    }
+
+    /// As [`shut_down`](Self::shut_down), then blocks until workers are done with all they have. What is in line then is in the answer,
+    /// and still handed out to workers that ask. client-go: `ShutDownWithDrain`.
+    pub fn shut_down_with_drain(&self) -> Remaining {
+        let _ = self.shut_down();
+        let mut state = lock(&self.0.state);
+        let own = state.shut_downs;
+        while !state.queue.is_drained() && state.shut_downs == own {
+            state = wait(&self.0.drained, state);
+        }
+        state.queue.remaining()
+    }
+
+    /// Whether the queue takes nothing more. client-go: `ShuttingDown`.
+    #[must_use]
+    pub fn is_shutting_down(&self) -> bool {
+        lock(&self.0.state).queue.is_shutting_down()
+    }
+
+    /// How many items are in line. client-go: `Len`.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.0.state).queue.len()
+    }
+
+    /// Whether no item is in line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The queue at this moment.
+    #[must_use]
+    pub fn stats(&self) -> WorkQueueStats {
+        let now = self.now();
+        lock(&self.0.state).queue.stats(now)
+    }
+}
+
+/// Steps.
+impl<T: Clone + Eq + Hash> WorkQueue<T> {
+    fn now(&self) -> Moment {
+        (self.0.clock)()
+    }
+
+    /// Changes the queue, then wakes who has to know.
+    fn change<R>(&self, change: impl FnOnce(&mut workqueue::WorkQueue<T>) -> R) -> R {
+        let (result, came, is_earlier, is_drained) = {
+            let queue = &mut lock(&self.0.state).queue;
+            let (before, due) = (queue.len(), queue.next_due());
+            let result = change(queue);
+            let is_earlier = queue.next_due().is_some_and(|next| due.is_none_or(|due| next < due));
+            (result, queue.len() > before, is_earlier, queue.is_drained())
+        };
+        if is_drained {
+            self.0.drained.notify_all();
+        }
+        // All: whoever of them is busy when the time comes, another one knows it.
+        if is_earlier {
+            self.wake(Wake::All);
+        } else if came {
+            self.wake(Wake::One);
+        }
+        result
+    }
+
+    fn wake(&self, wake: Wake) {
+        match wake {
+            Wake::One => self.0.changed.notify_one(),
+            Wake::All => self.0.changed.notify_all(),
+        }
+        let waker = lock(&self.0.waker).clone();
+        if let Some(waker) = waker {
+            waker(wake);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    /// How long a condition may take before a test says that it hangs.
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    fn real_clock() -> Clock {
+        let began = std::time::Instant::now();
+        Arc::new(move || Moment::ZERO + began.elapsed())
+    }
+
+    fn queue() -> WorkQueue<u32> {
+        WorkQueue::new(WorkQueueOptions::default(), real_clock())
+    }
+
+    /// What `work` returns on a thread of its own, within the deadline.
+    fn on_a_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> mpsc::Receiver<R> {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(work()));
+        receiver
+    }
+
+    /// client-go: TestBasic. Two producers and eight workers.
+    #[test]
+    fn every_item_is_worked_on_and_never_by_two_at_once() {
+        let queue = queue();
+        let owners: Arc<Vec<AtomicUsize>> = Arc::new((0..50).map(|_| AtomicUsize::new(0)).collect());
+        let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..50).map(|_| AtomicUsize::new(0)).collect());
+        let workers: Vec<_> = (0..8)
+            .map(|_| {
+                let (queue, owners, seen) = (queue.clone(), Arc::clone(&owners), Arc::clone(&seen));
+                on_a_thread(move || {
+                    while let Some(item) = queue.get() {
+                        assert_eq!(
+                            owners[item as usize].fetch_add(1, Ordering::SeqCst),
+                            0,
+                            "{item} has two owners"
+                        );
+                        seen[item as usize].fetch_add(1, Ordering::SeqCst);
+                        thread::yield_now();
+                        owners[item as usize].fetch_sub(1, Ordering::SeqCst);
+                        queue.done(&item);
+                    }
+                })
+            })
+            .collect();
+        let producers = [0, 1].map(|_| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                for number in 0..500 {
+                    queue.add(number % 50);
+                }
+            })
+        });
+        for producer in producers {
+            producer.join().unwrap();
+        }
+        let _ = queue.shut_down();
+        for worker in workers {
+            worker.recv_timeout(DEADLINE).expect("workers end with the queue");
+        }
+        assert!(seen.iter().all(|seen| seen.load(Ordering::SeqCst) > 0));
+        assert_eq!(queue.stats().adds, queue.stats().work_duration.count());
+    }
+
+    #[test]
+    fn a_worker_that_waits_is_woken_by_an_item_by_its_delay_and_by_the_end() {
+        let queue = queue();
+        let (sender, items) = mpsc::channel();
+        let worker = queue.clone();
+        thread::spawn(move || {
+            while let Some(item) = worker.get() {
+                worker.done(&item);
+                sender.send(item).unwrap();
+            }
+        });
+        queue.add_after(2, Duration::from_millis(20));
+        queue.add(1);
+        assert_eq!(items.recv_timeout(DEADLINE), Ok(1));
+        assert_eq!(items.recv_timeout(DEADLINE), Ok(2));
+        let _ = queue.shut_down();
+        assert_eq!(items.recv_timeout(DEADLINE), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+
+    /// client-go: TestQueueDrainageUsingShutDownWithDrain.
+    #[test]
+    fn a_drain_waits_for_what_workers_have_and_says_what_is_left() {
+        let queue = queue();
+        queue.add(1);
+        queue.add(2);
+        assert_eq!(queue.get(), Some(1));
+        let draining = queue.clone();
+        let drained = on_a_thread(move || draining.shut_down_with_drain());
+        let began = std::time::Instant::now();
+        while !queue.is_shutting_down() {
+            assert!(began.elapsed() < DEADLINE);
+            thread::yield_now();
+        }
+        assert!(drained.try_recv().is_err(), "one is still worked on");
+        queue.done(&1);
+        let remaining = drained.recv_timeout(DEADLINE).expect("the drain ends with the work");
+        assert_eq!((remaining.in_line, remaining.processing), (1, 0));
+        assert_eq!((queue.get(), queue.is_empty()), (Some(2), true));
+    }
+
+    /// client-go: TestNoQueueDrainageUsingShutDown, TestForceQueueShutdownUsingShutDown.
+    #[test]
+    fn a_later_shut_down_ends_the_wait_of_a_drain() {
+        let queue = queue();
+        queue.add(1);
+        assert_eq!(queue.get(), Some(1));
+        let draining = queue.clone();
+        let drained = on_a_thread(move || draining.shut_down_with_drain());
+        let began = std::time::Instant::now();
+        let remaining = loop {
+            // Whether it waits already can not be seen: shut down until it ends.
+            let _ = queue.shut_down();
+            if let Ok(remaining) = drained.recv_timeout(Duration::from_millis(1)) {
+                break remaining;
+            }
+            assert!(began.elapsed() < DEADLINE);
+        };
+        assert_eq!(remaining.processing, 1);
+    }
+
+    #[test]
+    fn a_task_is_woken_once_per_item_and_all_are_for_an_earlier_time_and_the_end() {
+        let now = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&now);
+        let queue = WorkQueue::new(
+            WorkQueueOptions::default(),
+            Arc::new(move || Moment::from_nanos(clock.load(Ordering::SeqCst))),
+        );
+        let (sender, wakes) = mpsc::channel();
+        queue.set_waker(move |wake| sender.send(wake).unwrap());
+        let told = || wakes.try_iter().collect::<Vec<_>>();
+        queue.add(1);
+        queue.add(1);
+        assert_eq!(told(), [Wake::One]);
+        assert_eq!(queue.try_get(), Get::Item(1));
+        queue.add(1);
+        assert_eq!(told(), [], "it is worked on");
+        queue.done(&1);
+        assert_eq!(told(), [Wake::One]);
+        queue.add_after(2, Duration::from_nanos(10));
+        queue.add_after(3, Duration::from_nanos(20));
+        queue.add_after(3, Duration::from_nanos(5));
+        assert_eq!(
+            told(),
+            [Wake::All, Wake::All],
+            "the one in between is not the first that is due"
+        );
+        assert_eq!(queue.try_get(), Get::Item(1));
+        assert_eq!(queue.try_get(), Get::WaitUntil(Moment::from_nanos(5)));
+        now.store(5, Ordering::SeqCst);
+        assert_eq!(queue.try_get(), Get::Item(3));
+        let _ = queue.shut_down();
+        assert_eq!(told(), [Wake::All]);
+    }
+}
