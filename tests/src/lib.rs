@@ -5,6 +5,7 @@
 //! for is a condition with a deadline; nothing here sleeps for a fixed time except load generators, which pace real time.
 
 pub mod bench;
+pub mod chaos;
 pub mod client;
 pub mod cluster;
 pub mod daemon;
