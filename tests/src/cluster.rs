@@ -1,15 +1,19 @@
 //! A cluster to run against: the real kube-apiserver with etcd, or the embedded one, behind one face.
 
 mod embedded;
+mod etcd;
+mod kubeconfig;
 mod ports;
 mod real;
 
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use crate::client::Client;
 
+pub use kubeconfig::{Kubeconfigs, Login};
 pub use real::tools_folder;
 
 /// Which API server a scenario runs against.
@@ -47,7 +51,7 @@ impl Cluster {
     }
 
     /// A kubeconfig that reaches it.
-    pub fn kubeconfig(&self) -> std::path::PathBuf {
+    pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("kubeconfig")
     }
 
@@ -64,6 +68,43 @@ impl Cluster {
         Client::new(&self.kubeconfig()).await
     }
 
+    /// Which kind it is.
+    pub fn kind(&self) -> Kind {
+        match &self.server {
+            Server::Embedded(_) => Kind::Embedded,
+            Server::Real(_) => Kind::Real,
+        }
+    }
+
+    /// Where its API server listens.
+    pub fn address(&self) -> SocketAddr {
+        let port = match &self.server {
+            Server::Embedded(server) => server.port(),
+            Server::Real(server) => server.port(),
+        };
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    /// Makes kubeconfigs for other ways and other people than [`kubeconfig`](Self::kubeconfig) is for.
+    pub fn kubeconfigs(&self) -> Kubeconfigs {
+        let scheme = match self.kind() {
+            Kind::Embedded => "http",
+            Kind::Real => "https",
+        };
+        Kubeconfigs::new(self.folder().to_path_buf(), scheme)
+    }
+
+    /// Makes the database forget everything but the newest state. A watch cache may still know more.
+    ///
+    /// # Errors
+    /// If it refuses.
+    pub async fn compact(&self) -> Result<()> {
+        match &self.server {
+            Server::Embedded(server) => server.fault(self.folder(), &serde_json::json!({"compact": {}})).await,
+            Server::Real(server) => etcd::compact(server.etcd_port()).await,
+        }
+    }
+
     /// Ends the API server with SIGKILL and starts it again on the same address with the same data.
     ///
     /// # Errors
@@ -71,7 +112,38 @@ impl Cluster {
     pub async fn restart_apiserver(&mut self) -> Result<()> {
         match &mut self.server {
             Server::Embedded(server) => server.restart(self.folder.path()).await,
-            Server::Real(server) => server.restart_apiserver().await,
+            Server::Real(server) => server.restart_apiserver(&[]).await,
+        }
+    }
+
+    /// As [`restart_apiserver`](Self::restart_apiserver), with more flags (the embedded one has none) and what the file of tokens says now.
+    ///
+    /// # Errors
+    /// If it does not come back.
+    pub async fn restart_apiserver_with(&mut self, flags: &[&str]) -> Result<()> {
+        match &mut self.server {
+            Server::Embedded(server) => server.restart(self.folder.path()).await,
+            Server::Real(server) => server.restart_apiserver(flags).await,
+        }
+    }
+
+    /// From now on, that is from the next restart, these are the tokens beside the administrator's: token and user. The embedded API server asks
+    /// nobody who he is.
+    ///
+    /// # Errors
+    /// If the file can not be written.
+    pub async fn set_tokens(&self, tokens: &[(&str, &str)]) -> Result<()> {
+        real::write_tokens(self.folder(), tokens).await
+    }
+
+    /// Has the embedded API server go wrong in this way; see its page. Nothing happens to a real one.
+    ///
+    /// # Errors
+    /// If it does not know the fault.
+    pub async fn fault(&self, fault: &serde_json::Value) -> Result<()> {
+        match &self.server {
+            Server::Embedded(server) => server.fault(self.folder(), fault).await,
+            Server::Real(_) => Ok(()),
         }
     }
 }

@@ -171,7 +171,8 @@ fn admin_address(line: &str) -> Option<String> {
     fields.get("address")?.as_str().map(str::to_owned)
 }
 
-fn sum_of(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
+/// The sum of the series of `name` in `text` whose labels contain all of `labels`.
+pub(crate) fn sum_of(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let mut sum = None;
     for line in text.lines() {
         let Some((series, value)) = line.rsplit_once(' ') else {

@@ -8,6 +8,7 @@ pub mod bench;
 pub mod chaos;
 pub mod client;
 pub mod cluster;
+pub mod conformance;
 pub mod daemon;
 pub mod demo;
 pub mod guests;

@@ -35,10 +35,18 @@ impl Embedded {
 
     /// Makes the server end all connections and come back with its data. Its process stays: it keeps nothing on disk.
     pub(super) async fn restart(&mut self, folder: &Path) -> Result<()> {
-        let client = crate::client::Client::new(&folder.join("kubeconfig")).await?;
         let fault = serde_json::json!({"restart": {"down_ms": AWAY_MS, "empty_history": false}});
-        client.post("/informant/faults", &fault).await?;
+        self.fault(folder, &fault).await?;
         self.wait_until_ready(folder).await
+    }
+
+    pub(super) async fn fault(&self, folder: &Path, fault: &serde_json::Value) -> Result<()> {
+        let client = crate::client::Client::new(&folder.join("kubeconfig")).await?;
+        client.post("/informant/faults", fault).await.map(drop)
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     async fn wait_until_ready(&mut self, folder: &Path) -> Result<()> {

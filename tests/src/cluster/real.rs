@@ -1,11 +1,13 @@
 //! kube-apiserver and etcd as processes on loopback, as small as they get: no controllers, no nodes, tokens from a file.
 
+use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
 
+use super::kubeconfig::{Login, kubeconfig};
 use crate::guests::target_folder;
 use crate::process::Process;
 use crate::wait;
@@ -15,8 +17,11 @@ use super::ports;
 /// How long a cold start may take on two busy cores; it is ready after some three seconds on idle ones.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
-/// The token of the cluster's administrator; the file also knows `reader`, who may do nothing until RBAC says so.
-const ADMIN_TOKEN: &str = "admin-token";
+/// The token of the cluster's administrator.
+pub(super) const ADMIN_TOKEN: &str = "admin-token";
+
+/// The token of `reader`, who may do nothing until RBAC says so.
+pub(super) const READER_TOKEN: &str = "reader-token";
 
 /// Where `cargo xtask cluster-tools` puts kube-apiserver, kubectl and etcd.
 pub fn tools_folder() -> PathBuf {
@@ -50,7 +55,7 @@ impl Real {
         let [etcd_port, peer_port, port] = ports::free()?;
         write_credentials(folder, port).await?;
         let etcd = start_etcd(folder, etcd_port, peer_port)?;
-        let apiserver = start_apiserver(folder, etcd_port, port)?;
+        let apiserver = start_apiserver(folder, etcd_port, port, &[])?;
         let mut real = Self {
             folder: folder.to_path_buf(),
             etcd_port,
@@ -62,10 +67,18 @@ impl Real {
         Ok(real)
     }
 
-    pub(super) async fn restart_apiserver(&mut self) -> Result<()> {
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(super) fn etcd_port(&self) -> u16 {
+        self.etcd_port
+    }
+
+    pub(super) async fn restart_apiserver(&mut self, flags: &[&str]) -> Result<()> {
         self.apiserver.signal("KILL").await?;
         self.apiserver.wait_for_end(Duration::from_secs(10)).await?;
-        self.apiserver = start_apiserver(&self.folder, self.etcd_port, self.port)?;
+        self.apiserver = start_apiserver(&self.folder, self.etcd_port, self.port, flags)?;
         self.wait_until_ready().await
     }
 
@@ -102,7 +115,7 @@ fn start_etcd(folder: &Path, port: u16, peer_port: u16) -> Result<Process> {
     )
 }
 
-fn start_apiserver(folder: &Path, etcd_port: u16, port: u16) -> Result<Process> {
+fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[&str]) -> Result<Process> {
     let file = |name: &str| folder.join(name).display().to_string();
     Process::start(
         &tool("kube-apiserver")?,
@@ -119,7 +132,9 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16) -> Result<Process> 
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--allow-privileged".to_owned(),
-        ],
+        ]
+        .into_iter()
+        .chain(flags.iter().map(|flag| (*flag).to_owned())),
     )
 }
 
@@ -128,23 +143,20 @@ async fn write_credentials(folder: &Path, port: u16) -> Result<()> {
     let key = rcgen::KeyPair::generate().context("failed to make the service account key")?;
     tokio::fs::write(folder.join("sa.key"), key.serialize_pem()).await?;
     tokio::fs::write(folder.join("sa.pub"), key.public_key_pem()).await?;
-    let tokens = format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\nreader-token,reader,reader,\"readers\"\n");
-    tokio::fs::write(folder.join("tokens.csv"), tokens).await?;
-    tokio::fs::write(folder.join("kubeconfig"), kubeconfig(port, ADMIN_TOKEN).to_string()).await?;
-    tokio::fs::write(
-        folder.join("reader.kubeconfig"),
-        kubeconfig(port, "reader-token").to_string(),
-    )
-    .await?;
+    write_tokens(folder, &[(READER_TOKEN, "reader")]).await?;
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    for (name, token) in [("kubeconfig", ADMIN_TOKEN), ("reader.kubeconfig", READER_TOKEN)] {
+        let text = kubeconfig("https", address, &Login::token(token)).to_string();
+        tokio::fs::write(folder.join(name), text).await?;
+    }
     Ok(())
 }
 
-/// A kubeconfig as JSON, which is YAML too.
-fn kubeconfig(port: u16, token: &str) -> serde_json::Value {
-    json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "test",
-        "clusters": [{"name": "test", "cluster": {"server": format!("https://127.0.0.1:{port}"), "insecure-skip-tls-verify": true}}],
-        "users": [{"name": "test", "user": {"token": token}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-    })
+/// The file of tokens, which kube-apiserver reads when it starts.
+pub(super) async fn write_tokens(folder: &Path, tokens: &[(&str, &str)]) -> Result<()> {
+    let mut text = format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n");
+    for (token, user) in tokens {
+        let _ = writeln!(text, "{token},{user},{user},\"{user}s\"");
+    }
+    Ok(tokio::fs::write(folder.join("tokens.csv"), text).await?)
 }

@@ -1,0 +1,73 @@
+//! Kubeconfigs for whoever comes by whichever way.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::real::{ADMIN_TOKEN, READER_TOKEN};
+
+/// How a client of a kubeconfig says who it is.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// By this token.
+    Token(String),
+    /// By the token that a file holds, read again now and then.
+    TokenFile(PathBuf),
+}
+
+impl Login {
+    /// By this token.
+    pub fn token(token: &str) -> Self {
+        Self::Token(token.to_owned())
+    }
+
+    /// As somebody who may do everything.
+    pub fn admin() -> Self {
+        Self::token(ADMIN_TOKEN)
+    }
+
+    /// As `reader`, who may do nothing until RBAC says so.
+    pub fn reader() -> Self {
+        Self::token(READER_TOKEN)
+    }
+}
+
+/// Writes kubeconfigs that reach one cluster. Needs nothing of the cluster itself, which may be restarted meanwhile.
+#[derive(Clone, Debug)]
+pub struct Kubeconfigs {
+    folder: PathBuf,
+    scheme: &'static str,
+}
+
+impl Kubeconfigs {
+    pub(super) fn new(folder: PathBuf, scheme: &'static str) -> Self {
+        Self { folder, scheme }
+    }
+
+    /// Writes one called `name` that comes by `way`, a proxy's address, and logs in as `login` says.
+    ///
+    /// # Errors
+    /// If the file can not be written.
+    pub async fn write(&self, name: &str, way: SocketAddr, login: &Login) -> Result<PathBuf> {
+        let path = self.folder.join(format!("{name}.kubeconfig"));
+        let text = kubeconfig(self.scheme, way, login).to_string();
+        tokio::fs::write(&path, text).await?;
+        Ok(path)
+    }
+}
+
+/// A kubeconfig as JSON, which is YAML too. The serving certificate is kube-apiserver's own, so it is not verified.
+pub(super) fn kubeconfig(scheme: &str, address: SocketAddr, login: &Login) -> Value {
+    let user = match login {
+        Login::Token(token) => json!({ "token": token }),
+        Login::TokenFile(path) => json!({ "tokenFile": path }),
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("{scheme}://{address}"), "insecure-skip-tls-verify": true}}],
+        "users": [{"name": "test", "user": user}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    })
+}

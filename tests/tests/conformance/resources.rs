@@ -1,0 +1,268 @@
+//! Kinds: those that come and go, what can be selected of each, and how they are found.
+
+use anyhow::{Result, ensure};
+use informant_cache::SourceState;
+use informant_informer::{GroupVersionResource, ResourceName, discover};
+use informant_tests::cluster::{Cluster, Kind, Login};
+use informant_tests::conformance::witness::What;
+use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
+use informant_tests::wait;
+use serde_json::{Value, json};
+
+use crate::label;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Gadgets of a group of their own.
+fn definition(group: &str) -> Value {
+    let spec = json!({"type": "object", "properties": {"color": {"type": "string"}}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("gadgets.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+            }],
+        },
+    })
+}
+
+fn gadget(group: &str, name: &str, color: &str) -> Value {
+    json!({
+        "apiVersion": format!("{group}/v1"), "kind": "Gadget", "metadata": {"name": name}, "spec": {"color": color},
+    })
+}
+
+fn gadgets(group: &str, ground: &Ground) -> Setting {
+    let resource = GroupVersionResource::new(group, "v1", "gadgets");
+    Setting::of(resource, "Gadget", Some(&ground.namespace))
+}
+
+/// Creates an object of a definition that was just applied.
+async fn create_when_served(ground: &Ground, path: &str, object: &Value) -> Result<()> {
+    wait::until("the custom resource to be served", ARRIVES_WITHIN, async || {
+        ground
+            .direct
+            .post(path, object)
+            .await
+            .map_err(|error| format!("{error:#}"))
+    })
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn a_custom_resource_is_waited_for_and_may_go_and_come_back(
+    cluster: &Cluster,
+    name: &str,
+) -> Result<()> {
+    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+    let group = "comes-and-goes.example.com";
+    let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", ground.namespace);
+    let observed = ground.observe(gadgets(group, &ground)).await?;
+    observed.until_state(SourceState::WaitingForResource).await?;
+
+    ground.direct.post(DEFINITIONS, &definition(group)).await?;
+    create_when_served(&ground, &path, &gadget(group, "first", "red")).await?;
+    observed.settle(&ground.direct).await?;
+
+    ground.direct.delete(&format!("{DEFINITIONS}/gadgets.{group}")).await?;
+    observed.until_state(SourceState::WaitingForResource).await?;
+    ensure!(observed.status().synced, "{:?}", observed.status());
+
+    ground.direct.post(DEFINITIONS, &definition(group)).await?;
+    create_when_served(&ground, &path, &gadget(group, "second", "red")).await?;
+    observed.settle(&ground.direct).await?;
+    let told = observed.witness.calls_of("first");
+    ensure!(
+        told.len() == 2 && matches!(told[1].what, What::Delete { .. }),
+        "{told:?}"
+    );
+    Ok(())
+}
+
+/// A selector, and what it is of.
+struct Case {
+    resource: GroupVersionResource,
+    kind: &'static str,
+    namespaced: bool,
+    selector: &'static str,
+    /// Names of those that are selected.
+    selected: &'static [&'static str],
+}
+
+fn case(
+    resource: (&str, &str, &str),
+    kind: &'static str,
+    selector: &'static str,
+    selected: &'static [&'static str],
+) -> Case {
+    let (group, version, plural) = resource;
+    Case {
+        resource: GroupVersionResource::new(group, version, plural),
+        kind,
+        namespaced: !matches!(plural, "nodes"),
+        selector,
+        selected,
+    }
+}
+
+const SELECTABLE: &str = "selectable.example.com";
+
+fn cases() -> [Case; 6] {
+    [
+        case(
+            ("", "v1", "pods"),
+            "Pod",
+            "spec.nodeName=n1,status.phase!=Failed",
+            &["on-n1"],
+        ),
+        case(("", "v1", "secrets"), "Secret", "type=example.com/a", &["of-type-a"]),
+        case(
+            ("", "v1", "events"),
+            "Event",
+            "involvedObject.name=x,reason=Started",
+            &["started"],
+        ),
+        case(("", "v1", "configmaps"), "ConfigMap", "metadata.name!=b", &["a"]),
+        case(("", "v1", "nodes"), "Node", "spec.unschedulable=true", &["cordoned"]),
+        case((SELECTABLE, "v1", "gadgets"), "Gadget", "spec.color=red", &["red"]),
+    ]
+}
+
+pub(crate) async fn field_selectors_of_each_kind_select_what_they_say(cluster: &Cluster, name: &str) -> Result<()> {
+    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+    populate(&ground).await?;
+    let mut all = Vec::new();
+    for case in cases() {
+        let namespace = case.namespaced.then_some(ground.namespace.as_str());
+        let setting = Setting {
+            field_selector: case.selector.to_owned(),
+            ..Setting::of(case.resource.clone(), case.kind, namespace)
+        };
+        all.push((ground.observe(setting).await?, case));
+    }
+    for (observed, case) in &all {
+        observed.settle(&ground.direct).await?;
+        let view = observed.witness.view();
+        let names: Vec<_> = view.keys().map(|key| key.as_ref().name).collect();
+        ensure!(names == case.selected, "{} by {}: {names:?}", case.kind, case.selector);
+    }
+    // What leaves a selection is deleted for those who asked for it, what enters it is new; the state in which it leaves is no secret.
+    let pods = format!("/api/v1/namespaces/{}/pods", ground.namespace);
+    let failed = json!({"status": {"phase": "Failed"}});
+    ground.direct.merge(&format!("{pods}/on-n1/status"), &failed).await?;
+    let (observed, _) = &all[0];
+    observed.settle(&ground.direct).await?;
+    let told = observed.witness.calls_of("on-n1");
+    let seen = What::Delete {
+        final_state_unknown: false,
+    };
+    ensure!(told.len() == 2 && told[1].what == seen, "{told:?}");
+    Ok(())
+}
+
+async fn populate(ground: &Ground) -> Result<()> {
+    let core = format!("/api/v1/namespaces/{}", ground.namespace);
+    let direct = &ground.direct;
+    for (name, node) in [("on-n1", "n1"), ("on-n2", "n2")] {
+        let spec = json!({"nodeName": node, "containers": [{"name": "app", "image": "x"}]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
+        direct.post(&format!("{core}/pods"), &pod).await?;
+    }
+    for (name, type_) in [("of-type-a", "example.com/a"), ("of-type-b", "example.com/b")] {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": type_});
+        direct.post(&format!("{core}/secrets"), &secret).await?;
+    }
+    for (name, object, reason) in [
+        ("started", "x", "Started"),
+        ("killed", "x", "Killed"),
+        ("other", "y", "Started"),
+    ] {
+        let about = json!({"kind": "Pod", "name": object, "namespace": ground.namespace});
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "reason": reason,
+        });
+        direct.post(&format!("{core}/events"), &event).await?;
+    }
+    for name in ["a", "b"] {
+        ground.create(name, "1").await?;
+    }
+    for (name, unschedulable) in [("cordoned", true), ("schedulable", false)] {
+        let spec = json!({"unschedulable": unschedulable});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec});
+        direct.post("/api/v1/nodes", &node).await?;
+    }
+    direct.post(DEFINITIONS, &definition(SELECTABLE)).await?;
+    let path = format!("/apis/{SELECTABLE}/v1/namespaces/{}/gadgets", ground.namespace);
+    for color in ["red", "blue"] {
+        create_when_served(ground, &path, &gadget(SELECTABLE, color, color)).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_field_that_cannot_be_selected_by_is_said_so(cluster: &Cluster, name: &str) -> Result<()> {
+    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+    let setting = Setting {
+        field_selector: "data.value=1".to_owned(),
+        ..Setting::config_maps(&ground.namespace)
+    };
+    let observed = ground.observe(setting).await?;
+    let refused = observed
+        .until("the refusal to be shown", |status| {
+            status.last_error.as_ref().is_some_and(|(text, _)| text.contains("400"))
+        })
+        .await?;
+    ensure!(refused.state == SourceState::Syncing && !refused.synced, "{refused:?}");
+    ensure!(
+        observed.last_error().contains("data.value"),
+        "{}",
+        observed.last_error()
+    );
+    Ok(())
+}
+
+pub(crate) async fn resources_are_found_by_any_of_their_names(cluster: &Cluster, name: &str) -> Result<()> {
+    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+    let group = "found.example.com";
+    ground.direct.post(DEFINITIONS, &definition(group)).await?;
+    let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", ground.namespace);
+    create_when_served(&ground, &path, &gadget(group, "first", "red")).await?;
+    let broken = cluster.kind() == Kind::Real;
+    if broken {
+        // An extension server that nobody runs.
+        let service = json!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.broken.example.com"},
+            "spec": {
+                "group": "broken.example.com", "version": "v1", "groupPriorityMinimum": 1_000, "versionPriority": 15,
+                "insecureSkipTLSVerify": true, "service": {"name": "nobody", "namespace": ground.namespace},
+            },
+        });
+        ground
+            .direct
+            .post("/apis/apiregistration.k8s.io/v1/apiservices", &service)
+            .await?;
+    }
+    let client = ground.client(&Login::admin()).await?;
+    for (wanted, found) in [
+        ("apps/v1/deployments", "apps/v1/deployments"),
+        ("deploy", "apps/v1/deployments"),
+        ("Pod", "v1/pods"),
+        ("gadgets.found.example.com", "found.example.com/v1/gadgets"),
+        ("found.example.com/v1/gadgets", "found.example.com/v1/gadgets"),
+    ] {
+        let name: ResourceName = wanted.parse()?;
+        let discovered = wait::until(wanted, ARRIVES_WITHIN, async || {
+            discover(&client, &name).await.map_err(|error| error.to_string())
+        });
+        ensure!(discovered.await?.gvr.to_string() == found, "{wanted}");
+    }
+    let error = discover(&client, &"gadgetz.found.example.com".parse()?).await.err();
+    let text = error.map(|error| error.to_string()).unwrap_or_default();
+    ensure!(text.contains("did you mean"), "{text}");
+    ensure!(!broken || text.contains("broken.example.com"), "{text}");
+    Ok(())
+}
