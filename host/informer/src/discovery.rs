@@ -4,7 +4,9 @@
 //! `deployments.v1.apps`: the core group first, then the groups in the API server's order of preference, as kubectl does). A name that leads
 //! nowhere is answered with what comes close. Reads only; keeps nothing.
 
+mod matching;
 mod name;
+mod pattern;
 mod resources;
 mod suggestion;
 
@@ -13,11 +15,13 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use kube::Client;
 
+pub use matching::{Served, discover_matching};
 pub use name::{ResourceName, ResourceNameError};
+pub use pattern::{Exclude, ResourcePattern, ResourcePatternError};
 use resources::{ApiGroups, ApiResource, ApiVersions, resources_of};
 use suggestion::candidates;
 
-use crate::api::{ApiError, Cause};
+use crate::api::{ApiError, Cause, get_json};
 use crate::environment::TokioEnvironment;
 use crate::resource::GroupVersionResource;
 
@@ -107,13 +111,8 @@ pub async fn discover_in(
         ResourceName::Exact(resource) => discovery.exact(resource).await?,
         ResourceName::Loose { .. } => discovery.loose().await?,
     };
-    let can = |verb: &str| found.verbs.iter().any(|known| known == verb);
-    if can("list") && can("watch") {
-        return Ok(Discovered {
-            gvr: found.gvr(),
-            kind: found.kind,
-            namespaced: found.namespaced,
-        });
+    if found.is_watchable() {
+        return Ok(found.into_discovered());
     }
     Err(DiscoveryError::NotWatchable {
         found: found.gvr(),
@@ -154,16 +153,8 @@ impl Discovery<'_> {
     /// Everything that is served, the core group first, then in the API server's order, and the groups that could not be read: one broken
     /// extension server must not hide the others.
     async fn everything(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
-        let core: ApiVersions = self.get("/api").await.map_err(|error| self.failed(error))?;
-        let groups: ApiGroups = self.get("/apis").await.map_err(|error| self.failed(error))?;
-        let mut versions: Vec<(String, String)> = core
-            .versions
-            .into_iter()
-            .map(|version| (String::new(), version))
-            .collect();
-        for group in groups.groups {
-            versions.extend(group.versions_by_preference());
-        }
+        let versions = versions_served(self.client, &self.environment).await;
+        let versions = versions.map_err(|error| self.failed(error))?;
         let mut served = Vec::new();
         let mut unread = Vec::new();
         for (group, version) in versions {
@@ -177,10 +168,6 @@ impl Discovery<'_> {
 
     async fn resources(&self, group: &str, version: &str) -> Result<Vec<ApiResource>, ApiError> {
         resources_of(self.client, &self.environment, group, version).await
-    }
-
-    async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        crate::api::get_json(self.client, &self.environment, path, DISCOVERY_BYTES_MAX).await
     }
 
     fn failed(&self, source: ApiError) -> DiscoveryError {
@@ -197,6 +184,24 @@ impl Discovery<'_> {
             unread,
         }
     }
+}
+
+/// Versions of groups: (group, version).
+type Versions = Vec<(String, String)>;
+
+/// All versions of all groups, the core group first, then in the API server's order, each group's preferred version before its others.
+async fn versions_served(client: &Client, environment: &Arc<dyn Environment>) -> Result<Versions, ApiError> {
+    let core: ApiVersions = get_json(client, environment, "/api", DISCOVERY_BYTES_MAX).await?;
+    let groups: ApiGroups = get_json(client, environment, "/apis", DISCOVERY_BYTES_MAX).await?;
+    let mut versions: Versions = core
+        .versions
+        .into_iter()
+        .map(|version| (String::new(), version))
+        .collect();
+    for group in groups.groups {
+        versions.extend(group.versions_by_preference());
+    }
+    Ok(versions)
 }
 
 fn group_version(group: &str, version: &str) -> String {

@@ -32,7 +32,10 @@ mod updates;
 
 pub use api::{ApiError, Cause};
 pub use backoff::BackoffOptions;
-pub use discovery::{Discovered, DiscoveryError, ResourceName, ResourceNameError, discover, discover_in};
+pub use discovery::{
+    Discovered, DiscoveryError, Exclude, ResourceName, ResourceNameError, ResourcePattern, ResourcePatternError,
+    Served, discover, discover_in, discover_matching,
+};
 pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
 pub use handler::Registration;

@@ -6,7 +6,7 @@ use informant_cache::Environment;
 use kube::Client;
 use serde::Deserialize;
 
-use super::DISCOVERY_BYTES_MAX;
+use super::{DISCOVERY_BYTES_MAX, Discovered};
 use crate::api::{ApiError, get_json};
 use crate::resource::{GroupVersionResource, group_version_path};
 
@@ -69,6 +69,21 @@ pub(super) struct ApiResource {
 impl ApiResource {
     pub(super) fn gvr(&self) -> GroupVersionResource {
         GroupVersionResource::new(&*self.group, &*self.version, &*self.plural)
+    }
+
+    /// Whether an informer can keep it.
+    pub(super) fn is_watchable(&self) -> bool {
+        ["list", "watch"]
+            .iter()
+            .all(|verb| self.verbs.iter().any(|known| known == verb))
+    }
+
+    pub(super) fn into_discovered(self) -> Discovered {
+        Discovered {
+            gvr: self.gvr(),
+            kind: self.kind,
+            namespaced: self.namespaced,
+        }
     }
 
     /// Whether `name` is its plural, singular, a short name or, in whatever case, its kind.

@@ -120,3 +120,82 @@ async fn a_refusal_is_passed_on_in_the_api_servers_words() {
         .unwrap_err();
     insta::assert_snapshot!(error, @r#"asking what serves `v1/pods`: the API server answered 403 Forbidden: User "x" cannot get path "/api/v1""#);
 }
+
+async fn find_all(pattern: &str, exclude: Exclude) -> Served {
+    let client = client(|request| cluster(request.uri().path()));
+    let environment = Arc::new(TokioEnvironment::current(0));
+    discover_matching(
+        &client,
+        environment,
+        &ResourcePattern::parse(pattern).unwrap(),
+        &exclude,
+    )
+    .await
+    .unwrap()
+}
+
+fn names(served: &Served) -> Vec<String> {
+    served.resources.keys().map(ToString::to_string).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_each_watchable_resource_once_in_its_preferred_version() {
+    let served = find_all("*", Exclude::default()).await;
+    assert_eq!(
+        names(&served),
+        [
+            "v1/nodes",
+            "v1/pods",
+            "apps/v1/deployments",
+            "shop.example.com/v1alpha1/orders"
+        ]
+    );
+    assert_eq!(served.unread.keys().collect::<Vec<_>>(), ["metrics.k8s.io/v1beta1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_a_group_is_what_it_has_and_one_that_is_not_served_has_nothing() {
+    assert_eq!(
+        names(&find_all("v1/*", Exclude::default()).await),
+        ["v1/nodes", "v1/pods"]
+    );
+    assert_eq!(
+        names(&find_all("apps/v1beta1/*", Exclude::default()).await),
+        ["apps/v1beta1/deployments"]
+    );
+    assert_eq!(
+        find_all("gone.example.com/v1/*", Exclude::default()).await,
+        Served::default()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_excluded_is_left_out() {
+    let exclude = Exclude {
+        resources: vec![GroupVersionResource::new("", "v1", "nodes")],
+        versions: vec![ResourcePattern::parse("apps/v1/*").unwrap()],
+    };
+    assert_eq!(
+        names(&find_all("*", exclude).await),
+        ["v1/pods", "shop.example.com/v1alpha1/orders"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_does_not_answer_has_lost_nothing() {
+    let mut before = find_all("*", Exclude::default()).await;
+    let metric = GroupVersionResource::new("metrics.k8s.io", "v1beta1", "pods");
+    let known = Discovered {
+        gvr: metric.clone(),
+        kind: "PodMetrics".to_owned(),
+        namespaced: true,
+    };
+    before.resources.insert(metric.clone(), known);
+    before.resources.insert(
+        GroupVersionResource::new("gone.example.com", "v1", "things"),
+        before.resources[&metric].clone(),
+    );
+    let now = find_all("*", Exclude::default()).await.after(&before);
+    assert!(now.resources.contains_key(&metric));
+    assert_eq!(now.resources.len(), 5, "what is served no more is gone");
+}

@@ -1,0 +1,120 @@
+//! How a configuration names many resources at once: [`ResourcePattern`].
+
+use std::fmt;
+
+use super::resources::ApiResource;
+use crate::resource::GroupVersionResource;
+
+/// All resources of an API server, or of one version of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResourcePattern {
+    /// `*`: each resource once, in the version that the API server prefers.
+    Everything,
+    /// `v1/*`, `apps/v1/*`.
+    Version {
+        /// Empty for the core group.
+        group: String,
+        /// As in `apps/v1`.
+        version: String,
+    },
+}
+
+/// A text that is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`"
+)]
+pub struct ResourcePatternError {
+    text: String,
+}
+
+impl ResourcePattern {
+    /// Whether `text` is meant as a pattern rather than as the name of one resource.
+    #[must_use]
+    pub fn is_meant_by(text: &str) -> bool {
+        text.contains('*')
+    }
+
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// [`ResourcePatternError`] for anything but `*`, `VERSION/*` and `GROUP/VERSION/*`.
+    pub fn parse(text: &str) -> Result<Self, ResourcePatternError> {
+        let refused = || ResourcePatternError { text: text.to_owned() };
+        if text == "*" {
+            return Ok(Self::Everything);
+        }
+        let version = text.strip_suffix("/*").ok_or_else(refused)?;
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let is_plain = |part: &str| {
+            part.chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
+        };
+        if version.is_empty() || !is_plain(group) || !is_plain(version) || text.starts_with('/') {
+            return Err(refused());
+        }
+        Ok(Self::Version {
+            group: group.to_owned(),
+            version: version.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ResourcePattern {
+    /// As the configuration writes it.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everything => out.write_str("*"),
+            Self::Version { group, version } if group.is_empty() => write!(out, "{version}/*"),
+            Self::Version { group, version } => write!(out, "{group}/{version}/*"),
+        }
+    }
+}
+
+/// What is left out of a pattern: exact resources (`v1/secrets`) and whole versions (`metrics.k8s.io/v1beta1/*`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exclude {
+    /// Left out one by one.
+    pub resources: Vec<GroupVersionResource>,
+    /// Left out with all they have.
+    pub versions: Vec<ResourcePattern>,
+}
+
+impl Exclude {
+    pub(super) fn covers(&self, served: &ApiResource) -> bool {
+        self.resources.contains(&served.gvr())
+            || self.versions.iter().any(|pattern| match pattern {
+                ResourcePattern::Everything => true,
+                ResourcePattern::Version { group, version } => *group == served.group && *version == served.version,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_writes_itself_so_that_it_reads_the_same() {
+        for text in ["*", "v1/*", "apps/v1/*", "shop.example.com/v1alpha1/*"] {
+            assert_eq!(ResourcePattern::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused_with_an_example() {
+        for text in [
+            "**",
+            "pods*",
+            "apps/*/deployments",
+            "/*",
+            "/v1/*",
+            "a/b/c/*",
+            "apps/v1/",
+            "*/v1",
+        ] {
+            assert!(ResourcePattern::parse(text).is_err(), "{text}");
+        }
+        insta::assert_snapshot!(ResourcePattern::parse("apps/*/x").unwrap_err(), @"`apps/*/x` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`");
+    }
+}
