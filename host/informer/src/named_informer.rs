@@ -1,4 +1,5 @@
-//! An informer as config.toml names it: one source, or one for each of its namespaces, under one handle that stays while they change.
+//! An informer as config.toml names it: one source, or one for each of its namespaces and resources, under one handle that stays while they
+//! change.
 
 mod change;
 #[cfg(test)]
@@ -13,8 +14,10 @@ use informant_cache::{Catalog, Environment, IndexFeedHandle, ListenerHandle};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::discovery::Discovered;
 use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
+use crate::resource::GroupVersionResource;
 use crate::shared_informer::{
     AddIndexersError, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
@@ -24,15 +27,18 @@ use crate::status::SourceStatus;
 /// What an informer is made of.
 #[derive(Debug, Clone)]
 pub struct InformerSpec {
-    /// What its sources have in common; `namespace` is not looked at.
+    /// What its sources have in common; `namespace` is not looked at, nor are `resource`, `kind` and `namespaced` if there are `resources`.
     pub source: SourceSpec,
-    /// The namespaces to stay within, a source for each. Empty: one source of all of them, or of a resource without namespaces.
+    /// Of an informer of whatever a pattern means: what that is now, none included. `None`: the one that `source` names, for good.
+    pub resources: Option<BTreeMap<GroupVersionResource, Discovered>>,
+    /// The namespaces to stay within, a source for each. Empty: one source of all of them, or of a resource without namespaces. Of several
+    /// resources those without namespaces are left out if there is any.
     pub namespaces: BTreeSet<String>,
     /// How lists and watches are made and retried.
     pub reflector: ReflectorOptions,
 }
 
-/// An informer with any number of namespaces. Cheap to clone; a clone is the same informer.
+/// An informer with any number of namespaces and resources. Cheap to clone; a clone is the same informer.
 ///
 /// Starts at once and runs until [`stop`](Self::stop), or until the last clone is dropped. Listeners and index feeds belong to the informer: sources that
 /// come later get them too. What the sources hold is read as a union, by the informer's name ([`Lister`](informant_cache::Lister),
@@ -54,8 +60,7 @@ struct Parts {
 struct Members {
     /// As it was wanted last.
     spec: InformerSpec,
-    /// By namespace.
-    sources: BTreeMap<Option<String>, Arc<SharedInformer>>,
+    sources: BTreeMap<Place, Arc<SharedInformer>>,
     /// Sources that take over from `sources` once they have synced, and what calls that off.
     coming: Option<change::Coming>,
     /// Sources whose last deletes are being delivered.
@@ -74,23 +79,70 @@ impl InformerSpec {
         Self {
             namespaces: source.namespace.iter().cloned().collect(),
             source,
+            resources: None,
             reflector: ReflectorOptions::default(),
         }
     }
 
-    /// One for each source, by namespace.
-    fn sources(&self) -> BTreeMap<Option<String>, SourceSpec> {
-        let in_namespace = |namespace: Option<String>| {
-            let source = SourceSpec {
-                namespace: namespace.clone(),
-                ..self.source.clone()
-            };
-            (namespace, source)
-        };
-        if self.namespaces.is_empty() {
-            return BTreeMap::from([in_namespace(None)]);
+    /// One for each source.
+    fn sources(&self) -> BTreeMap<Place, SourceSpec> {
+        let mut sources = BTreeMap::new();
+        for source in self.each_resource() {
+            for namespace in self.namespaces_of(&source) {
+                let source = SourceSpec {
+                    namespace,
+                    ..source.clone()
+                };
+                sources.insert(Place::of(&source), source);
+            }
         }
-        self.namespaces.iter().cloned().map(Some).map(in_namespace).collect()
+        sources
+    }
+
+    fn each_resource(&self) -> Vec<SourceSpec> {
+        let Some(resources) = &self.resources else {
+            return vec![self.source.clone()];
+        };
+        let of_one = |found: &Discovered| SourceSpec {
+            resource: found.gvr.clone(),
+            kind: found.kind.clone(),
+            namespaced: found.namespaced,
+            ..self.source.clone()
+        };
+        resources.values().map(of_one).collect()
+    }
+
+    /// `None` is all of them, or a resource without namespaces.
+    fn namespaces_of(&self, source: &SourceSpec) -> Vec<Option<String>> {
+        if self.namespaces.is_empty() {
+            return vec![None];
+        }
+        if self.resources.is_some() && !source.namespaced {
+            return Vec::new();
+        }
+        self.namespaces.iter().cloned().map(Some).collect()
+    }
+}
+
+/// What tells the sources of one informer apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    resource: GroupVersionResource,
+    namespace: Option<String>,
+}
+
+impl Place {
+    fn of(source: &SourceSpec) -> Self {
+        Self {
+            resource: source.resource.clone(),
+            namespace: source.namespace.clone(),
+        }
+    }
+
+    /// Whether there may be objects that are in both.
+    fn overlaps(&self, other: &Self) -> bool {
+        let namespaces = self.namespace.as_ref().zip(other.namespace.as_ref());
+        self.resource == other.resource && namespaces.is_none_or(|(own, other)| own == other)
     }
 }
 
@@ -124,9 +176,9 @@ impl NamedInformer {
                 stopped: false,
             }),
         };
-        for (namespace, source) in spec.sources() {
+        for (place, source) in spec.sources() {
             let started = parts.start_source(source, &spec, Among::Others)?;
-            parts.members().sources.insert(namespace, started);
+            parts.members().sources.insert(place, started);
         }
         Ok(Self(Arc::new(parts)))
     }
@@ -143,7 +195,7 @@ impl NamedInformer {
         self.0.members().spec.clone()
     }
 
-    /// Its sources, by namespace. Those that are built beside them, or that leave, are not among them.
+    /// Its sources, by resource and namespace. Those that are built beside them, or that leave, are not among them.
     #[must_use]
     pub fn sources(&self) -> Vec<Arc<SharedInformer>> {
         self.0.members().sources.values().cloned().collect()

@@ -227,6 +227,7 @@ fn spec(name: &str, section: &InformerSection, discovered: &Discovered) -> Infor
     };
     InformerSpec {
         source,
+        resources: None,
         namespaces: section.namespaces.iter().cloned().collect(),
         reflector: ReflectorOptions {
             watch_list: section.watch_list,

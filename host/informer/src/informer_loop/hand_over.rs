@@ -12,11 +12,13 @@ use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{KeyRef, Object, SourceId};
 
 use super::{BATCH_DELTAS_MAX, InformerLoop};
+use crate::resource::GroupVersionResource;
 
 /// A source that rests, as a new one takes over from it; or a new one, as an old one leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Neighbour {
     pub(crate) source: SourceId,
+    pub(crate) resource: GroupVersionResource,
     /// `None` is all of them.
     pub(crate) namespace: Option<String>,
     pub(crate) snapshot: Snapshot,

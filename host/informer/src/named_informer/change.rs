@@ -1,4 +1,4 @@
-//! How an informer changes while it runs, its namespaces included.
+//! How an informer changes while it runs, its namespaces and resources included.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_cache::IndexConflict;
 use tokio_util::sync::CancellationToken;
 
-use super::{Among, InformerSpec, NamedInformer};
+use super::{Among, InformerSpec, NamedInformer, Place};
 use crate::informer_loop::Neighbour;
 use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, judge_identity};
 use crate::spec::SourceSpec;
@@ -16,7 +16,7 @@ use crate::spec::SourceSpec;
 /// (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
 pub(crate) const LEAVING_MAX: Duration = Duration::from_secs(900);
 
-type Sources = BTreeMap<Option<String>, Arc<SharedInformer>>;
+type Sources = BTreeMap<Place, Arc<SharedInformer>>;
 
 /// Sources on their way in.
 pub(super) struct Coming {
@@ -31,12 +31,12 @@ impl Drop for Coming {
 }
 
 impl NamedInformer {
-    /// Changes everything but name, cluster and resource while handlers stay and events flow. Returns once the change is accepted; it takes place in the
+    /// Changes everything but name, cluster and (unless it has several) resource while handlers stay and events flow. Returns once the change is accepted; it takes place in the
     /// background, and [`statuses`](Self::statuses) and [`sources`](Self::sources) show how far it is.
     ///
-    /// - Sources whose namespace stays change as [`SharedInformer::reconfigure`] says: the difference is told, reason `reconfigured`; while the new
+    /// - Sources whose resource and namespace stay change as [`SharedInformer::reconfigure`] says: the difference is told, reason `reconfigured`; while the new
     ///   request is refused or unreachable the old one goes on. A source for which nothing changes is not touched.
-    /// - Sources of namespaces that are new start, and handlers are shown them as an initial list. Those of namespaces that are gone end, and what they
+    /// - Sources of namespaces and resources that are new start, and handlers are shown them as an initial list. Those that are gone end, and what they
     ///   held is told as deletes with reason `reconfigured` and the last state.
     /// - From all namespaces to some, or back, the new sources are built beside the old ones, told to nobody, until all have synced; the old ones go on
     ///   until then. Objects that a new source holds too (same namespace, name and uid) are neither deleted nor told again; what waits for them goes on
@@ -65,20 +65,18 @@ impl NamedInformer {
         for (source, spec_of_it) in &kept {
             source.reconfigure(spec_of_it.clone(), spec.reflector).await?;
         }
-        let overlap = new.iter().any(|(namespace, _)| {
-            present
-                .keys()
-                .any(|other| overlaps(namespace.as_deref(), other.as_deref()))
-        });
+        let overlap = new
+            .iter()
+            .any(|(place, _)| present.keys().any(|other| place.overlaps(other)));
         let among = if overlap { Among::Nobody } else { Among::Others };
         let mut started = Sources::new();
-        for (namespace, source) in new {
-            started.insert(namespace, self.0.start_source(source, &spec, among)?);
+        for (place, source) in new {
+            started.insert(place, self.0.start_source(source, &spec, among)?);
         }
         let stay = spec.sources();
         let gone: Vec<_> = present
             .keys()
-            .filter(|namespace| !stay.contains_key(*namespace))
+            .filter(|place| !stay.contains_key(*place))
             .cloned()
             .collect();
         if overlap {
@@ -90,21 +88,18 @@ impl NamedInformer {
     }
 
     /// Adds and removes sources that have nothing in common.
-    fn exchange(&self, spec: InformerSpec, started: Sources, gone: &[Option<String>]) {
+    fn exchange(&self, spec: InformerSpec, started: Sources, gone: &[Place]) {
         let mut members = self.0.members();
         members.spec = spec;
-        for (namespace, source) in started {
+        for (place, source) in started {
             members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
             for listener in &members.listeners {
                 // It has just started, and runs until it is told otherwise.
                 let _ = source.add_listener(listener.clone());
             }
-            members.sources.insert(namespace, source);
+            members.sources.insert(place, source);
         }
-        let leaving: Vec<_> = gone
-            .iter()
-            .filter_map(|namespace| members.sources.remove(namespace))
-            .collect();
+        let leaving: Vec<_> = gone.iter().filter_map(|place| members.sources.remove(place)).collect();
         let hidden: Vec<_> = leaving.iter().map(|source| source.source()).collect();
         members.leaving.extend(leaving.iter().cloned());
         drop(members);
@@ -115,7 +110,7 @@ impl NamedInformer {
     }
 
     /// Builds sources beside the ones that they take over from.
-    fn bring_in(&self, spec: InformerSpec, started: Sources, gone: Vec<Option<String>>) {
+    fn bring_in(&self, spec: InformerSpec, started: Sources, gone: Vec<Place>) {
         let mut members = self.0.members();
         members.spec = spec;
         for source in started.values() {
@@ -143,7 +138,7 @@ impl NamedInformer {
     }
 
     /// The sources that came have synced: they take the place of those that go.
-    async fn hand_over(&self, called_off: &CancellationToken, started: Sources, gone: &[Option<String>]) {
+    async fn hand_over(&self, called_off: &CancellationToken, started: Sources, gone: &[Place]) {
         let _turn = self.0.change_turn.lock().await;
         if called_off.is_cancelled() {
             return;
@@ -151,7 +146,7 @@ impl NamedInformer {
         let leaving: Vec<_> = {
             let members = self.0.members();
             gone.iter()
-                .filter_map(|namespace| members.sources.get(namespace).cloned())
+                .filter_map(|place| members.sources.get(place).cloned())
                 .collect()
         };
         let mut resting = Vec::with_capacity(leaving.len());
@@ -159,7 +154,7 @@ impl NamedInformer {
             // One that was stopped has told all it will.
             resting.extend(source.rest().await.ok());
         }
-        let Ok(taken) = self.seat(&started, &leaving, gone, Arc::new(resting)) else {
+        let Ok(taken) = self.seat(&started, &leaving, gone, &resting) else {
             return;
         };
         for taken in taken {
@@ -177,8 +172,8 @@ impl NamedInformer {
         &self,
         started: &Sources,
         leaving: &[Arc<SharedInformer>],
-        gone: &[Option<String>],
-        from: Arc<Vec<Neighbour>>,
+        gone: &[Place],
+        from: &[Neighbour],
     ) -> Result<Vec<tokio::sync::oneshot::Receiver<()>>, InformerStopped> {
         let mut members = self.0.members();
         members.running()?;
@@ -189,15 +184,15 @@ impl NamedInformer {
         self.0
             .catalog
             .exchange(&ids(&mut leaving.iter()), &ids(&mut started.values()));
-        for namespace in gone {
-            members.sources.remove(namespace);
+        for place in gone {
+            members.sources.remove(place);
         }
         members.leaving.extend(leaving.iter().cloned());
         members.sources.extend(started.clone());
         let listeners = &members.listeners;
         started
             .values()
-            .map(|source| source.take_over(listeners.clone(), Arc::clone(&from)))
+            .map(|source| source.take_over(listeners.clone(), from))
             .collect()
     }
 
@@ -233,35 +228,31 @@ async fn all_synced(sources: &Sources) {
 /// The sources that stay, with what they are to be from now on, and those that are to be started.
 #[expect(clippy::type_complexity, reason = "two lists, named by the function")]
 fn split(
-    wanted: BTreeMap<Option<String>, SourceSpec>,
+    wanted: BTreeMap<Place, SourceSpec>,
     present: &Sources,
-) -> (
-    Vec<(Arc<SharedInformer>, SourceSpec)>,
-    Vec<(Option<String>, SourceSpec)>,
-) {
+) -> (Vec<(Arc<SharedInformer>, SourceSpec)>, Vec<(Place, SourceSpec)>) {
     let mut kept = Vec::new();
     let mut new = Vec::new();
-    for (namespace, source) in wanted {
-        match present.get(&namespace) {
+    for (place, source) in wanted {
+        match present.get(&place) {
             Some(running) => kept.push((Arc::clone(running), source)),
-            None => new.push((namespace, source)),
+            None => new.push((place, source)),
         }
     }
     (kept, new)
 }
 
-fn overlaps(one: Option<&str>, other: Option<&str>) -> bool {
-    one.is_none() || other.is_none() || one == other
-}
-
 /// What can be told without asking anybody.
 fn judge(before: &InformerSpec, spec: &InformerSpec) -> Result<(), ReconfigureError> {
+    if before.resources.is_some() != spec.resources.is_some() {
+        return Err(ReconfigureError::AnotherSource { what: "the resource" });
+    }
     let nameless = |spec: &InformerSpec| SourceSpec {
         namespace: None,
         ..spec.source.clone()
     };
     judge_identity(&nameless(before), &nameless(spec))?;
-    if !spec.namespaces.is_empty() && !spec.source.namespaced {
+    if !spec.namespaces.is_empty() && spec.resources.is_none() && !spec.source.namespaced {
         return Err(ReconfigureError::NotNamespaced {
             resource: spec.source.resource.to_string(),
         });

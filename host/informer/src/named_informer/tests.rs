@@ -1,5 +1,7 @@
 //! Several namespaces under one name, and how they change, on the embedded API server.
 
+mod resources;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,10 +60,14 @@ fn put(server: &ApiServer, path: &str, revision: u64) {
 
 impl World {
     fn start(server: &ApiServer, namespaces: &[&str]) -> Self {
+        Self::start_as(server, spec(namespaces))
+    }
+
+    fn start_as(server: &ApiServer, spec: InformerSpec) -> Self {
         let environment = Arc::new(TokioEnvironment::current(3));
         let catalog = Catalog::new();
         let informer = NamedInformer::start(
-            spec(namespaces),
+            spec,
             Client::new(server.service(), "default"),
             environment.clone(),
             catalog.clone(),

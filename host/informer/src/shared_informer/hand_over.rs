@@ -14,6 +14,7 @@ impl SharedInformer {
     pub(crate) fn as_neighbour(&self) -> Neighbour {
         Neighbour {
             source: self.source(),
+            resource: self.spec().resource.clone(),
             namespace: self.spec().namespace.clone(),
             snapshot: self.snapshot(),
         }
@@ -30,14 +31,15 @@ impl SharedInformer {
         })
     }
 
-    /// Has `listeners` told how this source differs from what they heard `from` others. What is ordered of this source afterwards comes after it.
+    /// Has `listeners` told how this source differs from what they heard `from` others of its resource. What is ordered of this source afterwards comes after it.
     pub(crate) fn take_over(
         &self,
         listeners: Vec<ListenerHandle>,
-        from: Arc<Vec<Neighbour>>,
+        from: &[Neighbour],
     ) -> Result<oneshot::Receiver<()>, InformerStopped> {
         let (done, taken) = oneshot::channel();
         let namespace = self.spec().namespace.clone();
+        let from = Arc::new(self.of_this_resource(from));
         self.members().listeners.extend(listeners.iter().cloned());
         let order = TakeOver {
             listeners,
@@ -48,6 +50,12 @@ impl SharedInformer {
         Ok(taken)
     }
 
+    fn of_this_resource(&self, neighbours: &[Neighbour]) -> Vec<Neighbour> {
+        let own = self.spec();
+        let siblings = neighbours.iter().filter(|other| other.resource == own.resource);
+        siblings.cloned().collect()
+    }
+
     /// Keeps the indexes of a plugin, without waiting for the answer.
     pub(crate) fn send_index_feed(&self, feed: &IndexFeedHandle) {
         let (done, _) = oneshot::channel();
@@ -55,9 +63,10 @@ impl SharedInformer {
         let _ = self.tell(Control::AddFeed(feed.clone(), done));
     }
 
-    /// Tells deletes of all that no heir tells of, reason `reconfigured`, and stops once they were delivered, or after `deadline`.
+    /// Tells deletes of all that no heir of its resource tells of, reason `reconfigured`, and stops once they were delivered, or after `deadline`.
     pub(crate) async fn leave(&self, heirs: Vec<Neighbour>, deadline: Duration) -> StopReport {
         let (done, left) = oneshot::channel();
+        let heirs = self.of_this_resource(&heirs);
         if self.tell(Control::Leave(heirs, done)).is_ok() {
             // An error says that it was stopped meanwhile, without a word.
             let _ = left.await;
