@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::channel::mpsc;
+use futures::{StreamExt as _, stream};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -69,6 +70,13 @@ pub(crate) fn streamed() -> (Writer, Response<TestBody>) {
         Writer(sender),
         respond(200, "application/json", StreamBody::new(receiver).boxed_unsync()),
     )
+}
+
+/// An answer whose body has every frame ready, and never ends.
+pub(crate) fn ready_at_once(frames: impl Iterator<Item = String> + Send + 'static) -> Response<TestBody> {
+    let frames = frames.map(|frame| Ok(Frame::data(Bytes::from(frame))));
+    let frames = stream::iter(frames).chain(stream::pending());
+    respond(200, "application/json", StreamBody::new(frames).boxed_unsync())
 }
 
 /// The writing end of a [`streamed`] answer. Dropping it ends the body cleanly.

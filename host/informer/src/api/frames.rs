@@ -1,12 +1,13 @@
 //! The body of an answer, frame by frame, with a deadline on silence.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body::Body as _;
 use informant_cache::{Environment, Moment};
 use kube::client::Body;
 
@@ -35,6 +36,8 @@ pub(crate) struct Frames {
     patience: Patience,
     last: Moment,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// How the body ended, found by [`more`](Frames::more), to be told by [`next`](Frames::next).
+    end: Option<Result<(), ApiError>>,
 }
 
 impl Frames {
@@ -47,6 +50,7 @@ impl Frames {
             patience,
             last: now,
             timer,
+            end: None,
         }
     }
 
@@ -70,17 +74,16 @@ impl Frames {
     /// # Errors
     /// [`ApiError::Silent`] after the deadline, [`ApiError::Broken`] if the connection breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Frame>, ApiError> {
+        if let Some(end) = self.end.take() {
+            return end.map(|()| None);
+        }
         loop {
             tokio::select! {
                 biased;
-                frame = self.body.frame() => {
-                    let Some(frame) = frame else { return Ok(None) };
-                    let frame = frame.map_err(|error| ApiError::Broken(Box::new(error)))?;
+                data = poll_fn(|context| poll_data(&mut self.body, context)) => {
+                    let Some(bytes) = data? else { return Ok(None) };
                     self.last = self.environment.now();
-                    // Trailers say nothing that is needed.
-                    if let Ok(bytes) = frame.into_data() {
-                        return Ok(Some(Frame { bytes, received: self.last }));
-                    }
+                    return Ok(Some(Frame { bytes, received: self.last }));
                 }
                 () = &mut self.timer => {
                     let now = self.environment.now();
@@ -93,8 +96,119 @@ impl Frames {
             }
         }
     }
+
+    /// The next frame with data, if it is there already. The connection is a task of its own, which holds one frame ready and reads on when that is
+    /// taken: so it gets one turn before the answer is no. What ends the body is kept for [`next`](Self::next).
+    pub(crate) async fn more(&mut self) -> Option<Bytes> {
+        if self.end.is_some() {
+            return None;
+        }
+        let mut had_its_turn = false;
+        poll_fn(|context| match poll_data(&mut self.body, context) {
+            Poll::Ready(Ok(Some(bytes))) => Poll::Ready(Some(bytes)),
+            Poll::Ready(end) => {
+                self.end = Some(end.map(drop));
+                Poll::Ready(None)
+            }
+            Poll::Pending if had_its_turn => Poll::Ready(None),
+            Poll::Pending => {
+                had_its_turn = true;
+                // Behind what is ready to run, and before anything is waited for: no look at the sockets.
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await
+    }
+}
+
+/// The next data of a body; `None` is its end. Trailers say nothing that is needed.
+fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ApiError>> {
+    loop {
+        let Some(frame) = std::task::ready!(Pin::new(&mut *body).poll_frame(context)) else {
+            return Poll::Ready(Ok(None));
+        };
+        let frame = frame.map_err(|error| ApiError::Broken(Box::new(error)))?;
+        if let Ok(bytes) = frame.into_data() {
+            return Poll::Ready(Ok(Some(bytes)));
+        }
+    }
 }
 
 fn deadline(patience: Patience, last: Moment) -> Moment {
     patience.until.max(last + patience.silence)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::SinkExt as _;
+    use futures::channel::mpsc;
+    use http::{Request, Response};
+    use http_body::Frame as BodyFrame;
+    use http_body_util::{BodyExt as _, StreamBody};
+
+    use super::*;
+    use crate::TokioEnvironment;
+    use crate::testing::client;
+
+    type Sender = mpsc::Sender<Result<BodyFrame<Bytes>, std::io::Error>>;
+
+    /// A body that holds one frame ready, as a connection does.
+    async fn frames() -> (Sender, Frames) {
+        let (sender, receiver) = mpsc::channel(0);
+        let mut body = Some(StreamBody::new(receiver).boxed_unsync());
+        let client = client(move |_| Response::new(body.take().expect("one request")));
+        let request = Request::get("/").body(Body::empty()).expect("a request");
+        let body = client.send(request).await.expect("an answer").into_body();
+        let patience = Patience {
+            until: Moment::ZERO,
+            silence: Duration::from_secs(60),
+        };
+        let frames = Frames::new(body, Arc::new(TokioEnvironment::current(1)), patience);
+        (sender, frames)
+    }
+
+    async fn send(sender: &mut Sender, texts: &[&'static str]) {
+        for text in texts {
+            let frame = BodyFrame::data(Bytes::from_static(text.as_bytes()));
+            sender.send(Ok(frame)).await.expect("somebody reads");
+        }
+    }
+
+    async fn next(frames: &mut Frames) -> Option<Bytes> {
+        frames.next().await.expect("no error").map(|frame| frame.bytes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_is_what_the_connection_has_and_not_what_is_yet_to_come() {
+        let (mut sender, mut frames) = frames().await;
+        let connection = tokio::spawn(async move {
+            send(&mut sender, &["a", "b", "c"]).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            send(&mut sender, &["d"]).await;
+            sender
+        });
+        assert_eq!(next(&mut frames).await.unwrap(), "a");
+        assert_eq!(frames.more().await.unwrap(), "b");
+        assert_eq!(frames.more().await.unwrap(), "c");
+        assert_eq!(frames.more().await, None);
+        assert_eq!(next(&mut frames).await.unwrap(), "d");
+        assert_eq!(frames.more().await, None);
+        drop(connection.await.unwrap());
+        assert_eq!(frames.more().await, None, "the end is for `next`");
+        assert_eq!(next(&mut frames).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_breaks_behind_a_frame_is_told_after_it() {
+        let (mut sender, mut frames) = frames().await;
+        tokio::spawn(async move {
+            send(&mut sender, &["a"]).await;
+            let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            sender.send(Err(reset)).await.expect("somebody reads");
+        });
+        assert_eq!(next(&mut frames).await.unwrap(), "a");
+        assert_eq!(frames.more().await, None);
+        assert!(matches!(frames.next().await, Err(ApiError::Broken(_))));
+    }
 }

@@ -28,6 +28,10 @@ pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// after a few seconds, cleanly, for ever.
 pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 
+/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what a batch costs, and little
+/// enough to be in the processor's cache still when the loop takes them.
+pub(super) const MESSAGE_BYTES_MAX: usize = 128 * 1024;
+
 /// A watch that is open, and how far it has been read.
 pub(super) struct OpenWatch {
     pub(super) frames: Frames,
@@ -130,6 +134,15 @@ impl Reflector {
             };
             let mut reading = FrameReading::default();
             self.read_lines(&mut splitter, &frame.bytes, &mut reading);
+            // An API server sends each event as a frame of its own. Those that are there make one message, one batch, one root.
+            let mut read = frame.bytes.len();
+            while reading.error.is_none()
+                && read < MESSAGE_BYTES_MAX
+                && let Some(bytes) = frames.more().await
+            {
+                read += bytes.len();
+                self.read_lines(&mut splitter, &bytes, &mut reading);
+            }
             events += reading.counts.sum();
             if reading.counts.bookmark > 0 {
                 frames.set_patience(Patience {

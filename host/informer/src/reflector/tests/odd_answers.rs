@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response, header};
 use informant_cache::SourceState;
+use informant_cache::listener::ListenerOptions;
 use kube::client::Body;
 
 use crate::testing::{
-    Rig, RigOptions, TestBody, Writer, answer, api_server, client, json_answer, pass, refusal, settle, streamed,
+    RecordingHandler, Rig, RigOptions, TestBody, Writer, answer, api_server, client, json_answer, pass, ready_at_once,
+    refusal, settle, streamed,
 };
 
 const ONE_POD: &str = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10"},"items":[{"metadata":{"name":"a","namespace":"default","uid":"u-a","resourceVersion":"5"}}]}"#;
@@ -381,4 +383,42 @@ async fn a_delete_without_a_version_of_its_own_is_believed() {
     settle().await;
     assert_eq!(rig.stored(), Vec::<String>::new());
     assert_eq!(rig.informer.status().rejected, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_never_pauses_is_shown_while_it_is_read() {
+    const EVENTS: usize = 20_000;
+    let read = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&read);
+    let (rig, _) = rig(move |request, _| match is_watch(request) {
+        false => json_answer(ONE_POD),
+        true => {
+            let counter = Arc::clone(&counter);
+            let uid = format!(r#""annotations":{{"long":"{}"}},"uid""#, "x".repeat(10_000));
+            ready_at_once((11..).take(EVENTS).map(move |version| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                event("MODIFIED", "a", version).replace(r#""uid""#, &uid)
+            }))
+        }
+    });
+    let read_when_told = Arc::new(AtomicUsize::new(0));
+    let told = Arc::clone(&read_when_told);
+    let note = move |line: &str| {
+        if line.starts_with("update a") && told.load(Ordering::Relaxed) == 0 {
+            told.store(read.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let handler = RecordingHandler {
+        lines: Arc::default(),
+        fail: Some(Box::new(note)),
+    };
+    rig.informer
+        .add_handler(Box::new(handler), ListenerOptions::default())
+        .expect("the informer runs");
+    while read_when_told.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let read = read_when_told.load(Ordering::Relaxed);
+    assert!(read < EVENTS / 4, "{read} events were read before the first was told");
 }
