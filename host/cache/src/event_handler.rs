@@ -5,12 +5,17 @@
 //!
 //! Source: client-go `ResourceEventHandler`; what the call returns, and what becomes of it, is ours.
 
+mod filtering;
+mod funcs;
+
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use informant_object::{KeyRef, Object, SourceId};
 
+pub use self::filtering::FilteringEventHandler;
+pub use self::funcs::EventHandlerFuncs;
 use crate::listener::{Delivery, Outcome, What};
 use crate::{Moment, Reason};
 

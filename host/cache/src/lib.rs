@@ -38,7 +38,7 @@ pub use catalog::{Catalog, UnknownSource};
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};
 pub use environment::{BoxFuture, Environment};
-pub use event_handler::{EventContext, EventHandler, HandlerError};
+pub use event_handler::{EventContext, EventHandler, EventHandlerFuncs, FilteringEventHandler, HandlerError};
 pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
     IndexConflict, IndexContents, IndexError, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,

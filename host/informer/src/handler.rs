@@ -1,12 +1,14 @@
-//! Native handlers: the task that drives one, and the registration its owner keeps.
+//! Native handlers: the task that drives one, and the registration its owner keeps; waiting for several.
 //!
 //! Each handler has its own task and its own listener, so that a slow or panicking one delays no other. Calls of one handler never overlap. A
 //! panic is contained by [`EventHandler::deliver`](informant_cache::EventHandler) and answered as a trap, which the listener retries.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informant_cache::listener::{Delivery, Outcome, Pull};
+use informant_cache::listener::{Delivery, ListenerStats, Outcome, Pull};
 use informant_cache::{Environment, EventHandler, ListenerHandle};
 use informant_object::SourceId;
 use tokio::sync::{Notify, watch};
@@ -28,11 +30,55 @@ const BATCHES_PER_TURN_MAX: usize = 8;
 pub struct Registration {
     listener: ListenerHandle,
     source: SourceId,
+    informer: Arc<str>,
     synced: watch::Receiver<bool>,
     ended: watch::Receiver<bool>,
+    panics: Arc<AtomicU64>,
+}
+
+/// How a handler is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HandlerStatus {
+    /// As [`Registration::has_synced`].
+    pub synced: bool,
+    /// As [`Registration::has_ended`].
+    pub ended: bool,
+    /// Events that wait for it, those that are to be tried again included.
+    pub pending: usize,
+    /// Objects whose last call failed and will be made again.
+    pub failing: usize,
+    /// Objects whose last event it failed on for good.
+    pub dead_letters: usize,
+    /// How often it panicked. Each time the call was made again, as after any failure, and the informer went on.
+    pub panics: u64,
 }
 
 impl Registration {
+    /// How the handler is doing. Looks at every event that waits.
+    #[must_use]
+    pub fn status(&self) -> HandlerStatus {
+        let ListenerStats {
+            pending,
+            failing,
+            dead_letters,
+            ..
+        } = self.listener.stats();
+        HandlerStatus {
+            synced: self.has_synced(),
+            ended: self.has_ended(),
+            pending,
+            failing,
+            dead_letters,
+            panics: self.panics.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The informer it was registered with, as messages call it.
+    #[must_use]
+    pub fn informer(&self) -> &str {
+        &self.informer
+    }
+
     /// Whether the informer is synced and every object of its first list, as this handler was to see it, was attempted. A handler that failed
     /// counts as attempted; what failed is in [`ListenerHandle::dead_letters`] or still being retried.
     #[must_use]
@@ -71,18 +117,114 @@ impl Registration {
     /// Whether the handler is called no more.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        *self.ended.borrow()
+        // An error says that its task is gone, however it ended.
+        *self.ended.borrow() || self.ended.has_changed().is_err()
     }
 }
 
+/// Which handlers were not synced in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct HandlersNotSynced {
+    /// One per handler that is not synced.
+    pub handlers: Vec<NotSyncedHandler>,
+}
+
+/// A handler that is not synced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotSyncedHandler {
+    /// Its place among those that were waited for, from 0.
+    pub place: usize,
+    /// As [`Registration::informer`].
+    pub informer: String,
+    /// How it is doing.
+    pub status: HandlerStatus,
+}
+
+impl fmt::Display for HandlersNotSynced {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "not synced in time: ")?;
+        for (
+            number,
+            NotSyncedHandler {
+                place,
+                informer,
+                status,
+            },
+        ) in self.handlers.iter().enumerate()
+        {
+            let separator = if number == 0 { "" } else { "; " };
+            let why = match status {
+                HandlerStatus { ended: true, .. } => "was removed".to_owned(),
+                HandlerStatus { pending: 0, .. } => "waits for its first list".to_owned(),
+                HandlerStatus { pending, failing, .. } => {
+                    format!("has {pending} events to handle, {failing} of them again")
+                }
+            };
+            write!(out, "{separator}handler {place}, of {informer}, {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until all handlers are synced, together at most `deadline`: their informers are, and each handler was called with every object of the first
+/// list.
+///
+/// # Errors
+/// [`HandlersNotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` over registrations, and the newer `WaitFor`; nothing polls.
+pub async fn wait_for_handler_sync<'a>(
+    environment: &dyn Environment,
+    handlers: impl IntoIterator<Item = &'a Registration>,
+    deadline: Duration,
+) -> Result<(), HandlersNotSynced> {
+    let handlers: Vec<Registration> = handlers.into_iter().cloned().collect();
+    let all_synced = async {
+        for mut handler in handlers.clone() {
+            handler.synced().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = all_synced => {}
+        () = environment.sleep(deadline) => {}
+    }
+    let late = handlers.iter().enumerate().filter(|(_, handler)| !handler.has_synced());
+    let handlers: Vec<_> = late
+        .map(|(place, handler)| NotSyncedHandler {
+            place,
+            informer: handler.informer().to_owned(),
+            status: handler.status(),
+        })
+        .collect();
+    if handlers.is_empty() {
+        Ok(())
+    } else {
+        Err(HandlersNotSynced { handlers })
+    }
+}
+
+/// What a handler's task is made of.
+pub(crate) struct HandlerParts<'a> {
+    pub(crate) handler: Box<dyn EventHandler>,
+    pub(crate) listener: ListenerHandle,
+    pub(crate) source: SourceId,
+    pub(crate) informer: &'a str,
+    pub(crate) environment: &'a Arc<dyn Environment>,
+    pub(crate) metrics: &'a Arc<SourceMetrics>,
+    /// Told whenever there may be room again for what the loop has to tell.
+    pub(crate) room: Option<Arc<Notify>>,
+}
+
 /// Starts a handler's task.
-pub(crate) fn drive(
-    handler: Box<dyn EventHandler>,
-    listener: ListenerHandle,
-    source: SourceId,
-    environment: &Arc<dyn Environment>,
-    metrics: &Arc<SourceMetrics>,
-) -> Registration {
+pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
+    let HandlerParts {
+        handler,
+        listener,
+        source,
+        informer,
+        environment,
+        metrics,
+        room,
+    } = parts;
     let (synced_sender, synced) = watch::channel(false);
     let (ended_sender, ended) = watch::channel(false);
     listener.set_synced_callback(Arc::new(move |synced_source| {
@@ -90,11 +232,14 @@ pub(crate) fn drive(
             synced_sender.send_replace(true);
         }
     }));
+    let panics = Arc::default();
     let driver = Driver {
         handler,
         listener: listener.clone(),
         environment: Arc::clone(environment),
         metrics: Arc::clone(metrics),
+        panics: Arc::clone(&panics),
+        room,
     };
     environment.spawn(
         "native-handler",
@@ -106,8 +251,10 @@ pub(crate) fn drive(
     Registration {
         listener,
         source,
+        informer: Arc::from(informer),
         synced,
         ended,
+        panics,
     }
 }
 
@@ -116,6 +263,16 @@ struct Driver {
     listener: ListenerHandle,
     environment: Arc<dyn Environment>,
     metrics: Arc<SourceMetrics>,
+    panics: Arc<AtomicU64>,
+    room: Option<Arc<Notify>>,
+}
+
+/// However a handler's task ends, nobody waits for it.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.listener.abandon();
+        self.tell_room();
+    }
 }
 
 impl Driver {
@@ -131,6 +288,7 @@ impl Driver {
         loop {
             match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
                 Pull::Delivered(_) => {
+                    self.tell_room();
                     self.call(&mut deliveries, &mut outcomes);
                     now = self.environment.now();
                     self.listener.done_batch(outcomes.drain(..), now);
@@ -157,6 +315,12 @@ impl Driver {
         }
     }
 
+    fn tell_room(&self) {
+        if let Some(room) = &self.room {
+            room.notify_one();
+        }
+    }
+
     fn call(
         &mut self,
         deliveries: &mut Vec<Delivery>,
@@ -166,6 +330,7 @@ impl Driver {
             let outcome = self.handler.deliver(&delivery);
             if let Outcome::Trapped(message) = &outcome {
                 self.metrics.handler_panics.inc();
+                self.panics.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(source = %delivery.source, key = ?delivery.key(), "{message}");
             }
             outcomes.push((delivery.token, outcome));

@@ -6,7 +6,7 @@
 //!
 //! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes visible as a whole; at most a batch
 //! ([`BATCH_DELTAS_MAX`]) between two points where other tasks get their turn. What is queued alone is processed at once; what has come meanwhile
-//! makes one batch. Nothing here waits for a handler.
+//! makes one batch. Nothing here waits for a handler, but for one that has its informer to itself and asked for that.
 //!
 //! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; where it departs, the item says so.
 
@@ -25,7 +25,7 @@ use informant_object::{Object, SourceId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use control::{Control, IndexersChange};
+pub(crate) use control::{Control, Gate, IndexersChange};
 use feeds::Feeds;
 pub(crate) use hand_over::{Neighbour, TakeOver};
 pub(crate) use successor::Successor;
@@ -66,6 +66,8 @@ pub(crate) struct InformerLoop {
     /// How many of `changes` index plugins have been handed.
     fed: usize,
     listeners: Vec<ListenerHandle>,
+    /// The listener that is waited for.
+    gate: Option<Gate>,
     feeds: Feeds,
     guard: VersionGuard,
     synced: bool,
@@ -82,6 +84,7 @@ impl InformerLoop {
             batch: Batch::new(),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
+            gate: None,
             fed: 0,
             feeds: Feeds::new(),
             guard: VersionGuard::new(),
@@ -159,6 +162,7 @@ impl InformerLoop {
     /// Processes all that waits in the queue, batch by batch.
     async fn process_queued(&mut self) {
         loop {
+            self.wait_for_room().await;
             let more = self.process_batch();
             self.feed_indexes().await;
             self.publish();
@@ -169,6 +173,15 @@ impl InformerLoop {
                 return;
             }
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// Waits until the handler that wants to be waited for can take more. Meanwhile nothing is read: in the end the socket is full.
+    async fn wait_for_room(&mut self) {
+        if let Some(Gate { listener, room }) = &self.gate {
+            while !listener.has_room() {
+                room.notified().await;
+            }
         }
     }
 

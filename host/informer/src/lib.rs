@@ -18,6 +18,7 @@ mod environment;
 mod factory;
 mod garbage;
 mod handler;
+mod informer;
 mod informer_loop;
 mod metrics;
 mod named_informer;
@@ -38,7 +39,8 @@ pub use discovery::{
 };
 pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
-pub use handler::Registration;
+pub use handler::{HandlerStatus, HandlersNotSynced, NotSyncedHandler, Registration, wait_for_handler_sync};
+pub use informer::{Informer, InformerHandler, WhenFull};
 pub use metrics::InformerMetrics;
 pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::ReflectorOptions;

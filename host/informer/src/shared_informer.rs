@@ -18,7 +18,7 @@ use informant_cache::{
 };
 use informant_object::SourceId;
 use kube::Client;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use reconfigure::ReconfigureError;
@@ -27,8 +27,8 @@ pub use start::StartError;
 pub use stop::StopReport;
 
 use crate::garbage::GarbageBin;
-use crate::handler::{Registration, drive};
-use crate::informer_loop::Control;
+use crate::handler::{HandlerParts, Registration, drive};
+use crate::informer_loop::{Control, Gate};
 use crate::metrics::SourceMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::spec::SourceSpec;
@@ -190,25 +190,56 @@ impl SharedInformer {
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
+        self.fill_in(&mut options);
+        let listener = ListenerHandle::new(options);
+        self.register(handler, listener.clone(), None, Control::AddListener(listener))
+    }
+
+    /// As [`add_handler`](Self::add_handler), for the only handler of an informer: the loop waits for it.
+    pub(crate) fn add_only_handler(
+        &self,
+        handler: Box<dyn EventHandler>,
+        mut options: ListenerOptions,
+    ) -> Result<Registration, InformerStopped> {
+        self.fill_in(&mut options);
+        let (listener, room) = (ListenerHandle::new_blocking(options), Arc::new(Notify::new()));
+        let gate = Gate {
+            listener: listener.clone(),
+            room: Arc::clone(&room),
+        };
+        self.register(handler, listener, Some(room), Control::AddGate(gate))
+    }
+
+    fn fill_in(&self, options: &mut ListenerOptions) {
         if options.seed == 0 {
             options.seed = self.environment.0.random();
         }
+        options.resync = options.resync.or(self.members().spec.resync);
+    }
+
+    fn register(
+        &self,
+        handler: Box<dyn EventHandler>,
+        listener: ListenerHandle,
+        room: Option<Arc<Notify>>,
+        order: Control,
+    ) -> Result<Registration, InformerStopped> {
         let mut members = self.members();
         if members.stopped {
             return Err(InformerStopped);
         }
-        options.resync = options.resync.or(members.spec.resync);
-        let listener = ListenerHandle::new(options);
-        let registration = drive(
+        let registration = drive(HandlerParts {
             handler,
-            listener.clone(),
-            self.source(),
-            &self.environment.0,
-            &self.metrics,
-        );
+            listener,
+            source: self.source(),
+            informer: &self.name,
+            environment: &self.environment.0,
+            metrics: &self.metrics,
+            room,
+        });
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
-        self.tell(Control::AddListener(listener))?;
+        self.tell(order)?;
         Ok(registration)
     }
 

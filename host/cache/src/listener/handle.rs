@@ -40,6 +40,24 @@ impl ListenerHandle {
         }))
     }
 
+    /// A listener that neither folds nor cuts at its limits: whoever pushes asks [`has_room`](Self::has_room) before each batch, and waits while
+    /// there is none. What fails still folds, in its one slot.
+    ///
+    /// For a handler that has its informer to itself; beside others it would hold them all up.
+    #[must_use]
+    pub fn new_blocking(options: ListenerOptions) -> ListenerHandle {
+        let handle = ListenerHandle::new(options);
+        lock(&handle.0.listener).queue.block();
+        handle
+    }
+
+    /// Whether no limit on what waits is reached, or nothing is taken any more in any case.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let listener = lock(&self.0.listener);
+        listener.closed || listener.queue.has_room()
+    }
+
     /// Has the listener behave by other options from now on: limits, resync, retries, what a failure leads to. What waits stays
     /// as it is, and so do `seed` and `dead_letters_max`. A changed resync period begins at `now`.
     pub fn set_options(&self, options: ListenerOptions, now: Moment) {

@@ -31,6 +31,8 @@ pub(super) struct Queue {
     pub(super) bytes: usize,
     /// Folds whatever the number of waiting events is.
     pub(super) always_keyed: bool,
+    /// Whoever pushes waits for room; at the limits nothing is folded or cut.
+    blocks: bool,
     pub(super) counters: ListenerCounters,
     /// The sources of keys that a cursor counts on and that vanished before they were attempted.
     pub(super) unattempted: Vec<SourceId>,
@@ -52,6 +54,7 @@ impl Queue {
             draining: 0,
             bytes: 0,
             always_keyed: false,
+            blocks: false,
             counters: ListenerCounters::default(),
             unattempted: Vec::new(),
             squeezed: false,
@@ -69,7 +72,17 @@ impl Queue {
 
     /// Whether newer events fold into waiting ones of their key.
     pub(super) fn is_keyed(&self) -> bool {
-        self.always_keyed || self.squeezed || self.pending >= self.pending_events_max
+        self.always_keyed || (!self.blocks && (self.squeezed || self.pending >= self.pending_events_max))
+    }
+
+    /// Folds nothing at the limits from now on.
+    pub(super) fn block(&mut self) {
+        self.blocks = true;
+    }
+
+    /// Whether no limit is reached.
+    pub(super) fn has_room(&self) -> bool {
+        self.pending < self.pending_events_max && self.bytes < self.pending_bytes_max
     }
 
     pub(super) fn find(&self, source: SourceId, key: Option<KeyRef<'_>>) -> Option<SlotId> {
@@ -284,6 +297,9 @@ impl Queue {
 
     /// Makes `event` fit into the limit on bytes.
     fn fit(&mut self, event: &mut Event) {
+        if self.blocks {
+            return;
+        }
         let size = event.kept_bytes();
         if self.squeezed && self.bytes < self.pending_bytes_max / 2 {
             self.squeezed = false;

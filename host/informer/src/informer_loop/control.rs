@@ -1,9 +1,10 @@
 //! What the loop is told from outside, between two batches.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::{InformerLoop, Neighbour, Successor, TakeOver};
 
@@ -11,6 +12,8 @@ use super::{InformerLoop, Neighbour, Successor, TakeOver};
 pub(crate) enum Control {
     /// Tell this listener everything from now on; what is there already, it sees as its initial list.
     AddListener(ListenerHandle),
+    /// As `AddListener`, and wait for it before each batch.
+    AddGate(Gate),
     /// Tell this listener nothing any more.
     RemoveListener(ListenerHandle),
     /// Keep the indexes of this plugin.
@@ -37,6 +40,13 @@ pub(crate) enum Control {
     Stop(oneshot::Sender<()>),
 }
 
+/// A listener that is waited for while it has no room.
+pub(crate) struct Gate {
+    pub(crate) listener: ListenerHandle,
+    /// Told whenever there may be room again.
+    pub(crate) room: Arc<Notify>,
+}
+
 /// Which native indexes go, and which come.
 pub(crate) struct IndexersChange {
     pub(crate) removed: Vec<String>,
@@ -47,6 +57,10 @@ impl InformerLoop {
     pub(super) async fn obey(&mut self, control: Control) -> ControlFlow<()> {
         match control {
             Control::AddListener(listener) => self.add_listener(listener),
+            Control::AddGate(gate) => {
+                self.add_listener(gate.listener.clone());
+                self.gate = Some(gate);
+            }
             Control::RemoveListener(listener) => self.remove_listener(&listener),
             // Who does not wait for the answer does not need it.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),

@@ -5,3 +5,4 @@ mod indexes;
 mod life;
 mod random;
 mod reconfigure;
+mod registrations;

@@ -249,3 +249,42 @@ fn bytes_are_given_back_however_an_event_ends() {
         (0, 0, 0)
     );
 }
+
+#[test]
+fn a_listener_that_blocks_folds_and_cuts_nothing_and_says_when_there_is_room() {
+    let options = ListenerOptions {
+        pending_events_max: 2,
+        pending_bytes_max: 10_000,
+        ..options()
+    };
+    let mut rig = Rig::new(options.clone());
+    rig.listener = ListenerHandle::new_blocking(options);
+    rig.attach(PODS);
+    assert_eq!(rig.drain(), "synced initial\n");
+    rig.set("a", 1);
+    assert!(rig.listener.has_room());
+    rig.set("a", 2);
+    assert!(!rig.listener.has_room());
+    // A batch that was under way comes all the same.
+    rig.set("a", 3);
+    rig.delete("a");
+    assert_eq!(
+        rig.drain(),
+        "add a@1 watch\nupdate a@1->2 watch\nupdate a@2->3 watch\ndelete a@3 watch\n"
+    );
+    rig.write(PODS, state("big", "uid", 1, 20_000));
+    rig.write(PODS, state("big", "uid", 2, 0));
+    assert!(!rig.listener.has_room(), "the limit on bytes counts too");
+    assert_eq!(rig.drain(), "add big@1 watch\nupdate big@1->2 watch\n");
+    assert_eq!(
+        (rig.stats().counters.coalesced, rig.stats().counters.olds_dropped),
+        (0, 0)
+    );
+    rig.sets("a b", 9);
+    assert!(!rig.listener.has_room());
+    rig.listener.close();
+    assert!(
+        rig.listener.has_room(),
+        "what is closed takes nothing, and holds nobody up"
+    );
+}
