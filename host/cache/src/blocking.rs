@@ -3,16 +3,26 @@
 //!
 //! | client-go | here |
 //! |---|---|
+//! | `cache.DeltaFIFO`, `cache.Queue` | [`DeltaFifo`] |
+//! | `cache.Store`, `cache.Indexer`, `cache.ThreadSafeStore` | [`Indexer`] |
 //! | `workqueue.TypedRateLimitingInterface`, `TypedDelayingInterface`, `TypedInterface` | [`WorkQueue`] |
 //!
-//! Thin: what they promise is what the pure ones promise, behind one lock each that is never held while a caller's code runs, but where
+//! Thin: what they promise is what the pure ones promise, behind a lock that is never held while a caller's code runs, but where
 //! an item says so. The only place of this room that waits. It still reads no clock: a [`Clock`] is handed in.
 
+mod delta_fifo;
+#[cfg(test)]
+mod delta_fifo_tests;
+mod indexer;
 mod work_queue;
+#[cfg(test)]
+mod work_queue_tests;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use self::delta_fifo::{DeltaFifo, PopError, ProcessError};
+pub use self::indexer::Indexer;
 pub use self::work_queue::{Wake, WorkQueue};
 use crate::Moment;
 

@@ -212,6 +212,12 @@ impl DeltaFifo {
         self.populated && self.initial_population_count == 0
     }
 
+    /// Whether the first replace was done, or anything else came first. client-go: `populated`.
+    #[must_use]
+    pub fn is_populated(&self) -> bool {
+        self.populated
+    }
+
     /// How many keys wait.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -8,7 +8,7 @@ use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 
 use super::root::Root;
 use super::{Cursor, Garbage};
-use crate::index::IndexError;
+use crate::index::{IndexError, IndexFunc};
 use crate::known_objects::{KnownObjects, LookupFailed};
 
 /// The objects of a source as they were at one publish. Immutable; a clone is one counter. Keep it as long as needed:
@@ -105,6 +105,12 @@ impl Snapshot {
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
         self.0.index_names()
+    }
+
+    /// The functions of the native indexes, in order of declaration. Source: client-go `GetIndexers`.
+    #[must_use]
+    pub fn indexers(&self) -> &[Arc<dyn IndexFunc>] {
+        &self.0.functions
     }
 
     /// Walks the objects in order, holding this snapshot.

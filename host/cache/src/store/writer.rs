@@ -144,6 +144,12 @@ impl StoreWriter {
         self.dirty = true;
     }
 
+    /// See [`Snapshot::epoch`].
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.root.epoch
+    }
+
     /// See [`Snapshot::version`].
     #[must_use]
     pub fn version(&self) -> Option<&ResourceVersion> {
