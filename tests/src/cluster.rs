@@ -25,6 +25,15 @@ pub enum Kind {
     Real,
 }
 
+/// How the embedded API server is started.
+#[derive(Clone, Debug, Default)]
+pub struct EmbeddedOptions {
+    /// Another program that starts it: see [`Process::start_under`](crate::process::Process::start_under).
+    pub under: Vec<String>,
+    /// Whether it speaks TLS, by an authority of its own.
+    pub tls: bool,
+}
+
 enum Server {
     Embedded(Box<embedded::Embedded>),
     Real(Box<real::Real>),
@@ -42,12 +51,33 @@ impl Cluster {
     /// # Errors
     /// If a program is missing, does not start or does not answer within its deadline.
     pub async fn start(kind: Kind) -> Result<Self> {
+        match kind {
+            Kind::Embedded => Self::embedded(&EmbeddedOptions::default()).await,
+            Kind::Real => {
+                let folder = tempfile::tempdir()?;
+                let server = Server::Real(Box::new(real::Real::start(folder.path()).await?));
+                Ok(Self { folder, server })
+            }
+        }
+    }
+
+    /// Starts the embedded API server by `options`.
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn embedded(options: &EmbeddedOptions) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let server = match kind {
-            Kind::Embedded => Server::Embedded(Box::new(embedded::Embedded::start(folder.path()).await?)),
-            Kind::Real => Server::Real(Box::new(real::Real::start(folder.path()).await?)),
-        };
+        let embedded = embedded::Embedded::start(folder.path(), options).await?;
+        let server = Server::Embedded(Box::new(embedded));
         Ok(Self { folder, server })
+    }
+
+    /// The process id of the API server, while it lives.
+    pub fn apiserver_id(&self) -> Option<u32> {
+        match &self.server {
+            Server::Embedded(server) => server.id(),
+            Server::Real(server) => server.apiserver_id(),
+        }
     }
 
     /// A kubeconfig that reaches it.

@@ -36,9 +36,18 @@ impl Daemon {
     /// # Errors
     /// If it ends before it listens; the message holds its last lines.
     pub async fn start(folder: &Path, kubeconfig: &Path, config: &str) -> Result<Self> {
+        Self::start_under(&[], folder, kubeconfig, config).await
+    }
+
+    /// As [`start`](Self::start), by another program: see [`Process::start_under`].
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn start_under(under: &[String], folder: &Path, kubeconfig: &Path, config: &str) -> Result<Self> {
         let path = folder.join("config.toml");
         tokio::fs::write(&path, with_admin(config)).await?;
-        let mut process = Process::start(
+        let mut process = Process::start_under(
+            under,
             &guests::informant()?,
             [
                 "run".to_owned(),

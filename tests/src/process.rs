@@ -44,13 +44,33 @@ impl Process {
         Self::start_command(command)
     }
 
+    /// Starts `program` by another one that runs what its last arguments say in its own place, as `taskset -c 1` or `nice` do. Nothing
+    /// in `under` starts it as it is.
+    ///
+    /// # Errors
+    /// If neither can be started.
+    pub fn start_under<A: AsRef<OsStr>>(
+        under: &[String],
+        program: &Path,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<Self> {
+        let Some((first, rest)) = under.split_first() else {
+            return Self::start(program, args);
+        };
+        let mut command = Command::new(first);
+        command.args(rest).arg(program).args(args);
+        let mut process = Self::start_command(command)?;
+        process.name = name_of(program);
+        Ok(process)
+    }
+
     /// Starts a prepared command; its standard streams are taken over.
     ///
     /// # Errors
     /// If the program can not be started.
     pub fn start_command(mut command: Command) -> Result<Self> {
         let program = PathBuf::from(command.as_std().get_program());
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = name_of(&program);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -188,6 +208,10 @@ impl Process {
         let shown: Vec<&str> = output.lines.iter().skip(skip).map(String::as_str).collect();
         format!("last lines of {}:\n{}", self.name, shown.join("\n"))
     }
+}
+
+fn name_of(program: &Path) -> String {
+    program.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 async fn keep_lines(stream: impl AsyncRead + Unpin, output: Arc<Mutex<Output>>) {

@@ -12,7 +12,7 @@ pub(crate) struct Args {
     /// Measures Informant alone, not client-go (which needs Go) and kube-rs beside it.
     #[arg(long)]
     without_peers: bool,
-    /// Passed on (`--objects N --events N --rounds N --sync list,watch-list …`).
+    /// Passed on (`--objects N,N --events N --rounds N --sync list,watch-list --tls --swaps N --report FILE …`; `--help` lists all).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }

@@ -13,14 +13,17 @@
 //!
 //! CPU and memory are read from /proc, for all subjects alike.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::cores::Cores;
+use super::results::INFORMANT;
 use super::usage::{self, Usage};
+use crate::cluster::Cluster;
 use crate::daemon::Daemon;
 use crate::guests;
 use crate::process::Process;
@@ -104,16 +107,18 @@ impl Program {
 
     pub(super) fn name(&self) -> &str {
         match self {
-            Program::Informant(_) => "informant",
+            Program::Informant(_) => INFORMANT,
             Program::Other { name, .. } => name,
         }
     }
 
-    /// Starts it; returns when it has taken its first list, and its handler can be called.
-    pub(super) async fn start(&self, folder: &Path, kubeconfig: &Path, sync: Sync) -> Result<Subject> {
+    /// Starts it on its CPUs and on a cluster; returns when it has taken its first list, and its handler can be called.
+    pub(super) async fn start(&self, cores: &Cores, cluster: &Cluster, sync: Sync) -> Result<Subject> {
+        let (under, kubeconfig) = (cores.subject(), cluster.kubeconfig());
         match self {
             Program::Informant(handler) => {
-                let daemon = Daemon::start(folder, kubeconfig, &config(*handler, sync)?).await?;
+                let config = config(*handler, sync)?;
+                let daemon = Daemon::start_under(&under, cluster.folder(), &kubeconfig, &config).await?;
                 daemon.wait_until_ready().await?;
                 wait_until_it_runs(&daemon).await?;
                 Ok(Subject::Informant(Box::new(daemon)))
@@ -122,7 +127,7 @@ impl Program {
                 let mut args: Vec<String> = command[1..].to_vec();
                 args.push(format!("--kubeconfig={}", kubeconfig.display()));
                 args.extend(sync.word().map(|word| format!("--sync={word}")));
-                let mut process = Process::start(&PathBuf::from(&command[0]), args)?;
+                let mut process = Process::start_under(&under, Path::new(&command[0]), args)?;
                 let listed = |line: &str| told_line(line)?.lists.filter(|lists| *lists > 0);
                 process
                     .wait_for_line("the first list", super::DONE_WITHIN, listed)
@@ -134,7 +139,7 @@ impl Program {
 }
 
 /// A daemon is ready before its plugins are: one that is not in the artefact cache yet is still being compiled.
-async fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
+pub(super) async fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
     let labels = ["plugin=\"measured\"", "state=\"running\""];
     wait::until("the handler's instance", super::DONE_WITHIN, async || {
         let state = daemon.metric("informant_plugin_state", &labels).await;
@@ -154,11 +159,14 @@ impl Sync {
             Sync::WatchList => Some("watch-list"),
         }
     }
-}
 
-impl std::fmt::Display for Sync {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word().unwrap_or("default"))
+    /// As people call it.
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Sync::Default => "by default",
+            Sync::List => "LIST",
+            Sync::WatchList => "WatchList",
+        }
     }
 }
 
@@ -173,10 +181,19 @@ fn config(handler: Handler, sync: Sync) -> Result<String> {
         Sync::List => "watch-list = false\n",
         Sync::WatchList => "watch-list = true\n",
     };
-    Ok(format!(
-        "[informer.pods]\nresource = \"v1/pods\"\n{watch_list}\n[informer.pods.index]\nnode = \"/spec/nodeName\"\n\n\
-         [plugin.measured]\ncomponent = {component:?}\ninformers = [\"pods\"]\n{options}"
-    ))
+    Ok(config_of(watch_list, &component, options))
+}
+
+/// For the measurement of swaps: the handler logs each event, and goes on where the version before it stopped.
+pub(super) fn swap_config(component: &Path) -> String {
+    config_of("", component, "on-reload = \"continue\"\nconfig = { each = true }\n")
+}
+
+fn config_of(informer: &str, component: &Path, plugin: &str) -> String {
+    format!(
+        "[informer.pods]\nresource = \"v1/pods\"\n{informer}\n[informer.pods.index]\nnode = \"/spec/nodeName\"\n\n\
+         [plugin.measured]\ncomponent = {component:?}\ninformers = [\"pods\"]\n{plugin}"
+    )
 }
 
 impl Subject {

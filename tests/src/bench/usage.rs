@@ -26,8 +26,9 @@ pub(super) fn of(process: u32) -> Result<Usage> {
     })
 }
 
-/// In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in it, and none of the subjects' busy ones do.
-fn threads(process: u32) -> Result<Duration> {
+/// CPU time of the threads that live. In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in it, and none
+/// of the subjects' busy ones do.
+pub(super) fn threads(process: u32) -> Result<Duration> {
     let mut cpu = Duration::ZERO;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
         let Ok(schedule) = std::fs::read_to_string(thread?.path().join("schedstat")) else {

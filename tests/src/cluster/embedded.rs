@@ -9,7 +9,7 @@ use crate::guests;
 use crate::process::Process;
 use crate::wait;
 
-use super::ports;
+use super::{EmbeddedOptions, ports};
 
 /// How long the embedded server may take to answer.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -23,14 +23,18 @@ pub(super) struct Embedded {
 }
 
 impl Embedded {
-    pub(super) async fn start(folder: &Path) -> Result<Self> {
+    pub(super) async fn start(folder: &Path, options: &EmbeddedOptions) -> Result<Self> {
         let [port] = ports::free()?;
         let mut embedded = Self {
             port,
-            process: start(folder, port)?,
+            process: start(folder, port, options)?,
         };
         embedded.wait_until_ready(folder).await?;
         Ok(embedded)
+    }
+
+    pub(super) fn id(&self) -> Option<u32> {
+        self.process.id()
     }
 
     /// Makes the server end all connections and come back with its data. Its process stays: it keeps nothing on disk.
@@ -63,14 +67,13 @@ impl Embedded {
     }
 }
 
-fn start(folder: &Path, port: u16) -> Result<Process> {
-    Process::start(
-        &guests::informant()?,
-        [
-            "apiserver".to_owned(),
-            "--faults".to_owned(),
-            format!("--listen=127.0.0.1:{port}"),
-            format!("--kubeconfig-out={}", folder.join("kubeconfig").display()),
-        ],
-    )
+fn start(folder: &Path, port: u16, options: &EmbeddedOptions) -> Result<Process> {
+    let mut args = vec![
+        "apiserver".to_owned(),
+        "--faults".to_owned(),
+        format!("--listen=127.0.0.1:{port}"),
+        format!("--kubeconfig-out={}", folder.join("kubeconfig").display()),
+    ];
+    args.extend(options.tls.then(|| "--tls".to_owned()));
+    Process::start_under(&options.under, &guests::informant()?, args)
 }

@@ -75,6 +75,10 @@ impl Real {
         self.etcd_port
     }
 
+    pub(super) fn apiserver_id(&self) -> Option<u32> {
+        self.apiserver.id()
+    }
+
     pub(super) async fn restart_apiserver(&mut self, flags: &[&str]) -> Result<()> {
         self.apiserver.signal("KILL").await?;
         self.apiserver.wait_for_end(Duration::from_secs(10)).await?;

@@ -7,6 +7,12 @@
 //! ```json
 //! {"lags":1000,"p50_us":800,"p99_us":2100,"max_us":2600}
 //! ```
+//!
+//! With `config = { each = true }` there is one line for each of them instead, with both moments:
+//!
+//! ```json
+//! {"written_us":1767225600000000,"handled_us":1767225600000800}
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +26,14 @@ const LAGS_IN_A_LINE: usize = 1_000;
 struct Measured {
     restarts: u64,
     lags_us: Vec<u64>,
+    config: Config,
+}
+
+/// The `config` table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    each: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,10 +73,11 @@ impl Plugin for Measured {
         ]))
     }
 
-    fn init(_: Init) -> Result<Self> {
+    fn init(init: Init) -> Result<Self> {
         Ok(Measured {
             restarts: 0,
             lags_us: Vec::new(),
+            config: init.config()?,
         })
     }
 }
@@ -85,6 +100,10 @@ impl Measured {
     fn note(&mut self, written_us: u64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        if self.config.each {
+            info!("{{\"written_us\":{written_us},\"handled_us\":{now_us}}}");
+            return;
+        }
         self.lags_us.push(now_us.saturating_sub(written_us));
         if self.lags_us.len() < LAGS_IN_A_LINE {
             return;

@@ -1,0 +1,259 @@
+//! The tables, in Markdown.
+
+use std::fmt::Write;
+
+use super::asked;
+use super::figure::{Figure, Phase, thousands};
+use super::results::{Column, INFORMANT, Results};
+use super::swap;
+
+/// What stands where nothing was measured.
+const NOTHING: &str = "–";
+
+/// A paced phase that takes more of the API server's CPU than this may be waiting for it.
+const PACED_BUSY_MAX: f64 = 0.7;
+
+/// All tables, under `head`, which says what they are of.
+pub(super) fn all(results: &Results, head: &str) -> String {
+    let mut text = format!("{head}\n");
+    for objects in results.sizes() {
+        let _ = writeln!(text, "\n## {} pods\n", thousands(f64::from(objects)));
+        text += &figures(results, objects);
+        text += &ratios(results, objects);
+        text += &limits(results, objects);
+    }
+    text += &slopes(results);
+    text += &swap::section(&results.swaps);
+    text
+}
+
+/// One column for each program and way to sync.
+fn figures(results: &Results, objects: u32) -> String {
+    let columns = results.columns(objects);
+    let mut table = Table::new(columns.iter().map(|column| column.head()));
+    for figure in Figure::ROWS {
+        let cells = columns.iter().map(|column| {
+            let value = results.median(column, figure)?;
+            Some(match (figure, column.program.as_str()) {
+                (Figure::PeakRatio, INFORMANT) => {
+                    let holds = asked::word(value <= asked::PEAK_RATIO_MAX);
+                    format!("{} (at most {}: {holds})", figure.write(value), asked::PEAK_RATIO_MAX)
+                }
+                _ => figure.write(value),
+            })
+        });
+        table.row(&figure.label(), cells);
+    }
+    table.text
+}
+
+/// The peers' figures through Informant's.
+fn ratios(results: &Results, objects: u32) -> String {
+    let peers = peers(results, objects);
+    if peers.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(peers.iter().map(|peer| peer.head()));
+    for figure in Figure::COMPARED {
+        let cells = peers.iter().map(|peer| {
+            let ratio = results.ratio(peer, figure)?;
+            Some(judged(ratio, asked::of(figure, peer)))
+        });
+        table.row(&figure.label(), cells);
+    }
+    format!(
+        "\nAs ratios, the peer's figure through Informant's, fetched the same way (the median of the rounds' ratios):\n\n{}",
+        table.text
+    )
+}
+
+/// What the API server used beside the subject.
+fn limits(results: &Results, objects: u32) -> String {
+    let columns = results.columns(objects);
+    let mut table = Table::new(columns.iter().map(|column| column.head()));
+    for phase in Phase::ALL {
+        let cells = columns.iter().map(|column| {
+            let subject = results.median(column, Figure::SubjectBusy(phase))?;
+            let server = results.median(column, Figure::ServerBusy(phase))?;
+            let is_limit = match phase {
+                Phase::Lag => server > PACED_BUSY_MAX,
+                _ => server > subject,
+            };
+            let mark = if is_limit { " \\*" } else { "" };
+            Some(format!("{:.0} / {:.0} %{mark}", 100.0 * subject, 100.0 * server))
+        });
+        table.row(phase.label(), cells);
+    }
+    format!(
+        "\nThe share of a CPU that the subject used / that the API server used of its own, with the load if that is there too. \
+         \\*: the API server used more, so it, not the subject, set the pace (at a steady rate: it used more than {:.0} %). \
+         CPU figures hold all the same.\n\n{}",
+        100.0 * PACED_BUSY_MAX,
+        table.text
+    )
+}
+
+/// CPU an object between the smallest size and each other one.
+fn slopes(results: &Results) -> String {
+    let sizes = results.sizes();
+    let Some(small) = sizes.iter().copied().min() else {
+        return String::new();
+    };
+    let mut text = String::new();
+    for large in sizes.into_iter().filter(|size| *size > small) {
+        let columns = results.columns(large);
+        let mut table = Table::new(columns.iter().map(|column| column.head()));
+        let of = |column: &&&Column| results.slope(column, small);
+        let cells = columns.iter().map(|column| Some(Figure::Sync.write(of(&column)?)));
+        table.row("sync, CPU an object", cells);
+        let ratios = columns.iter().map(|column| {
+            let is_peer = column.program != INFORMANT;
+            let ratio = results.slope_ratio(column, small).filter(|_| is_peer)?;
+            Some(judged(ratio, asked::of(Figure::Sync, column)))
+        });
+        table.row("through Informant's", ratios);
+        let (small, large) = (thousands(f64::from(small)), thousands(f64::from(large)));
+        let _ = write!(
+            text,
+            "\n## The slope between {small} and {large} pods\n\nWhat starting up costs is in neither.\n\n{}",
+            table.text
+        );
+    }
+    text
+}
+
+fn peers(results: &Results, objects: u32) -> Vec<&Column> {
+    let mut columns = results.columns(objects);
+    columns.retain(|column| column.program != INFORMANT);
+    columns
+}
+
+fn judged(ratio: f64, asked: Option<f64>) -> String {
+    let digits = if ratio < 3.0 { 2 } else { 1 };
+    match asked {
+        Some(asked) => {
+            let least = format!("{asked:.2}");
+            let least = least.trim_end_matches('0').trim_end_matches('.');
+            format!("{ratio:.digits$} (at least {least}: {})", asked::word(ratio >= asked))
+        }
+        None => format!("{ratio:.digits$}"),
+    }
+}
+
+/// A table whose first column is labels. Rows in which nothing was measured are left out.
+struct Table {
+    text: String,
+}
+
+impl Table {
+    fn new(heads: impl Iterator<Item = String>) -> Table {
+        let (mut head, mut line) = ("| |".to_owned(), "|---|".to_owned());
+        for column in heads {
+            let _ = write!(head, " {column} |");
+            line.push_str("---|");
+        }
+        Table {
+            text: format!("{head}\n{line}\n"),
+        }
+    }
+
+    fn row(&mut self, label: &str, cells: impl Iterator<Item = Option<String>>) {
+        let cells: Vec<Option<String>> = cells.collect();
+        if cells.iter().all(Option::is_none) {
+            return;
+        }
+        let _ = write!(self.text, "| {label} |");
+        for cell in cells {
+            let _ = write!(self.text, " {} |", cell.as_deref().unwrap_or(NOTHING));
+        }
+        self.text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::Figures;
+    use super::super::subject::Sync;
+    use super::*;
+
+    /// What a run measured that was told `times` Informant's cost.
+    fn figures(objects: u32, times: f64) -> Figures {
+        let mut figures = Figures::default();
+        let all = [
+            (Figure::SyncCpu, 6.0 * f64::from(objects) * times),
+            (Figure::Sync, 6.0 * times),
+            (Figure::Burst, 4.0 * times),
+            (Figure::Steady, 4e8 * times),
+            (Figure::PeakRatio, 1.1 * times),
+            (Figure::LagP99, 700.0),
+            (Figure::SubjectBusy(Phase::Bursts), 0.95),
+            (Figure::ServerBusy(Phase::Bursts), 0.2 * times),
+        ];
+        for (figure, value) in all {
+            figures.set(figure, value);
+        }
+        figures
+    }
+
+    fn results(sizes: &[u32]) -> Results {
+        let mut results = Results::default();
+        for objects in sizes {
+            for (program, times) in [(INFORMANT, 1.0), ("client-go", 7.0)] {
+                let column = Column {
+                    objects: *objects,
+                    program: program.to_owned(),
+                    sync: Sync::List,
+                };
+                results.note(column, figures(*objects, times));
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn the_table_has_a_column_for_each_subject_and_says_what_holds() {
+        insta::assert_snapshot!(all(&results(&[100_000]), "Medians."), @r"
+        Medians.
+
+        ## 100,000 pods
+
+        | | Informant LIST | client-go LIST |
+        |---|---|---|
+        | sync, CPU an object | 6.0 us | 42.0 us |
+        | watch event in bursts, CPU | 4.0 us | 28.0 us |
+        | steady memory | 400 MB | 2,800 MB |
+        | peak / steady | 1.10 (at most 1.4: holds) | 7.70 |
+        | lag at 1,000 events a second, written to handled, p99 | 0.70 ms | 0.70 ms |
+
+        As ratios, the peer's figure through Informant's, fetched the same way (the median of the rounds' ratios):
+
+        | | client-go LIST |
+        |---|---|
+        | sync, CPU an object | 7.0 (at least 8: **does not hold**) |
+        | watch event in bursts, CPU | 7.0 (at least 25: **does not hold**) |
+        | steady memory | 7.0 (at least 3.5: holds) |
+        | lag at 1,000 events a second, written to handled, p99 | 1.00 |
+
+        The share of a CPU that the subject used / that the API server used of its own, with the load if that is there too. \*: the API server used more, so it, not the subject, set the pace (at a steady rate: it used more than 70 %). CPU figures hold all the same.
+
+        | | Informant LIST | client-go LIST |
+        |---|---|---|
+        | events in bursts | 95 / 20 % | 95 / 140 % \* |
+        ");
+    }
+
+    #[test]
+    fn between_two_sizes_the_slope_is_shown() {
+        insta::assert_snapshot!(slopes(&results(&[20_000, 100_000])), @r"
+
+        ## The slope between 20,000 and 100,000 pods
+
+        What starting up costs is in neither.
+
+        | | Informant LIST | client-go LIST |
+        |---|---|---|
+        | sync, CPU an object | 6.0 us | 42.0 us |
+        | through Informant's | – | 7.0 (at least 8: **does not hold**) |
+        ");
+    }
+}
