@@ -184,7 +184,7 @@ impl<'s> HeadScan<'s> {
             let spliced = self.shape.is_some_and(|shape| shape.splice_kind().is_some());
             return Ok(replace_unless_spliced(&mut self.found.kind, value, spliced));
         } else if self.shape.is_some_and(Shape::is_metadata_only) {
-            return cursor.skip_value().map(|()| true);
+            return cursor.skip_discarded().map(|()| true);
         }
         let begin = cursor.at();
         let goes = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
@@ -235,8 +235,8 @@ impl<'s> HeadScan<'s> {
             b"uid" => metadata.uid = string_or_null(cursor, "metadata.uid")?,
             b"resourceVersion" => metadata.version = string_or_null(cursor, "metadata.resourceVersion")?,
             b"labels" => return self.labels(cursor, level),
-            b"managedFields" if self.shape.is_some_and(|shape| !shape.keep_managed_fields) => {
-                return cursor.skip_value().map(|()| true);
+            b"managedFields" if self.shape.is_none_or(|shape| !shape.keep_managed_fields) => {
+                return cursor.skip_discarded().map(|()| self.shape.is_some());
             }
             _ => return cut::walk(cursor, &mut self.matcher, level, self.cuts),
         }

@@ -47,7 +47,7 @@ impl Projection {
         let mut matcher = Matcher::new(&self.paths);
         let level = matcher.root();
         let mut writer = Writer {
-            cursor: Cursor::with_leaps(text.as_bytes(), leaps),
+            cursor: Cursor::over_checked(text, leaps),
             matcher,
             out,
         };

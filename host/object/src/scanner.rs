@@ -4,16 +4,21 @@
 //! time, looking only at brackets and strings. Together they see every byte once.
 //!
 //! Promises: never panics and never loops, whatever the bytes; never passes the end of the value it stands on; every string is
-//! closed, every bracket has its partner, nothing is nested deeper than [`DEPTH_MAX`]. Does not check the grammar of numbers
+//! closed, every bracket has its partner (but in what is thrown away, where they are counted), nothing is nested deeper than
+//! [`DEPTH_MAX`]. Does not check the grammar of numbers
 //! and escapes, nor commas and colons in what it leaps over: who parses an object in full (a guest) finds those.
 
 mod blocks;
+mod count;
+mod masks;
+mod outside;
 mod text;
 
 use std::ops::Range;
 
 pub(crate) use blocks::EndFinder;
 use blocks::NOTHING_OPEN;
+use count::end_by_count;
 pub(crate) use text::Text;
 
 use crate::error::{Found, ObjectError};
@@ -29,6 +34,8 @@ pub(crate) struct Cursor<'a> {
     /// Kinds of the objects and arrays that are open around the position, as [`EndFinder`] keeps them.
     open: u128,
     leaps: Leaps,
+    /// The text passed here before: brackets match.
+    checked: bool,
 }
 
 /// Where values of the outermost object's members begin and end that are known already, to be leapt over.
@@ -42,15 +49,21 @@ pub(crate) struct Walk {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Cursor<'a> {
-        Cursor::with_leaps(text, Leaps::default())
-    }
-
-    pub(crate) fn with_leaps(text: &'a [u8], leaps: Leaps) -> Cursor<'a> {
         Cursor {
             text,
             at: 0,
             open: NOTHING_OPEN,
+            leaps: Leaps::default(),
+            checked: false,
+        }
+    }
+
+    /// A cursor over the text of an object, all of which was walked over before.
+    pub(crate) fn over_checked(text: &'a str, leaps: Leaps) -> Cursor<'a> {
+        Cursor {
             leaps,
+            checked: true,
+            ..Cursor::new(text.as_bytes())
         }
     }
 
@@ -164,7 +177,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn skip_value(&mut self) -> Result<(), ObjectError> {
         match self.peek() {
             Some(b'"') => self.string("a value").map(drop),
-            Some(b'{' | b'[') => self.skip_container(),
+            Some(b'{' | b'[') => self.skip_container(self.checked),
             Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                 self.skip_scalar();
                 Ok(())
@@ -174,14 +187,36 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn skip_container(&mut self) -> Result<(), ObjectError> {
+    /// Moves over the value the position stands on, which nobody will read: of what it holds only the brackets' number is checked.
+    pub(crate) fn skip_discarded(&mut self) -> Result<(), ObjectError> {
+        match self.peek() {
+            Some(b'{' | b'[') => self.skip_container(true),
+            _ => self.skip_value(),
+        }
+    }
+
+    fn skip_container(&mut self, by_count: bool) -> Result<(), ObjectError> {
         let known = self.leaps.iter().find(|leap| leap.start == self.at && !leap.is_empty());
         if let Some(leap) = known.filter(|_| self.depth() == 1) {
             self.at = leap.end;
             return Ok(());
         }
+        if by_count {
+            return self.leap_by_count();
+        }
         let finder = EndFinder::new(DEPTH_MAX - self.depth());
         self.leap(finder)
+    }
+
+    fn leap_by_count(&mut self) -> Result<(), ObjectError> {
+        let begin = self.at + 1;
+        let closes = if self.text[self.at] == b'{' { b'}' } else { b']' };
+        let Some(length) = end_by_count(&self.text[begin..], 1) else {
+            self.at = self.text.len();
+            return self.truncated("an object or array");
+        };
+        self.at = begin + length - 1;
+        self.expect(closes, "the bracket that closes what is open", "an object or array")
     }
 
     /// Moves out of objects and arrays, past their ends, until `depth` of them are open; at least the outermost stays open. The
@@ -195,6 +230,12 @@ impl<'a> Cursor<'a> {
         let known = self.leaps.iter().find(|leap| depth == 1 && leap.contains(&self.at));
         if let Some(leap) = known {
             self.at = leap.end;
+        } else if let Some(length) = self
+            .checked
+            .then(|| end_by_count(&self.text[self.at..], levels))
+            .flatten()
+        {
+            self.at += length;
         } else {
             self.leap(EndFinder::within(self.open, levels, DEPTH_MAX - depth))?;
         }

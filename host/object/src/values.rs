@@ -10,7 +10,7 @@ use crate::scanner::{Cursor, Leaps, Walk};
 pub(crate) fn find<'o>(text: &'o str, leaps: Leaps, pointer: &Pointer) -> Vec<Cow<'o, str>> {
     let mut finder = Finder {
         text,
-        cursor: Cursor::with_leaps(text.as_bytes(), leaps),
+        cursor: Cursor::over_checked(text, leaps),
         found: Vec::new(),
     };
     // What is malformed there holds no values that anybody could agree on; what was found before it stays.

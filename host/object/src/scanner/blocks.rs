@@ -1,14 +1,10 @@
 //! Leaping over an object or array, 64 bytes at a time.
 //!
-//! Each block becomes four bit masks (quotes, backslashes, opening and closing brackets). Escaped quotes are struck out, a
-//! running exclusive-or over the quotes says which bytes lie in strings, and only brackets outside of strings are looked at one
-//! by one. The method is simdjson's (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", sections 3.1.1 and 3.1.2).
+//! Of each block [`Outside`] says which brackets lie outside of strings, and only these are looked at one by one.
 
-use wide::u8x16;
-
+use super::masks::{BLOCK_BYTES, Block, Lanes, WithLanes, with_widest};
+use super::outside::{Outside, Strings, padded};
 use crate::error::{Found, ObjectError};
-
-const BLOCK_BYTES: usize = 64;
 
 /// Finds the end of an object or array, and goes on where it stopped when the text comes in pieces.
 #[derive(Clone, Debug)]
@@ -17,10 +13,7 @@ pub(crate) struct EndFinder {
     open: u128,
     /// What `open` must stay below, for another bracket to be opened.
     open_max: u128,
-    /// All ones if the last byte lay in a string, else zero.
-    in_string: u64,
-    /// 1 if the last byte was a backslash that escapes the next one.
-    escapes_next: u64,
+    strings: Strings,
 }
 
 /// A wrong byte, at an offset into what was fed.
@@ -32,13 +25,6 @@ pub(crate) enum Unbalanced {
     TooDeep { at: usize },
     /// A backslash outside of any string.
     Backslash { at: usize },
-}
-
-/// What one block of text holds, a bit per byte.
-struct Masks {
-    quotes: u64,
-    backslashes: u64,
-    brackets: u64,
 }
 
 /// No bracket is open.
@@ -56,30 +42,22 @@ impl EndFinder {
         EndFinder {
             open: open & (outermost - 1) | outermost,
             open_max: NOTHING_OPEN << depth_max,
-            in_string: 0,
-            escapes_next: 0,
+            strings: Strings::default(),
         }
     }
 
     /// Goes through `text`, which begins with the opening bracket or goes on where the last piece ended. Returns the offset
     /// just past the closing bracket, or `None` if it lies in a later piece.
     pub(crate) fn feed(&mut self, text: &[u8]) -> Result<Option<usize>, Unbalanced> {
-        let (blocks, rest) = text.as_chunks::<BLOCK_BYTES>();
-        if let Some(end) = self.blocks(blocks, BLOCK_BYTES, 0)? {
-            return Ok(Some(end));
-        }
-        if rest.is_empty() {
-            return Ok(None);
-        }
-        let mut last = [b' '; BLOCK_BYTES];
-        last[..rest.len()].copy_from_slice(rest);
-        self.blocks(&[last], rest.len(), blocks.len() * BLOCK_BYTES)
+        with_widest(Feed { finder: self, text })
     }
 
     /// Goes through blocks that lie at offset `base`. Of each `length` bytes are text; the others are spaces.
-    fn blocks(
+    #[inline(always)]
+    fn blocks<L: Lanes>(
         &mut self,
-        blocks: &[[u8; BLOCK_BYTES]],
+        lanes: L,
+        blocks: &[Block],
         length: usize,
         mut base: usize,
     ) -> Result<Option<usize>, Unbalanced> {
@@ -87,21 +65,12 @@ impl EndFinder {
         let EndFinder {
             mut open,
             open_max,
-            mut in_string,
-            mut escapes_next,
+            mut strings,
         } = *self;
         for block in blocks {
-            let masks = Masks::of(block);
-            let mut quotes = masks.quotes;
-            if masks.backslashes | escapes_next != 0 {
-                let escaped = escaped(masks.backslashes, escapes_next, length);
-                quotes &= !escaped.bytes;
-                escapes_next = escaped.next;
-            }
-            let strings = prefix_xor(quotes) ^ in_string;
-            in_string = last_bit_everywhere(strings);
-            let stray = masks.backslashes & !strings;
-            let mut brackets = masks.brackets & !strings;
+            let Outside {
+                mut brackets, stray, ..
+            } = strings.leave(lanes.masks(block), length);
             while brackets != 0 {
                 let bit = brackets.trailing_zeros() as usize % BLOCK_BYTES;
                 brackets &= brackets - 1;
@@ -133,31 +102,32 @@ impl EndFinder {
         *self = EndFinder {
             open,
             open_max,
-            in_string,
-            escapes_next,
+            strings,
         };
         Ok(None)
     }
 }
 
-/// Which bytes of a block a backslash escapes.
-struct Escaped {
-    bytes: u64,
-    /// 1 if the next block's first byte is escaped.
-    next: u64,
+/// See [`EndFinder::feed`].
+struct Feed<'f, 't> {
+    finder: &'f mut EndFinder,
+    text: &'t [u8],
 }
 
-/// The bytes that a backslash before them escapes. `length` says how many bytes of the block are text.
-#[inline]
-fn escaped(backslashes: u64, escapes_next: u64, length: usize) -> Escaped {
-    const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
-    let starts = backslashes & !escapes_next;
-    // Subtracting lets each run of backslashes carry to its end: what is left says whether its length is even or odd.
-    let runs = (starts << 1 | ODD).wrapping_sub(starts) ^ ODD;
-    let bytes = runs ^ (backslashes | escapes_next);
-    Escaped {
-        bytes,
-        next: (runs & backslashes) >> (length - 1) & 1,
+impl WithLanes for Feed<'_, '_> {
+    type Output = Result<Option<usize>, Unbalanced>;
+
+    #[inline(always)]
+    fn with<L: Lanes>(self, lanes: L) -> Self::Output {
+        let Feed { finder, text } = self;
+        let (blocks, rest) = text.as_chunks::<BLOCK_BYTES>();
+        if let Some(end) = finder.blocks(lanes, blocks, BLOCK_BYTES, 0)? {
+            return Ok(Some(end));
+        }
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        finder.blocks(lanes, &[padded(rest)], rest.len(), blocks.len() * BLOCK_BYTES)
     }
 }
 
@@ -170,36 +140,6 @@ fn no_backslash(stray: u64, base: usize) -> Result<(), Unbalanced> {
     Err(Unbalanced::Backslash {
         at: base + stray.trailing_zeros() as usize,
     })
-}
-
-impl Masks {
-    #[inline(always)]
-    fn of(block: &[u8; BLOCK_BYTES]) -> Masks {
-        let mut masks = Masks {
-            quotes: 0,
-            backslashes: 0,
-            brackets: 0,
-        };
-        let (quarters, _) = block.as_chunks::<16>();
-        let mut any_backslash = u8x16::ZERO;
-        for (number, quarter) in quarters.iter().enumerate() {
-            let bytes = u8x16::new(*quarter);
-            // With the bit 0x20 set, `[` is `{` and `]` is `}`; no other byte becomes one of them.
-            let folded = bytes | u8x16::splat(0x20);
-            let mask = |hits: u8x16| u64::from(hits.to_bitmask()) << (number * 16);
-            masks.quotes |= mask(bytes.simd_eq(u8x16::splat(b'"')));
-            masks.brackets |= mask(folded.simd_eq(u8x16::splat(b'{')) | folded.simd_eq(u8x16::splat(b'}')));
-            any_backslash |= bytes.simd_eq(u8x16::splat(b'\\'));
-        }
-        // Backslashes are rare: where they are is only asked for when there are any.
-        if any_backslash.to_bitmask() != 0 {
-            for (number, quarter) in quarters.iter().enumerate() {
-                let hits = u8x16::new(*quarter).simd_eq(u8x16::splat(b'\\'));
-                masks.backslashes |= u64::from(hits.to_bitmask()) << (number * 16);
-            }
-        }
-        masks
-    }
 }
 
 impl Unbalanced {
@@ -220,21 +160,6 @@ impl Unbalanced {
             },
         }
     }
-}
-
-/// Each bit becomes the exclusive-or of itself and all lower ones: ones from an opening quote up to its closing one.
-#[inline]
-fn prefix_xor(mut bits: u64) -> u64 {
-    for shift in [1, 2, 4, 8, 16, 32] {
-        bits ^= bits << shift;
-    }
-    bits
-}
-
-/// All ones if the highest bit is set, else zero.
-#[inline]
-fn last_bit_everywhere(bits: u64) -> u64 {
-    0u64.wrapping_sub(bits >> 63)
 }
 
 #[cfg(test)]
