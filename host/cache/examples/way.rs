@@ -8,6 +8,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use bytes::Bytes;
 use informant_cache::listener::{Change, ChangeKind, ListenerOptions, Outcome, Pull, What};
 use informant_cache::{
     Batch, Catalog, DeltaFifo, DeltaFifoOptions, ListenerHandle, Moment, PointerIndex, Reason, SourceInfo, StoreWriter,
@@ -117,13 +118,13 @@ impl Way {
         let shape = Shape::of("v1", "Pod");
         let mut splitter = ListSplitter::new(WATCH_LINE_BYTES_MAX);
         let mut objects = Vec::new();
-        splitter.push(br#"{"kind":"PodList","items":["#);
+        splitter.push(Bytes::from_static(br#"{"kind":"PodList","items":["#));
         for first in (0..pods).step_by(10) {
-            let frame: Vec<u8> = (first..pods.min(first + 10))
+            let frame: Bytes = (first..pods.min(first + 10))
                 .flat_map(|number| item(number, pods))
                 .collect();
             self.stage(0, |_| {
-                splitter.push(&frame);
+                splitter.push(frame);
                 while let Ok(Some(ListObject::Object(object))) = splitter.next_object(&shape, |_| true) {
                     objects.push(object);
                 }

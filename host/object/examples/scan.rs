@@ -7,6 +7,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use informant_object::frames::{LineSplitter, ListSplitter, WATCH_LINE_BYTES_MAX, WatchLine};
 use informant_object::{LabelSelector, Object, Payload, Pointer, Projection, Shape, head};
 
@@ -122,7 +123,8 @@ fn measure_watch(pod: &[u8], shape: &Shape) {
 /// Frames of a list to objects, and to nothing when all are known.
 fn measure_list(item: &[u8], shape: &Shape) {
     let items = vec![item; CALLS as usize].join(&b","[..]);
-    let body = [br#"{"kind":"PodList","items":["#, &items[..], b"]}"].concat();
+    let body = Bytes::from([br#"{"kind":"PodList","items":["#, &items[..], b"]}"].concat());
+    let frames: Vec<Bytes> = body.chunks(FRAME_BYTES).map(|frame| body.slice_ref(frame)).collect();
     for (what, wanted) in [
         ("list: frames to objects", true),
         ("list: frames to known objects", false),
@@ -130,8 +132,8 @@ fn measure_list(item: &[u8], shape: &Shape) {
         let rounds = (0..ROUNDS).map(|_| {
             time(|| {
                 let mut splitter = ListSplitter::new(WATCH_LINE_BYTES_MAX);
-                for frame in body.chunks(FRAME_BYTES) {
-                    splitter.push(frame);
+                for frame in &frames {
+                    splitter.push(frame.clone());
                     while let Ok(Some(object)) = splitter.next_object(shape, |_| wanted) {
                         drop_it(object);
                     }

@@ -11,6 +11,7 @@
 
 mod beginning;
 mod bookmark;
+mod input;
 mod line;
 mod list;
 mod list_head;

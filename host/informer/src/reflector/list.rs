@@ -170,7 +170,7 @@ impl Reflector {
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         let mut turn = 0;
         while let Some(frame) = frames.next().await? {
-            splitter.push(&frame.bytes);
+            splitter.push(frame.bytes);
             while staging.take_next(&mut splitter)? {
                 turn += 1;
                 if turn == ITEMS_PER_TURN_MAX {

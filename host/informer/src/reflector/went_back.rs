@@ -38,7 +38,7 @@ impl Reflector {
         let mut frames = Frames::new(response.into_body(), environment.clone(), patience);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         while let Some(frame) = frames.next().await? {
-            splitter.push(&frame.bytes);
+            splitter.push(frame.bytes);
             while splitter.next_part()?.is_some() {}
         }
         Ok(splitter.finish()?.version.number())

@@ -1,13 +1,14 @@
 //! List bodies to items, as the frames arrive.
 
-use std::ops::Range;
+use bytes::Bytes;
 
 use super::beginning::{beginning, is_html};
+use super::input::Input;
 use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead};
 use super::list_member::{Member, MemberError, read_member};
 use super::list_object::ListObject;
 use super::watch::salvage_key;
-use super::{TooLong, empty, list_object};
+use super::{TooLong, list_object};
 use crate::error::{Found, ObjectError};
 use crate::head::ObjectHead;
 use crate::scanner::{Cursor, DEPTH_MAX, EndFinder};
@@ -24,11 +25,9 @@ use crate::shape::Shape;
 #[derive(Debug)]
 pub struct ListSplitter {
     /// What has arrived and is not used up.
-    buffer: Vec<u8>,
-    /// Where in `buffer` the next token begins; before it all is used up.
-    at: usize,
-    /// How many bytes of the body came before `buffer`.
-    passed: usize,
+    input: Input,
+    /// How much of it was handed out as an item and is to be used up.
+    spent: usize,
     state: State,
     head: ListHead,
     /// The first characters, for messages.
@@ -83,8 +82,8 @@ enum Step {
     Go,
     /// The next frame is needed.
     Wait,
-    /// An item, at these bytes of the buffer.
-    Item(Range<usize>),
+    /// An item: so many bytes at the position, now spent.
+    Item(usize),
     TooLong(TooLong),
 }
 
@@ -93,9 +92,8 @@ impl ListSplitter {
     #[must_use]
     pub fn new(item_bytes_max: usize) -> ListSplitter {
         ListSplitter {
-            buffer: Vec::new(),
-            at: 0,
-            passed: 0,
+            input: Input::default(),
+            spent: 0,
             state: State::Start,
             head: ListHead::default(),
             beginning: String::new(),
@@ -106,17 +104,18 @@ impl ListSplitter {
 
     /// Takes the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one: what waits
     /// is kept.
-    pub fn push(&mut self, frame: &[u8]) {
-        self.passed += self.at;
-        if self.at == self.buffer.len() {
-            empty(&mut self.buffer);
-        } else {
-            self.buffer.drain(..self.at);
-        }
-        self.at = 0;
-        self.buffer.extend_from_slice(frame);
+    pub fn push(&mut self, frame: Bytes) {
+        self.use_up_spent();
+        let joined = match &self.state {
+            // Of the frame only the item's end is copied.
+            State::Item { finder, scanned } if *scanned == self.input.waiting() => {
+                finder.clone().feed(&frame).ok().flatten().unwrap_or(frame.len())
+            }
+            _ => frame.len(),
+        };
+        self.input.push(frame, joined);
         if self.beginning.is_empty() {
-            self.beginning = beginning(&self.buffer);
+            self.beginning = beginning(self.input.rest());
         }
     }
 
@@ -129,7 +128,7 @@ impl ListSplitter {
             match self.step_or_fail()? {
                 Step::Go => {}
                 Step::Wait => return Ok(None),
-                Step::Item(range) => return Ok(Some(ListPart::Item(&self.buffer[range]))),
+                Step::Item(bytes) => return Ok(Some(ListPart::Item(&self.input.rest()[..bytes]))),
                 Step::TooLong(item) => return Ok(Some(ListPart::TooLong(item))),
             }
         }
@@ -147,26 +146,29 @@ impl ListSplitter {
         shape: &Shape,
         mut wanted: impl FnMut(&ObjectHead<'_>) -> bool,
     ) -> Result<Option<ListObject>, ListError> {
+        self.use_up_spent();
         loop {
             // Before anything looks for the item's end: most items lie within one frame, and reading them finds it.
             if let State::Item { scanned: 0, .. } = self.state
-                && let Some((object, bytes)) = list_object::read_first(&self.buffer[self.at..], shape, &mut wanted)
+                && let Some((object, bytes)) = list_object::read_first(self.input.rest(), shape, &mut wanted)
             {
-                let end = self.at + bytes;
                 let too_long = bytes > self.item_bytes_max;
                 let object = if too_long {
-                    ListObject::TooLong(self.too_long(end))
+                    ListObject::TooLong(self.too_long(bytes))
                 } else {
                     object
                 };
-                self.at = end;
+                self.input.advance(bytes);
                 self.state = State::Items(Next::CommaOrEnd);
                 return Ok(Some(object));
             }
             match self.step_or_fail()? {
                 Step::Go => {}
                 Step::Wait => return Ok(None),
-                Step::Item(range) => return Ok(Some(list_object::read(&self.buffer[range], shape, &mut wanted))),
+                Step::Item(bytes) => {
+                    let item = &self.input.rest()[..bytes];
+                    return Ok(Some(list_object::read(item, shape, &mut wanted)));
+                }
                 Step::TooLong(item) => return Ok(Some(ListObject::TooLong(item))),
             }
         }
@@ -191,12 +193,13 @@ impl ListSplitter {
             }),
             State::Failed(error) => Err(error),
             _ => Err(ListError::Truncated {
-                bytes: self.passed + self.buffer.len(),
+                bytes: self.input.passed() + self.input.waiting(),
             }),
         }
     }
 
     fn step_or_fail(&mut self) -> Result<Step, ListError> {
+        self.use_up_spent();
         let step = self.step();
         if let Err(error) = &step {
             self.state = State::Failed(error.clone());
@@ -239,10 +242,10 @@ impl ListSplitter {
         match self.peek() {
             None => Ok(Step::Wait),
             Some(b'{') => {
-                self.at += 1;
+                self.input.advance(1);
                 self.turn(State::Members(Next::FirstOrEnd))
             }
-            Some(_) if is_html(&self.buffer) => Err(ListError::Html(self.beginning.clone())),
+            Some(_) if is_html(self.input.rest()) => Err(ListError::Html(self.beginning.clone())),
             Some(_) => Err(ListError::NotJson(self.beginning.clone())),
         }
     }
@@ -252,12 +255,12 @@ impl ListSplitter {
         match (self.peek(), next) {
             (None, _) => Ok(None),
             (Some(byte), Next::FirstOrEnd | Next::CommaOrEnd) if byte == close => {
-                self.at += 1;
+                self.input.advance(1);
                 Ok(Some(false))
             }
             (Some(_), Next::FirstOrEnd | Next::Item) => Ok(Some(true)),
             (Some(b','), Next::CommaOrEnd) => {
-                self.at += 1;
+                self.input.advance(1);
                 let items = matches!(self.state, State::Items(_));
                 self.state = if items {
                     State::Items(Next::Item)
@@ -279,7 +282,7 @@ impl ListSplitter {
 
     /// Reads one member of the list, if it is complete; of `items` the opening bracket is enough.
     fn member(&mut self) -> Result<Step, ListError> {
-        let mut cursor = Cursor::new(&self.buffer[self.at..]);
+        let mut cursor = Cursor::new(self.input.rest());
         let read = read_member(&mut cursor, &mut self.head);
         let (bytes, waiting) = (cursor.at(), cursor.text().len());
         match read {
@@ -296,19 +299,19 @@ impl ListSplitter {
             }),
             Ok(Member::Other) if self.head.kind == "Table" => Err(ListError::Table),
             Ok(Member::Other) => {
-                self.at += bytes;
+                self.input.advance(bytes);
                 self.turn(State::Members(Next::CommaOrEnd))
             }
             Ok(Member::Items(Some(b'[' | b'n'))) if self.saw_items => Err(ListError::Items { at: self.position() }),
             Ok(Member::Items(Some(b'['))) => {
                 self.saw_items = true;
-                self.at += bytes + 1;
+                self.input.advance(bytes + 1);
                 self.turn(State::Items(Next::FirstOrEnd))
             }
             Ok(Member::Items(_)) => Err(ListError::Items { at: self.position() }),
             Ok(Member::NoItems) => {
                 self.saw_items = true;
-                self.at += bytes;
+                self.input.advance(bytes);
                 self.turn(State::Members(Next::CommaOrEnd))
             }
         }
@@ -329,53 +332,54 @@ impl ListSplitter {
             return Ok(Step::Go);
         };
         let base = *scanned;
-        let bytes = match finder.feed(&self.buffer[self.at + base..]) {
+        let rest = self.input.rest();
+        let bytes = match finder.feed(&rest[base..]) {
             Err(unbalanced) => return self.malformed(unbalanced.from(base)),
             Ok(Some(bytes)) => base + bytes,
             Ok(None) => {
-                *scanned = self.buffer.len() - self.at;
+                *scanned = rest.len();
                 if *scanned <= self.item_bytes_max {
                     return Ok(Step::Wait);
                 }
-                let finder = finder.clone();
-                let too_long = self.too_long(self.buffer.len());
-                self.at = self.buffer.len();
+                let (finder, bytes) = (finder.clone(), rest.len());
+                let too_long = self.too_long(bytes);
+                self.input.advance(bytes);
                 self.state = State::Skip(finder);
                 return Ok(Step::TooLong(too_long));
             }
         };
-        let range = self.at..self.at + bytes;
         self.state = State::Items(Next::CommaOrEnd);
-        let step = if bytes > self.item_bytes_max {
-            Step::TooLong(self.too_long(range.end))
+        self.spent = bytes;
+        Ok(if bytes > self.item_bytes_max {
+            Step::TooLong(self.too_long(bytes))
         } else {
-            Step::Item(range.clone())
-        };
-        self.at = range.end;
-        Ok(step)
+            Step::Item(bytes)
+        })
     }
 
     fn skip(&mut self) -> Result<Step, ListError> {
         let State::Skip(finder) = &mut self.state else {
             return Ok(Step::Go);
         };
-        match finder.feed(&self.buffer[self.at..]) {
+        let rest = self.input.rest();
+        match finder.feed(rest) {
             Err(unbalanced) => self.malformed(unbalanced.from(0)),
             Ok(None) => {
-                self.at = self.buffer.len();
+                let bytes = rest.len();
+                self.input.advance(bytes);
                 Ok(Step::Wait)
             }
             Ok(Some(bytes)) => {
-                self.at += bytes;
+                self.input.advance(bytes);
                 self.turn(State::Items(Next::CommaOrEnd))
             }
         }
     }
 
-    /// Reports the item that begins at the position and of which the buffer is at hand up to `end`.
-    fn too_long(&self, end: usize) -> TooLong {
+    /// Reports the item that begins at the position and of which so many bytes are at hand.
+    fn too_long(&self, bytes: usize) -> TooLong {
         TooLong {
-            key: salvage_key(&self.buffer[self.at..end]),
+            key: salvage_key(&self.input.rest()[..bytes]),
             event_type: None,
             bytes_max: self.item_bytes_max,
         }
@@ -383,15 +387,20 @@ impl ListSplitter {
 
     /// Moves over white space and returns the byte that follows, if it has come.
     fn peek(&mut self) -> Option<u8> {
-        let mut cursor = Cursor::new(&self.buffer[self.at..]);
+        let mut cursor = Cursor::new(self.input.rest());
         cursor.skip_space();
-        self.at += cursor.at();
-        cursor.peek()
+        let (space, next) = (cursor.at(), cursor.peek());
+        self.input.advance(space);
+        next
+    }
+
+    fn use_up_spent(&mut self) {
+        self.input.advance(std::mem::take(&mut self.spent));
     }
 
     /// Offset of the position in the body.
     fn position(&self) -> usize {
-        self.passed + self.at
+        self.input.passed()
     }
 
     fn malformed<T>(&self, problem: ObjectError) -> Result<T, ListError> {

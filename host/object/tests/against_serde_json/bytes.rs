@@ -36,7 +36,7 @@ fn read_everything(bytes: &[u8]) {
         lines.finish();
         let mut list = ListSplitter::new(limit);
         for frame in bytes.chunks(7) {
-            list.push(frame);
+            list.push(frame.to_vec().into());
             while let Ok(Some(_)) = list.next_part() {}
         }
         let _ = list.finish();

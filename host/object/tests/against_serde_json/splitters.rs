@@ -52,7 +52,7 @@ pub(crate) fn list(body: &[&[u8]], limit: usize) -> (Vec<Piece>, Result<ListHead
     let mut splitter = ListSplitter::new(limit);
     let mut found = Vec::new();
     for frame in body {
-        splitter.push(frame);
+        splitter.push(frame.to_vec().into());
         while let Ok(Some(part)) = splitter.next_part() {
             found.push(match part {
                 ListPart::Item(item) => Ok(item.to_vec()),
@@ -186,7 +186,7 @@ proptest! {
         let mut splitter = ListSplitter::new(limit);
         let mut found = Vec::new();
         for frame in &frames {
-            splitter.push(frame);
+            splitter.push(frame.to_vec().into());
             while let Ok(Some(object)) = splitter.next_object(&shape, |head| wanted(&head.name)) {
                 found.push(match object {
                     ListObject::Object(object) => object.text().to_owned(),
