@@ -15,6 +15,7 @@ mod index_func;
 mod kept_values;
 mod pointer_index;
 mod postings;
+mod shared_texts;
 
 pub use self::contents::IndexContents;
 pub use self::error::{IndexConflict, IndexError};

@@ -16,6 +16,11 @@ pub trait KnownObjects {
     /// where its look-up failed.
     fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>));
 
+    /// Whether it is certain that nothing is known: then a first list is queued without looking for what it lacks.
+    fn is_empty(&self) -> bool {
+        false
+    }
+
     /// The object under `key`, if known.
     ///
     /// # Errors
@@ -28,6 +33,10 @@ pub trait KnownObjects {
 pub struct NothingKnown;
 
 impl KnownObjects for NothingKnown {
+    fn is_empty(&self) -> bool {
+        true
+    }
+
     fn visit(&self, _visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {}
 
     fn get_by_key(&self, _key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed> {

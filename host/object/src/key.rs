@@ -31,6 +31,9 @@ pub struct KeyRef<'a> {
     pub name: &'a str,
 }
 
+/// A namespace has at most 63 bytes, a name 253 as a rule.
+const SHORT_BYTES_MAX: usize = 320;
+
 /// Why a text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a key: {problem}; write \"namespace/name\", or \"name\" for a cluster-scoped object")]
@@ -46,7 +49,7 @@ impl Key {
         let text = if namespace.is_empty() {
             Arc::from(name)
         } else {
-            format!("{namespace}/{name}").into()
+            joined(namespace, name)
         };
         Key {
             text,
@@ -102,6 +105,22 @@ impl Key {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+}
+
+/// `namespace/name`, in one allocation if it is as short as Kubernetes' names are.
+fn joined(namespace: &str, name: &str) -> Arc<str> {
+    let mut buffer = [0; SHORT_BYTES_MAX];
+    let slash = namespace.len();
+    let bytes = slash + 1 + name.len();
+    if bytes <= buffer.len() {
+        buffer[..slash].copy_from_slice(namespace.as_bytes());
+        buffer[slash] = b'/';
+        buffer[slash + 1..bytes].copy_from_slice(name.as_bytes());
+        if let Ok(text) = std::str::from_utf8(&buffer[..bytes]) {
+            return Arc::from(text);
+        }
+    }
+    format!("{namespace}/{name}").into()
 }
 
 impl<'a> KeyRef<'a> {

@@ -160,7 +160,14 @@ impl Object {
     /// is malformed where the pointer leads ends the search.
     #[must_use]
     pub fn pointer(&self, pointer: &Pointer) -> Vec<Cow<'_, str>> {
-        values::find(self.text(), self.leaps(), pointer)
+        let mut values = Vec::new();
+        self.visit_pointer(pointer, |value| values.push(value));
+        values
+    }
+
+    /// Shows the values at `pointer`, as [`pointer`](Self::pointer) returns them.
+    pub fn visit_pointer<'o>(&'o self, pointer: &Pointer, visit: impl FnMut(Cow<'o, str>)) {
+        values::visit(self.text(), self.leaps(), pointer, visit);
     }
 
     /// Appends a JSON document of the object's own shape that holds what `projection` names, and apiVersion and kind.

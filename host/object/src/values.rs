@@ -6,25 +6,24 @@ use crate::error::ObjectError;
 use crate::pointer::{Pointer, Token};
 use crate::scanner::{Cursor, Leaps, Walk};
 
-/// The values at `pointer` in `text`, in its order. See [`Object::pointer`](crate::Object::pointer).
-pub(crate) fn find<'o>(text: &'o str, leaps: Leaps, pointer: &Pointer) -> Vec<Cow<'o, str>> {
+/// Shows the values at `pointer` in `text`, in its order. See [`Object::pointer`](crate::Object::pointer).
+pub(crate) fn visit<'o>(text: &'o str, leaps: Leaps, pointer: &Pointer, visit: impl FnMut(Cow<'o, str>)) {
     let mut finder = Finder {
         text,
         cursor: Cursor::over_checked(text, leaps),
-        found: Vec::new(),
+        visit,
     };
-    // What is malformed there holds no values that anybody could agree on; what was found before it stays.
+    // What is malformed there holds no values that anybody could agree on; what was shown before it stays.
     let _ = finder.value(pointer.tokens());
-    finder.found
 }
 
-struct Finder<'o> {
+struct Finder<'o, V> {
     text: &'o str,
     cursor: Cursor<'o>,
-    found: Vec<Cow<'o, str>>,
+    visit: V,
 }
 
-impl Finder<'_> {
+impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
     /// Looks for what `tokens` name in the value the cursor stands on. Leaves the cursor behind the value, or within it, deeper
     /// than before: once a name was found, nobody may want to know where the rest ends.
     fn value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
@@ -81,11 +80,13 @@ impl Finder<'_> {
         match self.cursor.peek() {
             Some(b'"') => {
                 let string = self.cursor.string("a string")?;
-                self.found.extend(string.decode_in(self.text));
+                if let Some(value) = string.decode_in(self.text) {
+                    (self.visit)(value);
+                }
             }
             Some(b'-' | b'0'..=b'9' | b't' | b'f') => {
                 self.cursor.skip_value()?;
-                self.found.push(Cow::Borrowed(&self.text[start..self.cursor.at()]));
+                (self.visit)(Cow::Borrowed(&self.text[start..self.cursor.at()]));
             }
             _ => self.cursor.skip_value()?,
         }

@@ -56,13 +56,19 @@ impl DeltaFifo {
             self.newest = Newest::default();
             self.queue.forget_shown();
         }
-        let listed = Listed::new(&self.queue, &objects);
         let mut is_unchanged = vec![false; objects.len()];
-        // In this order: what gets a tombstone in the second step was not in line in the first.
-        let had_queued = !self.queue.is_empty();
-        let mut vanished = self.bury_queued(&listed, occasion);
-        vanished += self.bury_known(&listed, known, had_queued, &mut is_unchanged, occasion);
-        let hashes = listed.into_hashes();
+        let mut vanished = 0;
+        let hashes = if self.queue.is_empty() && known.is_empty() {
+            // Nothing can have vanished, and nothing can be unchanged.
+            objects.iter().map(|object| self.queue.hash(object.key())).collect()
+        } else {
+            let listed = Listed::new(&self.queue, &objects);
+            // In this order: what gets a tombstone in the second step was not in line in the first.
+            let had_queued = !self.queue.is_empty();
+            vanished += self.bury_queued(&listed, occasion);
+            vanished += self.bury_known(&listed, known, had_queued, &mut is_unchanged, occasion);
+            listed.into_hashes()
+        };
 
         let summary = ReplaceSummary {
             vanished,

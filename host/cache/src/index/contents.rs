@@ -84,7 +84,11 @@ impl IndexContents {
             .iter()
             .map(|value| match kept.binary_search_by(|kept| (**kept).cmp(value)) {
                 Ok(index) => kept[index].clone(),
-                Err(_) => self.postings.insert(value, key),
+                Err(_) => {
+                    let text = self.postings.text(value);
+                    self.postings.insert(text.clone(), key);
+                    text
+                }
             })
             .collect();
         if values.is_empty() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use informant_object::{Key, KeyRef, Object};
 use triomphe::ThinArc;
 
+use super::shared_texts::SharedTexts;
 use super::{Failures, IndexFunc, IndexValues, Postings};
 
 /// Which native index: its place in the store's list.
@@ -26,6 +27,9 @@ struct KeptValue {
 pub(crate) struct Sink {
     /// Per slot. Longer than the list of indexes never, shorter only before the first use.
     per_slot: Vec<IndexValues>,
+    /// Texts that were posted of late.
+    texts: SharedTexts,
+    kept: Vec<KeptValue>,
 }
 
 impl Sink {
@@ -62,16 +66,18 @@ impl Sink {
     }
 
     fn iter(&self) -> impl Iterator<Item = (Slot, &str)> {
-        self.per_slot
-            .iter()
-            .enumerate()
-            .flat_map(|(slot, values)| values.iter().map(move |value| (slot as Slot, value)))
+        values_of(&self.per_slot)
     }
+}
+
+fn values_of(per_slot: &[IndexValues]) -> impl Iterator<Item = (Slot, &str)> {
+    let slots = per_slot.iter().enumerate();
+    slots.flat_map(|(slot, values)| values.iter().map(move |value| (slot as Slot, value)))
 }
 
 impl KeptValues {
     /// Makes `postings` and `self` those of `fresh` for the object at `key`, touching only what differs.
-    pub(crate) fn update(&mut self, fresh: &Sink, postings: &mut [Postings], key: &Key) {
+    pub(crate) fn update(&mut self, fresh: &mut Sink, postings: &mut [Postings], key: &Key) {
         if self.are(fresh) {
             return;
         }
@@ -80,16 +86,17 @@ impl KeptValues {
                 postings[usize::from(slot)].remove(value, key.as_ref());
             }
         }
-        let values: Vec<KeptValue> = fresh
-            .iter()
-            .map(|(slot, value)| {
-                let value = self
-                    .find(slot, value)
-                    .unwrap_or_else(|| postings[usize::from(slot)].insert(value, key));
-                KeptValue { slot, value }
-            })
-            .collect();
-        self.0 = (!values.is_empty()).then(|| ThinArc::from_header_and_iter((), values.into_iter()));
+        let Sink { per_slot, texts, kept } = fresh;
+        for (slot, value) in values_of(per_slot) {
+            let value = self.find(slot, value).unwrap_or_else(|| {
+                let postings = &mut postings[usize::from(slot)];
+                let text = texts.shared(value, || postings.text(value));
+                postings.insert(text.clone(), key);
+                text
+            });
+            kept.push(KeptValue { slot, value });
+        }
+        self.0 = (!kept.is_empty()).then(|| ThinArc::from_header_and_iter((), kept.drain(..)));
     }
 
     /// Whether `fresh` are the same values.

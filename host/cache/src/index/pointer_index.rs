@@ -29,9 +29,7 @@ impl IndexFunc for PointerIndex {
     }
 
     fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
-        for value in object.pointer(&self.pointer) {
-            values.push(&value);
-        }
+        object.visit_pointer(&self.pointer, |value| values.push(&value));
         Ok(())
     }
 }

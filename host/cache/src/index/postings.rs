@@ -12,7 +12,7 @@ use informant_object::{Key, KeyRef};
 pub(crate) struct Postings(OrdSet<Posting>);
 
 /// One object under one value.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Posting {
     value: Arc<str>,
     key: Key,
@@ -34,14 +34,15 @@ enum At<'a> {
 }
 
 impl Postings {
-    /// Puts `key` under `value`; the value's text is shared with its other postings.
-    pub(crate) fn insert(&mut self, value: &str, key: &Key) -> Arc<str> {
-        let value = self.shared(value).unwrap_or_else(|| Arc::from(value));
-        self.0.insert(Posting {
-            value: value.clone(),
-            key: key.clone(),
-        });
-        value
+    /// Puts `key` under `value`.
+    pub(crate) fn insert(&mut self, value: Arc<str>, key: &Key) {
+        let key = key.clone();
+        self.0.insert(Posting { value, key });
+    }
+
+    /// The text of `value`, shared with its postings if it has any.
+    pub(crate) fn text(&self, value: &str) -> Arc<str> {
+        self.shared(value).unwrap_or_else(|| Arc::from(value))
     }
 
     pub(crate) fn remove(&mut self, value: &str, key: KeyRef<'_>) {
@@ -72,6 +73,23 @@ impl Postings {
     fn shared(&self, value: &str) -> Option<Arc<str>> {
         let posting = self.0.range(Place { value, at: At::Start }..).next()?;
         (&*posting.value == value).then(|| posting.value.clone())
+    }
+}
+
+impl PartialOrd for Posting {
+    fn partial_cmp(&self, other: &Posting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Posting {
+    fn cmp(&self, other: &Posting) -> Ordering {
+        // Texts are shared: neighbours have the same one as a rule, and it need not be read.
+        let values = match Arc::ptr_eq(&self.value, &other.value) {
+            true => Ordering::Equal,
+            false => self.value.cmp(&other.value),
+        };
+        values.then_with(|| self.key.cmp(&other.key))
     }
 }
 

@@ -169,6 +169,10 @@ impl Snapshot {
 }
 
 impl KnownObjects for Snapshot {
+    fn is_empty(&self) -> bool {
+        self.0.objects.is_empty()
+    }
+
     fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
         self.0.visit(visit);
     }

@@ -33,6 +33,8 @@ pub struct StoreWriter {
     /// Per external index.
     feeds: Vec<external::Feed>,
     sink: Sink,
+    /// No key stored is above it: what is, is stored nowhere. Lists come sorted, so that this answers most questions of a first one.
+    top: Option<Key>,
     published: Snapshot,
     source: Option<Arc<Source>>,
     dirty: bool,
@@ -56,6 +58,7 @@ impl StoreWriter {
             failures: Vec::new(),
             feeds: Vec::new(),
             sink: Sink::default(),
+            top: None,
             published: Snapshot::default(),
             source: None,
             dirty: false,
@@ -171,12 +174,17 @@ impl StoreWriter {
                     && old.json() == object.json())
         };
         self.root.bytes += object.size_bytes();
-        match self.root.objects.get_key_value_mut(&object.key()) {
+        let is_above_all = self.is_above_all(object.key());
+        let stored = match is_above_all {
+            true => None,
+            false => self.root.objects.get_key_value_mut(&object.key()),
+        };
+        match stored {
             Some((key, stored)) => {
                 self.root.bytes -= stored.object.size_bytes();
                 if !is_same_version(&stored.object) {
                     self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
-                    stored.values.update(&self.sink, &mut self.root.postings, key);
+                    stored.values.update(&mut self.sink, &mut self.root.postings, key);
                     self.feeds.iter_mut().for_each(|feed| feed.await_values(key));
                 }
                 Some(std::mem::replace(&mut stored.object, object))
@@ -185,12 +193,20 @@ impl StoreWriter {
                 self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
                 let key = object.key().to_key();
                 let mut values = KeptValues::default();
-                values.update(&self.sink, &mut self.root.postings, &key);
+                values.update(&mut self.sink, &mut self.root.postings, &key);
                 self.feeds.iter_mut().for_each(|feed| feed.await_values(&key));
+                if is_above_all {
+                    self.top = Some(key.clone());
+                }
                 self.root.objects.insert(key, Stored { object, values });
                 None
             }
         }
+    }
+
+    /// Whether `key` is above every key stored, known without a search.
+    pub(super) fn is_above_all(&self, key: KeyRef<'_>) -> bool {
+        self.top.as_ref().is_none_or(|top| key > top.as_ref())
     }
 
     /// The same as [`add`](Self::add), as in client-go.
@@ -238,6 +254,10 @@ impl StoreWriter {
 }
 
 impl KnownObjects for StoreWriter {
+    fn is_empty(&self) -> bool {
+        self.root.objects.is_empty()
+    }
+
     fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
         self.root.visit(visit);
     }

@@ -111,7 +111,7 @@ impl StoreWriter {
             if !stored.values.are(&self.sink)
                 && let Some(stored) = self.root.objects.get_mut(&key)
             {
-                stored.values.update(&self.sink, &mut self.root.postings, &key);
+                stored.values.update(&mut self.sink, &mut self.root.postings, &key);
             }
         }
     }

@@ -19,6 +19,9 @@ impl StoreWriter {
     /// What is stored under `key`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Object> {
+        if self.is_above_all(key) {
+            return None;
+        }
         self.root.get(key)
     }
 
