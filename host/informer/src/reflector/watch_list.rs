@@ -181,31 +181,52 @@ impl Reflector {
                 }
                 Err(error) => return Err(StreamFailure::BrokeOff(Some(error))),
             };
-            let mut lines = open.splitter.feed(&frame.bytes);
-            while let Some(line) = lines.next_line() {
-                let Some(version) = self.stage_line(line, &mut staging)? else {
-                    turn += 1;
-                    continue;
-                };
-                let rest = &mut open.rest;
-                rest.counts.bookmark += 1;
-                while rest.error.is_none()
-                    && let Some(line) = lines.next_line()
-                {
-                    self.read_one(line, rest);
+            // What is there already needs no look at the clock; each event is a frame of its own.
+            let mut bytes = Some(frame.bytes);
+            while let Some(frame_bytes) = bytes {
+                if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut turn)? {
+                    open.received = frame.received;
+                    return Ok(Listed {
+                        staged: staging.finish(),
+                        version,
+                        pages: 1,
+                    });
                 }
-                open.received = frame.received;
-                return Ok(Listed {
-                    staged: staging.finish(),
-                    version,
-                    pages: 1,
-                });
-            }
-            if turn >= EVENTS_PER_TURN_MAX {
-                turn = 0;
-                tokio::task::yield_now().await;
+                if turn >= EVENTS_PER_TURN_MAX {
+                    turn = 0;
+                    tokio::task::yield_now().await;
+                    break;
+                }
+                bytes = open.frames.more().await;
             }
         }
+    }
+
+    /// Stages the events of one frame, and counts them into `turn`. The version of the end mark if that is among them; what stands behind it then
+    /// waits in `open`.
+    fn stage_frame(
+        &self,
+        frame: &[u8],
+        open: &mut OpenWatch,
+        staging: &mut Staging<'_>,
+        turn: &mut usize,
+    ) -> Result<Option<ResourceVersion>, StreamFailure> {
+        let mut lines = open.splitter.feed(frame);
+        while let Some(line) = lines.next_line() {
+            let Some(version) = self.stage_line(line, staging)? else {
+                *turn += 1;
+                continue;
+            };
+            let rest = &mut open.rest;
+            rest.counts.bookmark += 1;
+            while rest.error.is_none()
+                && let Some(line) = lines.next_line()
+            {
+                self.read_one(line, rest);
+            }
+            return Ok(Some(version));
+        }
+        Ok(None)
     }
 
     /// Stages one line; the version of the end mark if it is that.
