@@ -1,7 +1,7 @@
 //! The simulation: a whole informer on the embedded API server, without sockets, under paused time, driven by a seed.
 //!
 //! ```text
-//! seed ─▶ schedule (writes, faults, slow and failing handlers) ─▶ informer on the server ─▶ history ─▶ checker
+//! seed ─▶ schedule (writes, faults, handlers and informers that come, fail and go) ─▶ informers on the server ─▶ history ─▶ checker
 //! ```
 //!
 //! The checker is a pure function over the history; the history is plain data that prints as JSON lines, so that what a seed
@@ -13,6 +13,10 @@ mod handler;
 pub mod history;
 mod run;
 mod schedule;
+mod watched;
+mod witness;
 mod world;
 
+pub use checker::{Clause, Violation, check};
+pub use history::History;
 pub use run::{Run, run};

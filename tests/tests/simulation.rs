@@ -1,47 +1,84 @@
-//! A hundred seeds of the simulation, and that a seed replays.
+//! Seeds of the simulation: a fixed set, fresh ones, and that a seed replays.
 
-use std::time::Instant;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use informant_tests::simulation::run;
+use informant_tests::simulation::{History, check, run};
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(default)
+/// How many seeds the fixed set has.
+const FIXED_SEEDS: u64 = 100;
+
+/// How many seeds nobody has run before are run each time.
+const FRESH_SEEDS: u64 = 300;
+
+/// Fresh seeds begin above those that people name.
+const FRESH_FIRST: u64 = 1 << 32;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 #[test]
 #[expect(clippy::print_stdout, reason = "`cargo xtask sim` shows what a seed did")]
-fn the_delivery_contract_holds_over_a_hundred_seeds() {
-    let first = setting("INFORMANT_SIM_FIRST", 0);
-    let seeds = setting("INFORMANT_SIM_SEEDS", 100);
-    let print = std::env::var_os("INFORMANT_SIM_PRINT").is_some();
-    let begin = Instant::now();
-    let mut broken = Vec::new();
-    for seed in first..first + seeds {
-        let run = run(seed);
-        if print {
-            println!("{}", run.history);
-        }
-        if let Some(violation) = run.violations.first() {
-            broken.push(format!("seed {seed}: {violation} ({} in all)", run.violations.len()));
-        }
+fn the_delivery_contract_holds_over_a_fixed_set_of_seeds() {
+    let first = setting("INFORMANT_SIM_FIRST").unwrap_or(0);
+    let seeds = setting("INFORMANT_SIM_SEEDS").unwrap_or(FIXED_SEEDS);
+    if std::env::var_os("INFORMANT_SIM_PRINT").is_some() {
+        println!("{}", run(first).history);
     }
-    println!(
-        "{seeds} seeds, {:.1} ms each",
-        begin.elapsed().as_secs_f64() * 1_000.0 / seeds as f64
-    );
+    hold(first, seeds);
+}
+
+#[test]
+fn the_delivery_contract_holds_over_fresh_seeds() {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    hold(FRESH_FIRST + since_1970.as_millis() as u64, FRESH_SEEDS);
+}
+
+/// Runs the seeds on all cores. Whatever fails names its seed.
+#[expect(clippy::print_stdout, reason = "which seeds were run is part of the result")]
+fn hold(first: u64, seeds: u64) {
+    println!("seeds {first} to {}", first + seeds - 1);
+    let (begin, next, broken) = (Instant::now(), AtomicU64::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(seed) = take(&next, seeds).map(|at| first + at) {
+                    if let Some(failure) = failure_of(seed) {
+                        broken.lock().expect("nobody panics with it").push(failure);
+                    }
+                }
+            });
+        }
+    });
+    let per_seed = begin.elapsed().as_secs_f64() * 1_000.0 / seeds as f64;
+    println!("{seeds} seeds, {per_seed:.1} ms each on all cores");
+    let mut broken = broken.into_inner().expect("nobody panics with it");
+    broken.sort();
     assert!(
         broken.is_empty(),
-        "{} of {seeds} seeds:\n{}",
+        "{} of {seeds} seeds broke the contract; `cargo xtask sim --seed S` replays one and prints its history:\n{}",
         broken.len(),
         broken.join("\n")
     );
 }
 
+fn take(next: &AtomicU64, end: u64) -> Option<u64> {
+    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < end)
+}
+
+fn failure_of(seed: u64) -> Option<String> {
+    let violations = match std::panic::catch_unwind(|| run(seed).violations) {
+        Ok(violations) => violations,
+        Err(_) => return Some(format!("seed {seed}: the run panicked")),
+    };
+    let first = violations.first()?;
+    Some(format!("seed {seed}: {first} ({} in all)", violations.len()))
+}
+
 #[test]
-fn a_seed_replays_exactly() {
+fn a_seed_replays_to_the_byte() {
     for seed in [1, 7, 42] {
         let (first, second) = (run(seed).history.to_string(), run(seed).history.to_string());
         assert!(
@@ -50,6 +87,14 @@ fn a_seed_replays_exactly() {
             first_difference(&first, &second)
         );
     }
+}
+
+#[test]
+fn a_history_that_was_written_down_is_judged_alike() {
+    let history = run(3).history;
+    let read = History::parse(&history.to_string()).expect("what was written can be read");
+    assert_eq!(read.to_string(), history.to_string());
+    assert_eq!(check(&read), check(&history));
 }
 
 fn first_difference(first: &str, second: &str) -> String {

@@ -1,4 +1,7 @@
-//! A scripted handler: pulls from its listener, takes its time, fails now and then, and writes everything down.
+//! Scripted handlers: they take their time, fail, panic, and write everything down.
+//!
+//! Two kinds: one that pulls from its listener and makes several calls at once, as a plugin with several instances does; and a
+//! native one, which the informer drives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,87 +9,127 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome, What};
-use informant_cache::{Environment, ListenerHandle};
+use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
+use informant_object::{KeyRef, Object};
 use tokio::sync::Notify;
 
 use super::dice::Dice;
-use super::history::{Ended, Entry, ObjectVersion, Told};
-use super::world::{World, version_of_object};
+use super::history::Entry;
+use super::watched::Watched;
+use super::witness::{Script, Verdict, Witness};
+use super::world::World;
 
 /// How many calls one handler makes at once, about different keys.
 const CALLS_AT_ONCE_MAX: usize = 3;
 
-/// How a handler behaves while there is trouble.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Script {
-    pub(super) call_ms_max: u64,
-    pub(super) fails_percent: u64,
-    pub(super) refuses_percent: u64,
-}
-
+/// A handler that is registered.
 pub(super) struct Handler {
-    id: u32,
-    script: Script,
-    world: Arc<World>,
-    listener: ListenerHandle,
-    /// What was there when it came.
-    there: Vec<ObjectVersion>,
+    pub(super) id: u32,
+    pub(super) watched: Arc<Watched>,
+    pub(super) listener: ListenerHandle,
+    /// It is told every state, see [`Entry::Came`].
+    pub(super) keeps_all: bool,
+    native: Option<informant_informer::Registration>,
 }
 
 impl Handler {
-    /// Registers a handler and lets it run until its listener is closed.
+    /// Registers a handler that pulls, and lets it run until its listener is closed.
     pub(super) fn start(
         world: &Arc<World>,
+        watched: &Arc<Watched>,
         id: u32,
         script: Script,
         options: ListenerOptions,
         dice: Dice,
-    ) -> ListenerHandle {
+    ) -> Self {
+        let witness = Witness::come(world, watched, id, script, &options);
         let listener = ListenerHandle::new(options);
-        // Before the first list everything the cluster holds must show up; later, everything the store does.
-        let there = if world.informer.has_synced() {
-            world.stored()
-        } else {
-            world.cluster()
-        };
-        let handler = Self {
-            id,
-            script,
-            world: world.clone(),
+        let added = watched.named.add_listener(listener.clone());
+        added.expect("the informer runs");
+        let keeps_all = witness.keeps_all;
+        let pulling = Pulling {
+            witness,
             listener: listener.clone(),
-            there,
         };
-        world
-            .informer
-            .add_listener(listener.clone())
-            .expect("the informer runs");
-        world.environment.spawn("scripted handler", Box::pin(handler.run(dice)));
-        listener
+        world.environment.spawn("scripted handler", Box::pin(pulling.run(dice)));
+        Self {
+            id,
+            watched: Arc::clone(watched),
+            listener,
+            keeps_all,
+            native: None,
+        }
     }
 
+    /// Registers a native handler with an informer of one source.
+    pub(super) fn start_native(
+        world: &Arc<World>,
+        watched: &Arc<Watched>,
+        id: u32,
+        script: Script,
+        options: ListenerOptions,
+        dice: Dice,
+    ) -> Self {
+        let witness = Witness::come(world, watched, id, script, &options);
+        let keeps_all = witness.keeps_all;
+        let source = watched.named.sources().remove(0);
+        let added = source.add_handler(Box::new(Native { witness, dice }), options);
+        let registration = added.expect("the informer runs");
+        Self {
+            id,
+            watched: Arc::clone(watched),
+            listener: registration.listener().clone(),
+            keeps_all,
+            native: Some(registration),
+        }
+    }
+
+    /// Removes it.
+    pub(super) fn leave(self, world: &World) {
+        match &self.native {
+            Some(registration) => self.watched.named.sources()[0].remove_handler(registration),
+            None => self.watched.named.remove_listener(&self.listener),
+        }
+        self.listener.abandon();
+        world.record(Entry::Left { handler: self.id });
+    }
+}
+
+/// Pulls from its listener.
+struct Pulling {
+    witness: Witness,
+    listener: ListenerHandle,
+}
+
+impl Pulling {
     async fn run(self, mut dice: Dice) {
         let woken = Arc::new(Notify::new());
         let notify = woken.clone();
         self.listener.set_waker(Arc::new(move || notify.notify_one()));
         let mut calls = FuturesUnordered::new();
         loop {
+            let now = self.witness.now();
             let next = if calls.len() < CALLS_AT_ONCE_MAX {
-                self.listener.next(self.now())
+                self.listener.next(now)
             } else {
                 Next::Idle
             };
             let wait = match next {
                 Next::Deliver(delivery) => {
-                    self.begin(&delivery);
+                    self.witness.begin(&delivery.what, delivery.reason, delivery.source);
                     calls.push(self.call(delivery, dice.split()));
                     continue;
                 }
-                Next::WaitUntil(moment) => moment.since(self.now()),
+                Next::WaitUntil(moment) => moment.since(now),
                 Next::Idle => Duration::MAX,
                 Next::Closed if calls.is_empty() => return,
                 Next::Closed => Duration::MAX,
             };
-            let timer = self.world.environment.sleep(wait.min(Duration::from_secs(86_400)));
+            let timer = self
+                .witness
+                .world
+                .environment
+                .sleep(wait.min(Duration::from_secs(86_400)));
             tokio::select! {
                 biased;
                 Some(()) = calls.next() => {}
@@ -96,111 +139,72 @@ impl Handler {
         }
     }
 
-    fn now(&self) -> informant_cache::Moment {
-        self.world.environment.now()
-    }
-
-    fn begin(&self, delivery: &Delivery) {
-        let (told, object, old, unknown) = match &delivery.what {
-            What::Add(object) => (Told::Add, version_of_object(object), None, false),
-            What::Update { old, new } => (
-                Told::Update,
-                version_of_object(new),
-                old.as_ref().map(version_of_object),
-                false,
-            ),
-            What::Delete {
-                last,
-                key,
-                final_state_unknown,
-            } => {
-                let nothing = || ObjectVersion {
-                    namespace: key.namespace().to_owned(),
-                    name: key.name().to_owned(),
-                    uid: String::new(),
-                    version: 0,
-                };
-                (
-                    Told::Delete,
-                    last.as_ref().map_or_else(nothing, version_of_object),
-                    None,
-                    *final_state_unknown,
-                )
-            }
-            What::Synced => return self.synced(),
-        };
-        let snapshot = self.world.informer.snapshot();
-        let stored = delivery
-            .key()
-            .and_then(|key| snapshot.get(key))
-            .and_then(|object| object.version().number());
-        let reason = format!("{:?}", delivery.reason).to_lowercase();
-        self.world.record(Entry::Begin {
-            handler: self.id,
-            told,
-            object,
-            old,
-            unknown,
-            reason,
-            stored,
-        });
-    }
-
-    fn synced(&self) {
-        let cluster = self.world.cluster();
-        let still = |object: &&ObjectVersion| {
-            cluster
-                .iter()
-                .any(|now| now.key() == object.key() && now.uid == object.uid)
-        };
-        let there = self
-            .there
-            .iter()
-            .filter(still)
-            .map(|object| (object.namespace.clone(), object.name.clone()))
-            .collect();
-        self.world.record(Entry::Synced {
-            handler: self.id,
-            there,
-        });
-    }
-
     async fn call(&self, delivery: Delivery, mut dice: Dice) {
-        let pause = Duration::from_millis(dice.below(self.script.call_ms_max + 1));
-        if self.world.is_troubled() && !pause.is_zero() {
-            self.world.environment.sleep(pause).await;
+        let pause = Duration::from_millis(self.witness.call_ms(&mut dice));
+        if !pause.is_zero() {
+            self.witness.world.environment.sleep(pause).await;
         }
-        let (ended, outcome) = if !self.world.is_troubled() || matches!(delivery.what, What::Synced) {
-            (Ended::Ok, Outcome::Ok)
-        } else if dice.percent(self.script.refuses_percent) {
-            (Ended::Permanent, Outcome::Permanent("scripted".into()))
-        } else if dice.percent(self.script.fails_percent) {
-            let wait = Duration::from_millis(dice.below(5_000));
-            let message = String::from("scripted");
-            let outcomes = [
-                Outcome::Retryable(message.clone()),
-                Outcome::Trapped(message.clone()),
-                Outcome::RetryAfter(message, wait),
-            ];
-            let [retryable, trapped, after] = outcomes;
-            let chosen = match dice.below(3) {
-                0 => retryable,
-                1 => trapped,
-                _ => after,
-            };
-            (Ended::Retry, chosen)
-        } else {
-            (Ended::Ok, Outcome::Ok)
+        let outcome = match delivery.key() {
+            None => Outcome::Ok,
+            Some(key) => {
+                let verdict = self.witness.judge(&mut dice);
+                self.witness.end(key, &verdict);
+                match verdict {
+                    Verdict::Ok => Outcome::Ok,
+                    Verdict::Panic => Outcome::Trapped("scripted".into()),
+                    Verdict::Fail(error) => error.into(),
+                }
+            }
         };
-        if let Some(key) = delivery.key() {
-            let (namespace, name) = (key.namespace.to_owned(), key.name.to_owned());
-            self.world.record(Entry::End {
-                handler: self.id,
-                namespace,
-                name,
-                ended,
-            });
-        }
-        self.listener.done(delivery.token, outcome, self.now());
+        self.listener.done(delivery.token, outcome, self.witness.now());
+    }
+}
+
+/// Is called by the informer. Under paused time its calls take none.
+struct Native {
+    witness: Witness,
+    dice: Dice,
+}
+
+impl Native {
+    fn call(&mut self, what: &What, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
+        self.witness.begin(what, context.reason, context.source);
+        let verdict = self.witness.judge(&mut self.dice);
+        self.witness.end(key, &verdict);
+        verdict.carry_out()
+    }
+}
+
+impl EventHandler for Native {
+    fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
+        self.call(&What::Add(object.clone()), object.key(), context)
+    }
+
+    fn on_update(&mut self, old: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError> {
+        let what = What::Update {
+            old: old.cloned(),
+            new: new.clone(),
+        };
+        self.call(&what, new.key(), context)
+    }
+
+    fn on_delete(
+        &mut self,
+        key: KeyRef<'_>,
+        last: Option<&Object>,
+        final_state_unknown: bool,
+        context: &EventContext,
+    ) -> Result<(), HandlerError> {
+        let what = What::Delete {
+            last: last.cloned(),
+            key: key.to_key(),
+            final_state_unknown,
+        };
+        self.call(&what, key, context)
+    }
+
+    fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
+        self.witness.begin(&What::Synced, context.reason, context.source);
+        Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! What happened in a run, in the order in which it happened.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One version of one object, as the API server numbered it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectVersion {
     /// The object's namespace.
     pub namespace: String,
@@ -30,8 +31,26 @@ impl fmt::Display for ObjectVersion {
     }
 }
 
+/// What an informer asks the API server for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The namespaces to stay within; empty: all of them.
+    pub namespaces: BTreeSet<String>,
+    /// The value of the label `group` that objects must have; none: any.
+    pub group: Option<String>,
+}
+
+impl Selection {
+    /// Whether an object of that namespace with that label belongs to it.
+    #[must_use]
+    pub fn takes(&self, namespace: &str, group: &str) -> bool {
+        (self.namespaces.is_empty() || self.namespaces.contains(namespace))
+            && self.group.as_deref().is_none_or(|wanted| wanted == group)
+    }
+}
+
 /// What a handler was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
     /// The object is there.
@@ -43,25 +62,27 @@ pub enum Told {
 }
 
 /// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// The handler accepted it.
     Ok,
-    /// The handler asked for another try.
+    /// The handler asked for another try, or broke down over it.
     Retry,
     /// The handler refused it for good.
     Permanent,
 }
 
 /// One line of the history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Entry {
     /// The API server accepted a write.
     Written {
         /// The state it made.
         object: ObjectVersion,
+        /// The label `group` of that state.
+        group: String,
     },
     /// The API server accepted a delete, at this version.
     Removed {
@@ -72,6 +93,22 @@ pub enum Entry {
     Fault {
         /// What, in words.
         name: String,
+    },
+    /// From now on an informer is to ask for this.
+    Selected {
+        /// Which informer.
+        informer: u32,
+        /// What.
+        selection: Selection,
+    },
+    /// A handler was registered.
+    Came {
+        /// Which handler.
+        handler: u32,
+        /// With which informer.
+        informer: u32,
+        /// It never fails and its buffer is never full: it is told each state that its watch shows.
+        keeps_all: bool,
     },
     /// A call into a handler begins.
     Begin {
@@ -113,16 +150,23 @@ pub enum Entry {
         /// Which handler.
         handler: u32,
     },
-    /// Everything has come to rest.
-    Quiet {
-        /// What the API server holds.
-        cluster: Vec<ObjectVersion>,
-        /// What the store holds.
-        store: Vec<ObjectVersion>,
+    /// An index was compared with the store, both of one moment.
+    Looked {
+        /// Which informer's.
+        informer: u32,
         /// What the store's index answers: value and keys, sorted.
         index: Vec<(String, Vec<String>)>,
         /// What a scan over the store makes of the same index.
         scan: Vec<(String, Vec<String>)>,
+    },
+    /// Everything has come to rest.
+    Quiet {
+        /// Which informer.
+        informer: u32,
+        /// What the API server holds of what the informer asks for.
+        cluster: Vec<ObjectVersion>,
+        /// What the store holds.
+        store: Vec<ObjectVersion>,
     },
 }
 
@@ -133,12 +177,38 @@ pub struct History {
     pub entries: Vec<(u64, Entry)>,
 }
 
+/// One line as it is written.
+#[derive(Serialize, Deserialize)]
+struct HistoryLine {
+    us: u64,
+    entry: Entry,
+}
+
+impl History {
+    /// Reads JSON lines, as [`Display`](fmt::Display) writes them. Time is kept to the microsecond.
+    ///
+    /// # Errors
+    /// If a line is none of a history; the error says which.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let read = |(at, line): (usize, &str)| {
+            serde_json::from_str::<HistoryLine>(line)
+                .map(|line| (line.us * 1_000, line.entry))
+                .map_err(|error| format!("line {}: {error}", at + 1))
+        };
+        let entries = text.lines().enumerate().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { entries })
+    }
+}
+
 impl fmt::Display for History {
     /// JSON lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (nanos, entry) in &self.entries {
-            let entry = serde_json::to_string(entry).map_err(|_| fmt::Error)?;
-            writeln!(f, "{{\"us\":{},\"entry\":{entry}}}", nanos / 1_000)?;
+            let line = HistoryLine {
+                us: nanos / 1_000,
+                entry: entry.clone(),
+            };
+            writeln!(f, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)?;
         }
         Ok(())
     }

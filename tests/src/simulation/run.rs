@@ -1,18 +1,19 @@
 //! One run: a seed in, a history and its violations out.
 
+use std::future::Future;
 use std::time::Duration;
 
 use informant_cache::Environment;
 
 use super::checker::{self, Violation};
 use super::dice::Dice;
-use super::history::{Entry, History};
+use super::history::History;
 use super::schedule::Schedule;
 use super::world::{Setting, World};
 
 /// How long everything may take to come to rest once trouble has ended, in simulated time: longer than the longest back-off of
 /// a listener (5 min), the longest life of a watch (10 min) and its silence together.
-const REST: Duration = Duration::from_secs(1_800);
+pub(super) const REST: Duration = Duration::from_secs(1_800);
 
 /// How a run went.
 pub struct Run {
@@ -28,12 +29,17 @@ pub struct Run {
 /// If no runtime can be made, or the world itself breaks down.
 #[must_use]
 pub fn run(seed: u64) -> Run {
+    run_world(play(seed))
+}
+
+/// Runs a world under paused time and judges its history.
+pub(super) fn run_world(world: impl Future<Output = History>) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing");
-    let history = runtime.block_on(play(seed));
+    let history = runtime.block_on(world);
     let violations = checker::check(&history);
     Run { history, violations }
 }
@@ -43,22 +49,14 @@ async fn play(seed: u64) -> History {
     let setting = Setting {
         history_events_max: dice.pick(&[3, 20, 10_000]),
         paging_at_zero: dice.percent(50),
-        by_watch_list: dice.percent(70),
         server_knows_watch_list: dice.percent(80),
     };
     let world = World::new(seed, &setting);
     Schedule::new(world.clone(), dice).play().await;
     world.environment.sleep(REST).await;
-    let [index, scan] = world.index_and_scan();
-    world.record(Entry::Quiet {
-        cluster: world.cluster(),
-        store: world.stored(),
-        index,
-        scan,
-    });
-    let report = world.informer.stop(Duration::from_secs(10)).await;
-    world.record(Entry::Fault {
-        name: format!("stopped: {report:?}"),
-    });
+    world.record_rest();
+    for watched in world.informers() {
+        watched.stop(&world).await;
+    }
     world.take_history()
 }

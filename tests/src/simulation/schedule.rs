@@ -1,18 +1,25 @@
-//! What happens in a run: writes, faults, handlers that come and go, in an order drawn from the seed.
+//! What happens in a run: writes, faults, handlers and informers that come, change and go, in an order drawn from the seed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
-use informant_cache::listener::{ListenerOptions, RetryPolicy};
-use informant_cache::{Environment, ListenerHandle};
-use serde_json::json;
+use informant_apiserver::{Ending, Filter};
+use informant_cache::Environment;
+use informant_informer::ReflectorOptions;
 
 use super::dice::Dice;
-use super::handler::{Handler, Script};
-use super::history::Entry;
-use super::world::{RESOURCE, World, version_of};
+use super::handler::Handler;
+use super::history::Selection;
+use super::watched::Watched;
+use super::world::World;
+
+mod faults;
+mod handlers;
+
+/// The namespaces that are written to.
+pub(super) const NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 /// How many names the writes fight over; few, so that lives overlap.
 const NAMES: u64 = 6;
@@ -23,17 +30,23 @@ const STEPS: (u64, u64) = (30, 120);
 /// How long a step may take.
 const STEP_MS_MAX: u64 = 3_000;
 
+/// How many informers run at once.
+const INFORMERS_MAX: usize = 3;
+
 pub(super) struct Schedule {
     world: Arc<World>,
     dice: Dice,
-    handlers: Vec<(u32, ListenerHandle)>,
+    handlers: Vec<Handler>,
     handlers_ever: u32,
+    /// Whether informers may change what they ask for.
+    reconfigures: bool,
 }
 
 impl Schedule {
-    pub(super) fn new(world: Arc<World>, dice: Dice) -> Self {
+    pub(super) fn new(world: Arc<World>, mut dice: Dice) -> Self {
         Self {
             world,
+            reconfigures: dice.percent(50),
             dice,
             handlers: Vec::new(),
             handlers_ever: 0,
@@ -45,17 +58,10 @@ impl Schedule {
         for _ in 0..self.dice.below(NAMES) {
             self.write();
         }
-        self.add_handler();
+        self.add_informer();
         let steps = STEPS.0 + self.dice.below(STEPS.1 - STEPS.0);
         for _ in 0..steps {
-            match self.dice.below(100) {
-                0..65 => self.write(),
-                65..90 => self.fault(),
-                90..94 => self.add_handler(),
-                94..96 => self.remove_handler(),
-                96..98 => self.replay(),
-                _ => self.change_replica(),
-            }
+            self.step().await;
             // Most steps come close together: that is where things race.
             let pause = if self.dice.percent(60) {
                 self.dice.below(20)
@@ -67,173 +73,115 @@ impl Schedule {
         self.end_trouble();
     }
 
+    async fn step(&mut self) {
+        match self.dice.below(100) {
+            0..60 => self.write(),
+            60..80 => self.fault(),
+            80..84 => self.add_handler(),
+            84..86 => self.remove_handler(),
+            86..92 => self.change_handler(),
+            92..94 => self.change_replica(),
+            94..95 => self.jump().await,
+            95..96 => self.add_informer(),
+            96..97 => self.remove_informer().await,
+            97..98 => self.look(),
+            _ => self.reconfigure().await,
+        }
+    }
+
     fn write(&mut self) {
-        let namespace = self.dice.pick(&["default", "kube-system"]);
+        let namespace = self.dice.pick(&NAMESPACES);
         let name = format!("map-{}", self.dice.below(NAMES));
         let value = format!("v{}", self.dice.below(4));
-        let server = &self.world.server;
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"value": value},
-        });
-        let exists = server
-            .get(RESOURCE, namespace, &name)
-            .expect("a built-in kind")
-            .is_some();
-        let delete = exists && self.dice.percent(30);
+        let group = self.dice.pick(&["a", "a", "b"]);
+        let delete = self.world.exists(namespace, &name) && self.dice.percent(30);
         if delete {
-            let removed = server.delete(RESOURCE, namespace, &name).expect("it is there");
-            // What a delete answers carries the version of the removal only on the watch; the log of writes has it.
-            let version = server.revision();
-            let mut object = version_of(&removed);
-            object.version = version;
-            self.world.record(Entry::Removed { object });
+            self.world.delete(namespace, &name);
         }
         if !delete || self.dice.percent(50) {
-            let written = server.put(RESOURCE, namespace, object).expect("the object is sound");
-            self.world.record(Entry::Written {
-                object: version_of(&written),
-            });
+            self.world.put(namespace, &name, &value, group);
         }
     }
 
-    fn fault(&mut self) {
-        let name = match self.dice.below(12) {
-            0..4 => self.watch_fault(),
-            4..7 => self.server_fault(),
-            _ => self.request_fault(),
-        };
-        self.world.record(Entry::Fault { name });
-    }
-
-    /// Something happens to the watches that are open.
-    fn watch_fault(&mut self) -> String {
-        let (faults, any) = (self.world.server.faults(), Filter::any());
-        match self.dice.below(5) {
-            0 | 1 => {
-                let endings = [
-                    Ending::Clean,
-                    Ending::Reset,
-                    Ending::MidLine,
-                    Ending::MidLineClean,
-                    Ending::Expired,
-                ];
-                let ending = self.dice.pick(&endings);
-                faults.drop_watches(&any, ending);
-                format!("drop watches: {ending:?}")
-            }
-            2 => {
-                faults.freeze_watches(&any);
-                "freeze watches".into()
-            }
-            3 => {
-                faults.thaw_watches(&any);
-                "thaw watches".into()
-            }
-            _ => {
-                let injections = [Injection::Garbage, Injection::NotJson, Injection::UnknownType];
-                let injection = &injections[self.dice.below(3) as usize];
-                faults.inject(&any, injection);
-                format!("inject {injection:?}")
-            }
-        }
-    }
-
-    /// Something happens to the server.
-    fn server_fault(&mut self) -> String {
-        let faults = self.world.server.faults();
-        if self.dice.percent(40) {
-            faults.compact();
-            return "compact".into();
-        }
-        let down = Duration::from_millis(self.dice.below(5_000));
-        let empty = self.dice.percent(50);
-        faults.restart(down, empty);
-        format!("restart for {down:?}, history emptied: {empty}")
-    }
-
-    /// Something will happen to the next requests.
-    fn request_fault(&mut self) -> String {
-        let times = 1 + self.dice.below(3) as u32;
-        let action = match self.dice.below(8) {
-            0 => Action::DelayMs(self.dice.below(20_000)),
-            1 => Action::CutBodyBytes(self.dice.below(2_000) as usize),
-            2 => Action::SplitFramesBytes(1 + self.dice.below(300) as usize),
-            3 => Action::Freeze,
-            _ => Action::Answer(self.answer()),
-        };
-        let name = format!("the next {times} requests: {action:?}");
-        self.world.server.faults().rule(Rule {
-            filter: Filter::any(),
-            times: Some(times),
-            action,
-        });
-        name
-    }
-
-    fn answer(&mut self) -> Answer {
-        match self.dice.below(8) {
-            0 => Answer::too_many_requests(2),
-            1 => Answer::internal_error(),
-            2 => Answer::expired(),
-            3 => Answer::html(200),
-            4 => Answer::html(502),
-            5 => Answer::forbidden("scripted"),
-            6 => Answer::unauthorized(),
-            _ => Answer::Reset,
-        }
-    }
-
-    fn add_handler(&mut self) {
-        let id = self.handlers_ever;
-        self.handlers_ever += 1;
-        let script = Script {
-            call_ms_max: self.dice.pick(&[0, 5, 500, 5_000]),
-            fails_percent: self.dice.pick(&[0, 0, 20, 60]),
-            refuses_percent: self.dice.pick(&[0, 0, 5]),
-        };
-        let options = ListenerOptions {
-            pending_events_max: self.dice.pick(&[1, 2, 8, 1_024]),
-            pending_bytes_max: self.dice.pick(&[500, 5_000, 64 << 20]),
-            resync: self
-                .dice
-                .pick(&[None, Some(Duration::from_secs(5)), Some(Duration::from_secs(90))]),
-            retry: RetryPolicy {
-                attempts: 1_000,
-                ..RetryPolicy::default()
+    fn selection(&mut self) -> Selection {
+        let several = NAMESPACES.map(str::to_owned);
+        Selection {
+            namespaces: if self.dice.percent(30) {
+                BTreeSet::from(several)
+            } else {
+                BTreeSet::new()
             },
-            seed: self.dice.below(u64::MAX),
-            ..ListenerOptions::default()
-        };
-        self.world.record(Entry::Fault {
-            name: format!("handler {id} comes: {script:?}, {} pending", options.pending_events_max),
-        });
-        let dice = self.dice.split();
-        self.handlers
-            .push((id, Handler::start(&self.world, id, script, options, dice)));
+            group: self.dice.percent(25).then(|| "a".to_owned()),
+        }
     }
 
-    fn remove_handler(&mut self) {
-        if self.handlers.len() < 2 {
+    fn reflector(&mut self) -> ReflectorOptions {
+        ReflectorOptions {
+            watch_list: self.dice.percent(60),
+            page_items: self.dice.pick(&[None, None, Some(1), Some(3)]),
+            ..ReflectorOptions::default()
+        }
+    }
+
+    /// An informer comes, with a handler.
+    fn add_informer(&mut self) {
+        if self.world.informers().len() >= INFORMERS_MAX {
             return;
         }
-        let (id, listener) = self
-            .handlers
-            .swap_remove(self.dice.below(self.handlers.len() as u64) as usize);
-        self.world.informer.remove_listener(&listener);
-        listener.abandon();
-        self.world.record(Entry::Left { handler: id });
+        let (selection, reflector) = (self.selection(), self.reflector());
+        let watched = Watched::start(&self.world, selection, reflector);
+        self.add_handler_to(&watched);
     }
 
-    fn replay(&mut self) {
-        let at = self.dice.below(self.handlers.len() as u64) as usize;
-        let (id, listener) = &self.handlers[at];
-        self.world.record(Entry::Fault {
-            name: format!("handler {id} is rebuilt and gets a replay"),
-        });
-        listener.replay(self.world.environment.now());
+    /// An informer goes, and all its handlers with it.
+    async fn remove_informer(&mut self) {
+        let informers = self.world.informers();
+        if informers.len() < 2 {
+            return;
+        }
+        let watched = &informers[self.dice.below(informers.len() as u64) as usize];
+        let (going, staying) = std::mem::take(&mut self.handlers)
+            .into_iter()
+            .partition(|handler| handler.watched.id == watched.id);
+        self.handlers = staying;
+        let going: Vec<Handler> = going;
+        going.into_iter().for_each(|handler| handler.leave(&self.world));
+        watched.stop(&self.world).await;
     }
 
-    /// Moves the informer to a replica that lags, or back.
+    /// An informer asks for something else.
+    async fn reconfigure(&mut self) {
+        if !self.reconfigures {
+            return;
+        }
+        let informers = self.world.informers();
+        let watched = &informers[self.dice.below(informers.len() as u64) as usize];
+        let (mut selection, reflector) = (self.selection(), self.reflector());
+        if !self.may_move(watched) {
+            selection.namespaces = watched.selection().namespaces;
+        }
+        watched.reconfigure(&self.world, selection, reflector).await;
+    }
+
+    /// Whether its namespaces may change: native handlers belong to one source.
+    fn may_move(&self, watched: &Watched) -> bool {
+        !watched.id.is_multiple_of(2)
+    }
+
+    fn look(&self) {
+        for watched in self.world.informers() {
+            watched.look(&self.world);
+        }
+    }
+
+    /// The process stands still, or its machine sleeps: all timers are due at once.
+    async fn jump(&mut self) {
+        let seconds = self.dice.pick(&[1, 30, 400, 4_000]);
+        self.world.note(format!("the clock jumps by {seconds} s"));
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+
+    /// Moves the informers to a replica that lags, or back.
     fn change_replica(&mut self) {
         let to_second = !self.world.on_replica.load(Ordering::Relaxed);
         if to_second && self.dice.percent(70) {
@@ -242,19 +190,15 @@ impl Schedule {
             self.world.replica.thaw();
         }
         self.world.on_replica.store(to_second, Ordering::Relaxed);
+        self.world.informers().iter().for_each(|watched| watched.note_lag());
         self.world.server.faults().drop_watches(&Filter::any(), Ending::Clean);
-        self.world.record(Entry::Fault {
-            name: format!("to replica {}", u8::from(to_second)),
-        });
+        self.world.note(format!("to replica {}", u8::from(to_second)));
     }
 
     fn end_trouble(&mut self) {
-        self.world.replica.thaw();
-        self.world.on_replica.store(false, Ordering::Relaxed);
-        self.world.server.faults().clear();
-        self.world.trouble.store(false, Ordering::Relaxed);
-        self.world.record(Entry::Fault {
-            name: "all trouble ends".into(),
-        });
+        self.world.end_trouble();
+        for handler in &self.handlers {
+            handlers::resume(handler);
+        }
     }
 }

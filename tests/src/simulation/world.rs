@@ -1,50 +1,61 @@
-//! The world of a run: the server with a second replica, the informer on it, the history.
+//! The world of a run: the server with a second replica, the informers on it, the history.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_apiserver::{ApiServer, Options, Replica};
-use informant_cache::{Catalog, Environment, Snapshot};
-use informant_informer::{
-    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, SharedInformer, SourceSpec,
-    TokioEnvironment,
-};
-use informant_object::{Object, Pointer};
+use informant_cache::{Catalog, Environment};
+use informant_informer::{InformerMetrics, TokioEnvironment};
+use informant_object::Object;
 use kube::client::Body;
 use tower::ServiceExt;
 
-use super::history::{Entry, History, ObjectVersion};
+use super::history::{Entry, History, ObjectVersion, Selection};
+use super::watched::Watched;
 
 /// What the run watches.
 pub(super) const RESOURCE: &str = "v1/configmaps";
 
-/// The index every run has.
-pub(super) const INDEX: &str = "value";
+/// The label that informers select by.
+pub(super) const GROUP: &str = "group";
 
 /// What a seed decides about a world before anything happens in it.
 pub(super) struct Setting {
     pub(super) history_events_max: usize,
     pub(super) paging_at_zero: bool,
-    /// Whether the informer asks for its state by WatchList first.
-    pub(super) by_watch_list: bool,
-    /// Whether the server gives it.
+    /// Whether the server gives WatchLists.
     pub(super) server_knows_watch_list: bool,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            history_events_max: 10_000,
+            paging_at_zero: false,
+            server_knows_watch_list: true,
+        }
+    }
 }
 
 pub(super) struct World {
     pub(super) server: ApiServer,
     pub(super) replica: Replica,
-    /// Whether the informer's requests go to the second replica.
+    /// Whether requests go to the second replica.
     pub(super) on_replica: Arc<AtomicBool>,
     pub(super) environment: Arc<TokioEnvironment>,
-    pub(super) informer: SharedInformer,
+    pub(super) catalog: Catalog,
+    pub(super) metrics: InformerMetrics,
     /// Whether handlers may fail.
     pub(super) trouble: AtomicBool,
+    pub(super) informers: Mutex<Vec<Arc<Watched>>>,
+    /// How many informers there ever were.
+    pub(super) informers_ever: AtomicU32,
     history: Mutex<History>,
 }
 
 impl World {
-    /// A server and an informer on it. Must run on the runtime of the run.
+    /// A server and nobody who watches it. Must run on the runtime of the run.
     pub(super) fn new(seed: u64, setting: &Setting) -> Arc<Self> {
         let options = Options {
             seed,
@@ -54,55 +65,46 @@ impl World {
             ..Options::default()
         };
         let server = ApiServer::new(options);
-        let replica = server.replica();
-        let on_replica = Arc::new(AtomicBool::new(false));
-        let environment = Arc::new(TokioEnvironment::current(seed));
-        let informer = SharedInformer::start_with(
-            spec(),
-            client(&server, &replica, on_replica.clone()),
-            environment.clone(),
-            Catalog::new(),
-            &InformerMetrics::register(&mut Default::default()),
-            InformerOptions {
-                reflector: ReflectorOptions {
-                    watch_list: setting.by_watch_list,
-                    ..ReflectorOptions::default()
-                },
-                ..InformerOptions::default()
-            },
-        )
-        .expect("the specification is sound");
         Arc::new(Self {
+            replica: server.replica(),
             server,
-            replica,
-            on_replica,
-            environment,
-            informer,
+            on_replica: Arc::default(),
+            environment: Arc::new(TokioEnvironment::current(seed)),
+            catalog: Catalog::new(),
+            metrics: InformerMetrics::register(&mut Default::default()),
             trouble: AtomicBool::new(true),
+            informers: Mutex::default(),
+            informers_ever: AtomicU32::new(0),
             history: Mutex::default(),
         })
     }
 
     pub(super) fn record(&self, entry: Entry) {
         let now = self.environment.now().as_nanos();
-        self.history().entries.push((now, entry));
+        locked(&self.history).entries.push((now, entry));
+    }
+
+    /// Records that something was done, in words.
+    pub(super) fn note(&self, what: impl Into<String>) {
+        self.record(Entry::Fault { name: what.into() });
     }
 
     pub(super) fn take_history(&self) -> History {
-        std::mem::take(&mut self.history())
+        std::mem::take(&mut locked(&self.history))
     }
 
-    /// What the API server holds, sorted by key.
-    pub(super) fn cluster(&self) -> Vec<ObjectVersion> {
+    pub(super) fn informers(&self) -> Vec<Arc<Watched>> {
+        locked(&self.informers).clone()
+    }
+
+    /// What the API server holds of `selection`, sorted by key.
+    pub(super) fn cluster(&self, selection: &Selection) -> Vec<ObjectVersion> {
         let objects = self.server.list(RESOURCE).expect("config maps are built in");
-        let mut versions: Vec<_> = objects.iter().map(version_of).collect();
-        versions.sort();
-        versions
-    }
-
-    /// What the store holds, sorted by key.
-    pub(super) fn stored(&self) -> Vec<ObjectVersion> {
-        let mut versions: Vec<_> = self.informer.snapshot().iter().map(version_of_object).collect();
+        let selected = objects.iter().filter(|object| {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            selection.takes(namespace, group_of(object))
+        });
+        let mut versions: Vec<_> = selected.map(version_of).collect();
         versions.sort();
         versions
     }
@@ -111,58 +113,93 @@ impl World {
         self.trouble.load(Ordering::Relaxed)
     }
 
-    /// The index, and what a scan makes of it.
-    pub(super) fn index_and_scan(&self) -> [Vec<(String, Vec<String>)>; 2] {
-        let snapshot = self.informer.snapshot();
-        [index_of(&snapshot), scan_of(&snapshot)]
+    /// A client whose requests go to the one or the other replica.
+    pub(super) fn client(&self) -> kube::Client {
+        let (first, second) = (self.server.service(), self.replica.service());
+        let on_replica = Arc::clone(&self.on_replica);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let service = if on_replica.load(Ordering::Relaxed) {
+                second.clone()
+            } else {
+                first.clone()
+            };
+            service.oneshot(request)
+        });
+        kube::Client::new(service, "default")
     }
 
-    fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn spec() -> SourceSpec {
-    let mut spec = SourceSpec::new("maps", GroupVersionResource::new("", "v1", "configmaps"), "ConfigMap");
-    spec.indexes = vec![(INDEX.to_owned(), Pointer::parse("/data/value").expect("a pointer"))];
-    spec
-}
-
-/// A client whose requests go to the one or the other replica.
-fn client(server: &ApiServer, replica: &Replica, on_replica: Arc<AtomicBool>) -> kube::Client {
-    let (first, second) = (server.service(), replica.service());
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let service = if on_replica.load(Ordering::Relaxed) {
-            second.clone()
-        } else {
-            first.clone()
-        };
-        service.oneshot(request)
-    });
-    kube::Client::new(service, "default")
-}
-
-fn index_of(snapshot: &Snapshot) -> Vec<(String, Vec<String>)> {
-    let values = snapshot.index_values(INDEX).expect("the index exists");
-    let keys = |value: &str| {
-        let keys = snapshot.index_keys(INDEX, value).expect("the index exists");
-        keys.map(|key| key.to_string()).collect::<Vec<_>>()
-    };
-    values.iter().map(|value| (value.to_string(), keys(value))).collect()
-}
-
-fn scan_of(snapshot: &Snapshot) -> Vec<(String, Vec<String>)> {
-    let mut found = std::collections::BTreeMap::<String, Vec<String>>::new();
-    for object in snapshot.iter() {
-        let value: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
-        if let Some(value) = value.pointer("/data/value").and_then(serde_json::Value::as_str) {
-            found
-                .entry(value.to_owned())
-                .or_default()
-                .push(object.key().to_string());
+    /// Records that everything is at rest, for each informer.
+    pub(super) fn record_rest(&self) {
+        for watched in self.informers() {
+            watched.look(self);
+            self.record(Entry::Quiet {
+                informer: watched.id,
+                cluster: self.cluster(&watched.selection()),
+                store: watched.stored(),
+            });
         }
     }
-    found.into_iter().collect()
+
+    /// All trouble ends: faults are taken back, handlers fail no more.
+    pub(super) fn end_trouble(&self) {
+        self.replica.thaw();
+        self.on_replica.store(false, Ordering::Relaxed);
+        self.server.faults().clear();
+        self.trouble.store(false, Ordering::Relaxed);
+        self.note("all trouble ends");
+    }
+}
+
+/// Writing.
+impl World {
+    /// Creates or replaces an object, and records it.
+    pub(super) fn put(&self, namespace: &str, name: &str, value: &str, group: &str) -> ObjectVersion {
+        let object = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": namespace, "labels": {GROUP: group}},
+            "data": {"value": value},
+        });
+        let written = self
+            .server
+            .put(RESOURCE, namespace, object)
+            .expect("the object is sound");
+        let object = version_of(&written);
+        self.record(Entry::Written {
+            object: object.clone(),
+            group: group.to_owned(),
+        });
+        object
+    }
+
+    pub(super) fn exists(&self, namespace: &str, name: &str) -> bool {
+        let found = self.server.get(RESOURCE, namespace, name);
+        found.expect("a built-in kind").is_some()
+    }
+
+    /// Deletes an object that is there, and records it.
+    pub(super) fn delete(&self, namespace: &str, name: &str) -> ObjectVersion {
+        let removed = self.server.delete(RESOURCE, namespace, name).expect("it is there");
+        // What a delete answers carries the version of the removal only on the watch; the log of writes has it.
+        let object = ObjectVersion {
+            version: self.server.revision(),
+            ..version_of(&removed)
+        };
+        self.record(Entry::Removed { object: object.clone() });
+        object
+    }
+}
+
+/// A histogram of keys by value: what an index is.
+pub(super) fn sorted(values: BTreeMap<String, Vec<String>>) -> Vec<(String, Vec<String>)> {
+    let sort = |(value, mut keys): (String, Vec<String>)| {
+        keys.sort();
+        (value, keys)
+    };
+    values.into_iter().map(sort).collect()
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The identity of a stored object.
@@ -184,4 +221,8 @@ pub(super) fn version_of(object: &serde_json::Value) -> ObjectVersion {
         uid: text("uid"),
         version: text("resourceVersion").parse().unwrap_or_default(),
     }
+}
+
+fn group_of(object: &serde_json::Value) -> &str {
+    object["metadata"]["labels"][GROUP].as_str().unwrap_or_default()
 }

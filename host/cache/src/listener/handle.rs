@@ -104,8 +104,8 @@ impl ListenerHandle {
     /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler knows from them: it hears of `changes` alone, the
     /// difference between what `olds` showed and `snapshot`; what waits, fails or is in flight goes on under the new number. Informer side.
     ///
-    /// Where `olds` have not been shown whole yet, `new` is attached as any source is ([`attach`](Self::attach)). `olds` stay attached, for what they
-    /// alone held.
+    /// Where `olds` have not been shown whole yet, `new` is shown as by a [`replay`](Self::replay); where they were not attached, as any source is
+    /// ([`attach`](Self::attach)). `olds` stay attached, for the deletes of what they alone held.
     pub fn inherit(
         &self,
         olds: &[SourceId],
@@ -115,11 +115,7 @@ impl ListenerHandle {
         changes: &[Change],
         now: Moment,
     ) {
-        self.change(|listener| {
-            if !listener.inherit(olds, new, scope, snapshot, changes) {
-                listener.attach(new, snapshot, now);
-            }
-        });
+        self.change(|listener| listener.inherit(olds, new, scope, (snapshot, changes), now));
     }
 
     /// How many keys of a source have something waiting or in flight. Looks at every key that waits.

@@ -2,38 +2,48 @@
 
 use informant_object::{KeyRef, SourceId};
 
-use crate::Snapshot;
+use crate::listener::cursor::CursorKind;
 use crate::listener::{Change, Listener};
+use crate::{Moment, Snapshot};
 
 impl Listener {
     /// Attaches `new` in place of `olds` for the keys in its `scope`: what waits, fails or is in flight for them goes on under the new number, and
-    /// `changes` are the difference between what `olds` showed and `snapshot`. Returns false, and does nothing, if `olds` have not been shown whole
-    /// yet: then `new` is to be attached as any source is.
+    /// `changes` are the difference between what `olds` showed and `snapshot`. Where `olds` have not been shown whole yet, `snapshot` is shown as to
+    /// a handler that may know anything of it.
+    ///
+    /// `olds` show nothing of their own accord any more, be it a resync, a replay or the rest of an initial list: what they held would be told after
+    /// what `new` holds.
     pub(super) fn inherit(
         &mut self,
         olds: &[SourceId],
         new: SourceId,
         scope: &dyn Fn(KeyRef<'_>) -> bool,
-        snapshot: &Snapshot,
-        changes: &[Change],
-    ) -> bool {
+        (snapshot, changes): (&Snapshot, &[Change]),
+        now: Moment,
+    ) {
         if self.closed || self.sources.get(new).is_some() {
-            return true;
+            return;
+        }
+        let is_attached = |old: &SourceId| self.sources.get(*old).is_some();
+        if !olds.is_empty() && !olds.iter().any(is_attached) {
+            return self.attach(new, snapshot, now);
         }
         let was_shown = |old: &SourceId| {
             let state = self.sources.get(*old);
             state.is_some_and(|state| state.synced && state.syncing.is_none())
         };
-        if !olds.iter().all(was_shown) {
-            return false;
-        }
-        self.sources.take_over(new, snapshot.clone());
+        let were_shown = olds.iter().all(was_shown);
         for old in olds {
+            self.sources.retire(*old, were_shown);
+            self.queue.forget_owed(*old);
             self.queue.move_keys(*old, new, scope);
             self.letters.move_keys(*old, new, scope);
         }
+        self.sources.take_over(new, snapshot.clone());
+        if !were_shown {
+            self.sources.show_again(new, CursorKind::Replay, now);
+        }
         self.push(new, snapshot, changes);
-        true
     }
 
     /// How many keys of a source have something waiting or in flight.

@@ -278,6 +278,18 @@ impl Queue {
         }
     }
 
+    /// No cursor of `source` counts on its keys any more.
+    pub(super) fn forget_owed(&mut self, source: SourceId) {
+        self.unattempted.retain(|other| *other != source);
+        for id in self.slots.ids() {
+            let slot = self.slots.get_mut(id);
+            if slot.source == source {
+                slot.head.owed = false;
+                slot.rest.iter_mut().for_each(|event| event.owed = false);
+            }
+        }
+    }
+
     /// What waits or is in flight for the keys in `scope` of source `old` belongs to `new` from now on.
     pub(super) fn move_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         for id in self.slots.ids() {

@@ -75,6 +75,26 @@ impl Sources {
         self.sources.insert(source, state);
     }
 
+    /// Begins to show a source that was taken over from others of which the handler knows a part.
+    pub(super) fn show_again(&mut self, source: SourceId, kind: CursorKind, now: Moment) {
+        if let Some(state) = self.sources.get_mut(&source) {
+            state.synced = false;
+        }
+        self.begin(source, kind, now);
+    }
+
+    /// Ends whatever shows the source, which has an heir: what it held is old from now on. Says that it was shown whole only if it was, so that
+    /// its other heirs see it as this one does.
+    pub(super) fn retire(&mut self, source: SourceId, was_shown: bool) {
+        self.end(source);
+        if let Some(state) = self.sources.get_mut(&source) {
+            state.snapshot = Snapshot::default();
+            state.syncing = None;
+            state.owed = 0;
+            state.synced = was_shown;
+        }
+    }
+
     pub(super) fn remove(&mut self, source: SourceId) -> Option<Source> {
         self.turns.retain(|other| *other != source);
         self.sources.remove(&source)

@@ -3,6 +3,7 @@
 mod bounds;
 mod cursors;
 mod failures;
+mod inherit;
 mod order;
 mod property;
 

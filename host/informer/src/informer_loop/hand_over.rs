@@ -1,8 +1,8 @@
 //! One source after another: what the sources of an informer hand over when its namespaces change.
 //!
 //! ```text
-//! old: Rest (nothing new is read) ─────────────▶ Leave: deletes for what no heir holds, then the end
-//! new: synced, told to nobody ─▶ TakeOver: the difference to what the old ones showed
+//! old: Rest (nothing new is read) ──────────────────────────────────────▶ Leave: deletes for what no heir covers, then the end
+//! new: synced, told to nobody ─▶ as far as the old ones ─▶ TakeOver: the difference to what the old ones showed
 //! ```
 
 use std::sync::Arc;
@@ -42,21 +42,23 @@ impl Neighbour {
         self.snapshot.get(key)
     }
 
-    /// Whether `object` is this one's to tell of: it holds it, or has not seen as much yet and will.
-    fn inherits(&self, object: &Object) -> bool {
-        let key = object.key();
-        if !self.covers(key) {
-            return false;
-        }
-        let is_newer = || {
-            let seen = self.snapshot.version().and_then(|version| version.number());
-            seen.zip(object.version().number())
-                .is_some_and(|(seen, own)| own > seen)
+    /// Whether it is known to hold all that `other` held of what both cover: it has seen as far, or holds the very same.
+    pub(crate) fn has_seen(&self, other: &Neighbour) -> bool {
+        let number = |neighbour: &Neighbour| neighbour.snapshot.version().and_then(|version| version.number());
+        let is_as_far = number(self).zip(number(other)).is_none_or(|(own, other)| own >= other);
+        self.resource != other.resource || is_as_far || self.holds_the_same(other)
+    }
+
+    fn holds_the_same(&self, other: &Neighbour) -> bool {
+        let shared = |object: &&Object| self.covers(object.key()) && other.covers(object.key());
+        let is_same = |object: &Object| {
+            let held = self.get(object.key());
+            held.is_some_and(|held| held.uid() == object.uid() && held.version() == object.version())
         };
-        match self.get(key) {
-            Some(held) => held.uid() == object.uid(),
-            None => is_newer(),
-        }
+        let held = self.snapshot.iter().filter(shared).count();
+        let mut others = 0;
+        let mut counted = other.snapshot.iter().filter(shared).inspect(|_| others += 1);
+        counted.all(is_same) && others == held
     }
 }
 
@@ -98,6 +100,9 @@ impl InformerLoop {
                 &mut changes,
             );
         }
+        for neighbour in from.iter() {
+            vanished(neighbour, namespace.as_deref(), &snapshot, now, &mut changes);
+        }
         let olds: Vec<SourceId> = from.iter().map(|neighbour| neighbour.source).collect();
         let scope = |key: KeyRef<'_>| covers(namespace.as_deref(), key);
         for listener in listeners {
@@ -118,13 +123,9 @@ impl InformerLoop {
                 tokio::task::yield_now().await;
             }
             self.parts.store.delete(object.key());
-            if self.synced && !heirs.iter().any(|heir| heir.inherits(object)) {
-                let delete = ChangeKind::Delete {
-                    last: Some(object.clone()),
-                    key: object.key().to_key(),
-                    final_state_unknown: false,
-                };
-                self.changes.push(reconfigured(delete, now));
+            // What an heir covers is the heir's to tell of.
+            if self.synced && !heirs.iter().any(|heir| heir.covers(object.key())) {
+                self.changes.push(left(object, now));
             }
         }
         self.publish();
@@ -157,6 +158,30 @@ fn differ(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Ve
         new: object.clone(),
     };
     changes.push(reconfigured(update, now));
+}
+
+/// Notes as deletes what another source told of, and the one that takes over for `namespace` does not hold. What is newer than all it has seen, its
+/// watch will bring.
+fn vanished(known: &Neighbour, namespace: Option<&str>, holds: &Snapshot, now: Moment, changes: &mut Vec<Change>) {
+    let seen = holds.version().and_then(|version| version.number());
+    let is_seen = |object: &Object| {
+        let own = object.version().number();
+        seen.zip(own).is_none_or(|(seen, own)| own <= seen)
+    };
+    let gone = known.snapshot.iter().filter(|object| {
+        let key = object.key();
+        covers(namespace, key) && holds.get(key).is_none() && is_seen(object)
+    });
+    changes.extend(gone.map(|object| left(object, now)));
+}
+
+fn left(object: &Object, now: Moment) -> Change {
+    let delete = ChangeKind::Delete {
+        last: Some(object.clone()),
+        key: object.key().to_key(),
+        final_state_unknown: false,
+    };
+    reconfigured(delete, now)
 }
 
 fn reconfigured(kind: ChangeKind, received: Moment) -> Change {

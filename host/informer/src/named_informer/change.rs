@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_cache::IndexConflict;
 use tokio_util::sync::CancellationToken;
 
-use super::{Among, InformerSpec, NamedInformer, Place};
+use super::{Among, InformerSpec, NamedInformer, Parts, Place};
 use crate::informer_loop::Neighbour;
 use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, judge_identity};
 use crate::spec::SourceSpec;
@@ -15,6 +15,13 @@ use crate::spec::SourceSpec;
 /// How long the deletes of a source that left may take to be delivered, retries included; what is left then is dropped and counted
 /// (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
 pub(crate) const LEAVING_MAX: Duration = Duration::from_secs(900);
+
+/// How long sources that come may take to have seen as much as those that they take over from, while nothing is told. They had caught up just before;
+/// only a watch that fell silent at that very moment needs as long, and it is opened anew before.
+pub(crate) const CATCH_UP_MAX: Duration = Duration::from_secs(300);
+
+/// How often it is looked whether they have.
+const CATCH_UP_STEP: Duration = Duration::from_millis(50);
 
 type Sources = BTreeMap<Place, Arc<SharedInformer>>;
 
@@ -123,11 +130,24 @@ impl NamedInformer {
         });
         drop(members);
         let parts = Arc::downgrade(&self.0);
+        let environment = Arc::clone(&self.0.environment);
         let task = async move {
             tokio::select! {
                 biased;
                 () = called_off.cancelled() => return,
                 () = all_synced(&started) => {}
+            }
+            let Some(going) = Weak::upgrade(&parts).map(|parts| parts.neighbours(&gone)) else {
+                return;
+            };
+            // What runs goes on meanwhile, however long that takes.
+            while is_behind(&started, &going) && !called_off.is_cancelled() {
+                environment.sleep(CATCH_UP_STEP).await;
+                // The cluster may have gone back in time since: then what runs is the measure.
+                let now = Weak::upgrade(&parts).map(|parts| parts.neighbours(&gone));
+                if !is_behind(&started, now.as_deref().unwrap_or_default()) {
+                    break;
+                }
             }
             if let Some(parts) = Weak::upgrade(&parts) {
                 // Not called off half-way: it takes milliseconds.
@@ -154,6 +174,7 @@ impl NamedInformer {
             // One that was stopped has told all it will.
             resting.extend(source.rest().await.ok());
         }
+        self.catch_up(called_off, &started, &resting).await;
         let Ok(taken) = self.seat(&started, &leaving, gone, &resting) else {
             return;
         };
@@ -164,6 +185,21 @@ impl NamedInformer {
         let heirs: Vec<Neighbour> = started.values().map(|source| source.as_neighbour()).collect();
         for source in leaving {
             self.let_go(source, heirs.clone());
+        }
+    }
+
+    /// Waits until the sources that came have seen as much as those that rest: what these read last is on its way to the others too.
+    async fn catch_up(&self, called_off: &CancellationToken, started: &Sources, resting: &[Neighbour]) {
+        let until = self.0.environment.now() + CATCH_UP_MAX;
+        while is_behind(started, resting) && !called_off.is_cancelled() {
+            if self.0.environment.now() > until {
+                return tracing::warn!(
+                    "informer {}: new sources are behind those that they take over from after {} s; they take over all the same",
+                    self.name(),
+                    CATCH_UP_MAX.as_secs()
+                );
+            }
+            self.0.environment.sleep(CATCH_UP_STEP).await;
         }
     }
 
@@ -213,6 +249,24 @@ impl NamedInformer {
             }
         };
         self.0.environment.spawn("informer-leaving", Box::pin(task));
+    }
+}
+
+/// Whether one of the sources that came may not know yet what those that go held.
+fn is_behind(started: &Sources, going: &[Neighbour]) -> bool {
+    let is_behind = |source: &Arc<SharedInformer>| {
+        let heir = source.as_neighbour();
+        !going.iter().all(|old| heir.has_seen(old))
+    };
+    started.values().any(is_behind)
+}
+
+impl Parts {
+    /// What the sources at these places hold now.
+    fn neighbours(&self, places: &[Place]) -> Vec<Neighbour> {
+        let members = self.members();
+        let sources = places.iter().filter_map(|place| members.sources.get(place));
+        sources.map(|source| source.as_neighbour()).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! LIST: pages read item by item, staged, judged at the end, handed over whole.
 
+use std::sync::atomic::Ordering;
+
 use informant_cache::{ListSource, ListVerdict, Moment};
 use informant_object::ResourceVersion;
 use informant_object::frames::{ListHead, ListSplitter};
@@ -70,6 +72,9 @@ impl Reflector {
             verdict,
         };
         let received = self.parts.environment.now();
+        if let Some(trial) = &self.parts.trial {
+            trial.is_handed_over.store(true, Ordering::Relaxed);
+        }
         let sent = self
             .parts
             .updates

@@ -3,6 +3,9 @@
 //! It first asks for one object, to learn whether the new request is answered at all; only then is the other reflector held and the whole state
 //! asked for, consistently. Whatever fails on the way, the other one goes on meanwhile.
 
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -22,6 +25,8 @@ pub(crate) struct Trial {
     pub(crate) control: mpsc::UnboundedSender<Control>,
     /// Objects are kept in another shape than before.
     pub(crate) other_shape: bool,
+    /// Whether the list is with the loop. From then on it is the loop that decides.
+    pub(crate) is_handed_over: Arc<AtomicBool>,
 }
 
 impl Reflector {
@@ -36,11 +41,20 @@ impl Reflector {
         held.await.map_err(|_| ListEnd::LoopGone)?;
         // The newest state: nothing older than what the other one has shown.
         self.versions.refused();
-        let environment = std::sync::Arc::clone(&self.parts.environment);
+        let environment = Arc::clone(&self.parts.environment);
+        trial.is_handed_over.store(false, Ordering::Relaxed);
+        let mut obtain = pin!(self.obtain());
         let obtained = tokio::select! {
             biased;
-            obtained = self.obtain() => obtained,
-            () = environment.sleep(RECONFIGURE_HOLD_MAX) => Err(ListEnd::Failed(ApiError::TooSlow(RECONFIGURE_HOLD_MAX))),
+            obtained = &mut obtain => obtained,
+            () = environment.sleep(RECONFIGURE_HOLD_MAX) => {
+                // A list that the loop has may be believed already: who gave it up now would leave the source without a reflector.
+                if trial.is_handed_over.load(Ordering::Relaxed) {
+                    obtain.await
+                } else {
+                    Err(ListEnd::Failed(ApiError::TooSlow(RECONFIGURE_HOLD_MAX)))
+                }
+            }
         };
         if obtained.is_err() {
             // The loop is gone, or learns of it.

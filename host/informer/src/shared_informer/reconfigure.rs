@@ -132,6 +132,7 @@ impl SharedInformer {
             trial: Some(Trial {
                 control: self.control.clone(),
                 other_shape,
+                is_handed_over: Arc::default(),
             }),
         });
         spawn_reflector(&self.environment.0, reflector, &self.status, generation, cancel);

@@ -1,0 +1,113 @@
+//! What happens to the server, its watches and its answers.
+
+use std::time::Duration;
+
+use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
+
+use super::Schedule;
+
+impl Schedule {
+    pub(super) fn fault(&mut self) {
+        let name = match self.dice.below(12) {
+            0..4 => self.watch_fault(),
+            4..7 => self.server_fault(),
+            _ => self.request_fault(),
+        };
+        self.world.note(name);
+    }
+
+    /// Something happens to the watches that are open.
+    fn watch_fault(&mut self) -> String {
+        let (faults, any) = (self.world.server.faults(), Filter::any());
+        match self.dice.below(5) {
+            0 | 1 => {
+                let endings = [
+                    Ending::Clean,
+                    Ending::Reset,
+                    Ending::MidLine,
+                    Ending::MidLineClean,
+                    Ending::Expired,
+                ];
+                let ending = self.dice.pick(&endings);
+                faults.drop_watches(&any, ending);
+                format!("drop watches: {ending:?}")
+            }
+            2 => {
+                faults.freeze_watches(&any);
+                "freeze watches".into()
+            }
+            3 => {
+                faults.thaw_watches(&any);
+                "thaw watches".into()
+            }
+            _ => {
+                let injections = [Injection::Garbage, Injection::NotJson, Injection::UnknownType];
+                let injection = &injections[self.dice.below(3) as usize];
+                faults.inject(&any, injection);
+                format!("inject {injection:?}")
+            }
+        }
+    }
+
+    /// Something happens to the server.
+    fn server_fault(&mut self) -> String {
+        let faults = self.world.server.faults();
+        match self.dice.below(10) {
+            0..3 => {
+                faults.compact();
+                "compact".into()
+            }
+            3 => {
+                let revision = self.world.server.revision();
+                let before = revision.saturating_sub(self.dice.below(5));
+                faults.compact_before(before);
+                format!("compact before {before}")
+            }
+            _ => {
+                let down = Duration::from_millis(self.dice.below(5_000));
+                let empty = self.dice.percent(50);
+                faults.restart(down, empty);
+                format!("restart for {down:?}, history emptied: {empty}")
+            }
+        }
+    }
+
+    /// Something will happen to the next requests.
+    fn request_fault(&mut self) -> String {
+        let times = 1 + self.dice.below(3) as u32;
+        let filter = match self.dice.below(4) {
+            0 => Filter::any().verb("list"),
+            1 => Filter::any().verb("watch"),
+            _ => Filter::any(),
+        };
+        let action = match self.dice.below(9) {
+            0 => Action::DelayMs(self.dice.below(20_000)),
+            1 => Action::CutBodyBytes(self.dice.below(2_000) as usize),
+            2 => Action::SplitFramesBytes(1 + self.dice.below(300) as usize),
+            3 => Action::Freeze,
+            4 => Action::LoseAnswer,
+            _ => Action::Answer(self.answer()),
+        };
+        let verb = filter.verb.clone().unwrap_or_default();
+        let name = format!("the next {times} {verb} requests: {action:?}");
+        self.world.server.faults().rule(Rule {
+            filter,
+            times: Some(times),
+            action,
+        });
+        name
+    }
+
+    fn answer(&mut self) -> Answer {
+        match self.dice.below(8) {
+            0 => Answer::too_many_requests(2),
+            1 => Answer::internal_error(),
+            2 => Answer::expired(),
+            3 => Answer::html(200),
+            4 => Answer::html(502),
+            5 => Answer::forbidden("scripted"),
+            6 => Answer::unauthorized(),
+            _ => Answer::Reset,
+        }
+    }
+}

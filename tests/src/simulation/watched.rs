@@ -1,0 +1,168 @@
+//! An informer of the run: what it asks for, now and before, and what it holds.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informant_cache::{Environment, Snapshot};
+use informant_informer::{GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, SourceSpec};
+use informant_object::{KeyRef, LabelSelector, Pointer};
+
+use super::history::{Entry, ObjectVersion, Selection};
+use super::world::{GROUP, World, locked, sorted, version_of_object};
+
+/// The index every informer has.
+const INDEX: &str = "value";
+
+/// How long an informer that is stopped may take.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+pub(super) struct Watched {
+    pub(super) id: u32,
+    pub(super) named: NamedInformer,
+    /// All it was ever to ask for; the last counts.
+    selections: Mutex<Vec<Selection>>,
+    /// What there was to be told of when it started.
+    pub(super) at_start: Vec<ObjectVersion>,
+    /// Requests may have been answered from the past before it had synced.
+    lagged: AtomicBool,
+}
+
+impl Watched {
+    /// Starts an informer.
+    pub(super) fn start(world: &Arc<World>, selection: Selection, reflector: ReflectorOptions) -> Arc<Self> {
+        let id = world.informers_ever.fetch_add(1, Ordering::Relaxed);
+        world.record(Entry::Selected {
+            informer: id,
+            selection: selection.clone(),
+        });
+        let named = NamedInformer::start(
+            spec(id, &selection, reflector),
+            world.client(),
+            Arc::clone(&world.environment) as Arc<dyn Environment>,
+            world.catalog.clone(),
+            &world.metrics,
+        )
+        .expect("the specification is sound");
+        let watched = Arc::new(Self {
+            id,
+            named,
+            at_start: world.cluster(&selection),
+            selections: Mutex::new(vec![selection]),
+            lagged: AtomicBool::new(world.on_replica.load(Ordering::Relaxed)),
+        });
+        locked(&world.informers).push(Arc::clone(&watched));
+        watched
+    }
+
+    /// Stops it and has the world forget it. Its handlers are to have left.
+    pub(super) async fn stop(&self, world: &World) {
+        locked(&world.informers).retain(|other| other.id != self.id);
+        let report = self.named.stop(STOP_MAX).await;
+        world.note(format!("informer {} stopped: {report:?}", self.id));
+    }
+
+    /// Has it ask for something else, while handlers stay.
+    pub(super) async fn reconfigure(&self, world: &World, selection: Selection, reflector: ReflectorOptions) {
+        world.record(Entry::Selected {
+            informer: self.id,
+            selection: selection.clone(),
+        });
+        locked(&self.selections).push(selection.clone());
+        let accepted = self.named.reconfigure(spec(self.id, &selection, reflector)).await;
+        accepted.expect("the change is sound");
+    }
+
+    pub(super) fn selection(&self) -> Selection {
+        locked(&self.selections).last().cloned().unwrap_or_default()
+    }
+
+    /// How often what it asks for has been said.
+    pub(super) fn selections_ever(&self) -> usize {
+        locked(&self.selections).len()
+    }
+
+    /// What it was to ask for from the `first`-th time on.
+    pub(super) fn selections_since(&self, first: usize) -> Vec<Selection> {
+        locked(&self.selections)[first..].to_vec()
+    }
+
+    /// Requests go to a replica that may lag from now on.
+    pub(super) fn note_lag(&self) {
+        if !self.named.has_synced() {
+            self.lagged.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its first list may be of the past.
+    pub(super) fn has_lagged(&self) -> bool {
+        self.lagged.load(Ordering::Relaxed)
+    }
+
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.named.sources().iter().map(|source| source.snapshot()).collect()
+    }
+
+    /// What its stores hold, sorted by key.
+    pub(super) fn stored(&self) -> Vec<ObjectVersion> {
+        let objects = |snapshot: &Snapshot| snapshot.iter().map(version_of_object).collect::<Vec<_>>();
+        let mut versions: Vec<_> = self.snapshots().iter().flat_map(objects).collect();
+        versions.sort();
+        versions
+    }
+
+    /// The version a look-up finds.
+    pub(super) fn version_at(&self, key: KeyRef<'_>) -> Option<u64> {
+        let found = |snapshot: &Snapshot| snapshot.get(key).and_then(|object| object.version().number());
+        self.snapshots().iter().find_map(found)
+    }
+
+    /// Records its index beside what a scan makes of the same snapshots.
+    pub(super) fn look(&self, world: &World) {
+        let (mut index, mut scan) = (BTreeMap::new(), BTreeMap::new());
+        // A source that has yet to publish knows no index.
+        for snapshot in self.snapshots().into_iter().filter(|snapshot| !snapshot.is_empty()) {
+            add_index(&snapshot, &mut index);
+            add_scan(&snapshot, &mut scan);
+        }
+        world.record(Entry::Looked {
+            informer: self.id,
+            index: sorted(index),
+            scan: sorted(scan),
+        });
+    }
+}
+
+fn spec(id: u32, selection: &Selection, reflector: ReflectorOptions) -> InformerSpec {
+    let resource = GroupVersionResource::new("", "v1", "configmaps");
+    let mut source = SourceSpec::new(format!("maps-{id}"), resource, "ConfigMap");
+    source.indexes = vec![(INDEX.to_owned(), Pointer::parse("/data/value").expect("a pointer"))];
+    source.label_selector = selection
+        .group
+        .as_ref()
+        .map(|group| LabelSelector::parse(&format!("{GROUP}={group}")).expect("a selector"));
+    InformerSpec {
+        source,
+        resources: None,
+        namespaces: selection.namespaces.clone(),
+        reflector,
+    }
+}
+
+fn add_index(snapshot: &Snapshot, into: &mut BTreeMap<String, Vec<String>>) {
+    for value in snapshot.index_values(INDEX).expect("the index exists") {
+        let keys = snapshot.index_keys(INDEX, &value).expect("the index exists");
+        let keys = keys.map(|key| key.to_string());
+        into.entry(value.to_string()).or_default().extend(keys);
+    }
+}
+
+fn add_scan(snapshot: &Snapshot, into: &mut BTreeMap<String, Vec<String>>) {
+    for object in snapshot.iter() {
+        let value: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
+        if let Some(value) = value.pointer("/data/value").and_then(serde_json::Value::as_str) {
+            into.entry(value.to_owned()).or_default().push(object.key().to_string());
+        }
+    }
+}
