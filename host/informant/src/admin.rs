@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 pub use configuration::{ConfigurationView, Waiting};
 pub use error::{ApiError, Code};
 pub use objects::STREAMS_MAX;
-pub(crate) use objects::{FRESH_AS_OF, STATE};
+pub(crate) use objects::{Freshness, SOURCES};
 pub use plugins::{LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView};
 pub use sources::{AgedText, SourceView, Sources};
 

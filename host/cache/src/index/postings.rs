@@ -1,6 +1,7 @@
 //! The posting lists of one index: a flat sorted set of (value, key).
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use equivalent::{Comparable, Equivalent};
@@ -56,6 +57,18 @@ impl Postings {
     pub(crate) fn keys<'a>(&'a self, value: &'a str) -> impl Iterator<Item = KeyRef<'a>> {
         self.0
             .range(Place { value, at: At::Start }..)
+            .take_while(move |posting| &*posting.value == value)
+            .map(|posting| posting.key.as_ref())
+    }
+
+    /// Keys under `value` that come after `after`, sorted.
+    pub(crate) fn keys_after<'a>(&'a self, value: &'a str, after: KeyRef<'a>) -> impl Iterator<Item = KeyRef<'a>> {
+        let place = Place {
+            value,
+            at: At::Key(after),
+        };
+        self.0
+            .range((Bound::Excluded(place), Bound::Unbounded))
             .take_while(move |posting| &*posting.value == value)
             .map(|posting| posting.key.as_ref())
     }

@@ -1,5 +1,6 @@
 //! One state of the store: objects, indexes and how fresh they are. Persistent: a clone shares everything.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -97,6 +98,27 @@ impl Root {
             Which::External(contents) => contents.postings(),
         };
         Matches::Posted(postings.keys(value).filter_map(|key| Some((key, self.get(key)?))))
+    }
+
+    /// As [`matches`](Self::matches), only what comes after `after`.
+    pub(super) fn matches_after<'a>(
+        &'a self,
+        index: Which<'a>,
+        value: &'a str,
+        after: KeyRef<'a>,
+    ) -> impl Iterator<Item = &'a Object> {
+        let postings = match index {
+            Which::Namespace => {
+                // Whoever goes on stands in that namespace; the range begins behind its last object.
+                let from = after.max(KeyRef::new(value, ""));
+                let beyond = self.objects.range((Bound::Excluded(from), Bound::Unbounded));
+                let inside = beyond.take_while(move |(key, _)| key.namespace() == value);
+                return Matches::InNamespace(inside.map(|(_, stored)| &stored.object));
+            }
+            Which::Native(slot) => &self.postings[slot],
+            Which::External(contents) => contents.postings(),
+        };
+        Matches::Posted(postings.keys_after(value, after).filter_map(|key| self.get(key)))
     }
 
     /// Values in use, sorted.

@@ -69,6 +69,22 @@ impl Snapshot {
         Ok(self.0.matches(index, value).map(|(_, object)| object))
     }
 
+    /// What [`by_index`](Self::by_index) finds, from behind `after` on: the next page, or the next stretch of a walk that keeps nothing but its last key.
+    ///
+    /// # Errors
+    /// As [`by_index`](Self::by_index).
+    pub fn by_index_after<'a>(
+        &'a self,
+        index: &str,
+        value: &'a str,
+        after: Option<KeyRef<'a>>,
+    ) -> Result<impl Iterator<Item = &'a Object> + use<'a>, IndexError> {
+        let index = self.0.index(index)?;
+        // No object comes before the empty key, and none has it.
+        let after = after.unwrap_or(KeyRef::new("", ""));
+        Ok(self.0.matches_after(index, value, after))
+    }
+
     /// Keys of what [`by_index`](Self::by_index) finds, sorted.
     ///
     /// # Errors

@@ -19,6 +19,8 @@ pub enum Code {
     Ambiguous,
     /// The informer has no index of that name.
     UnknownIndex,
+    /// No cluster is called that, or the informer does not watch it.
+    UnknownCluster,
     /// The informer's first list is not in the cache.
     NotSynced,
     /// The index is not attached, or the plugin not loaded.
@@ -52,7 +54,11 @@ impl Code {
     fn status(self) -> StatusCode {
         match self {
             Self::Invalid => StatusCode::BAD_REQUEST,
-            Self::UnknownInformer | Self::UnknownPlugin | Self::UnknownIndex | Self::NotFound => StatusCode::NOT_FOUND,
+            Self::UnknownInformer
+            | Self::UnknownPlugin
+            | Self::UnknownIndex
+            | Self::UnknownCluster
+            | Self::NotFound => StatusCode::NOT_FOUND,
             Self::Ambiguous => StatusCode::CONFLICT,
             Self::NotSynced | Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,

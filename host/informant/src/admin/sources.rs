@@ -138,7 +138,7 @@ fn of_source(entry: &InformerEntry, source: &Source) -> SourceView {
 }
 
 /// What the source's reflector says.
-fn of_reflector(entry: &InformerEntry, source: &Source) -> Option<SourceStatus> {
+pub(super) fn of_reflector(entry: &InformerEntry, source: &Source) -> Option<SourceStatus> {
     let InformerPhase::Running(running) = entry.phase() else {
         return None;
     };

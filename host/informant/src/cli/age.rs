@@ -28,6 +28,14 @@ pub(super) fn human(seconds: i64) -> String {
     }
 }
 
+/// How long ago a timestamp of Kubernetes was.
+pub(super) fn since(created: Option<&str>) -> String {
+    match created.and_then(|created| created.parse::<jiff::Timestamp>().ok()) {
+        Some(created) => human(jiff::Timestamp::now().as_second() - created.as_second()),
+        None => "<unknown>".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

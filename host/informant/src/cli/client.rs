@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use super::{ConfigFlag, Exit};
-use crate::admin::{ApiError, FRESH_AS_OF, STATE};
+use crate::admin::{ApiError, Freshness, SOURCES};
 use crate::config::{ADMIN_LISTEN_DEFAULT, Config};
 
 /// How long a connection may take to come about.
@@ -220,14 +220,9 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// How the informer's sources fare.
-    pub(super) fn states(&self) -> impl Iterator<Item = &str> {
-        self.header(STATE).split(',').filter(|state| !state.is_empty())
-    }
-
-    /// Which version this is the state of.
-    pub(super) fn fresh_as_of(&self) -> &str {
-        self.header(FRESH_AS_OF)
+    /// Which states of which sources this is.
+    pub(super) fn freshness(&self) -> Result<Vec<Freshness>> {
+        serde_json::from_str(self.header(SOURCES)).context("the daemon does not say what its answer is the state of")
     }
 
     fn header(&self, name: &str) -> &str {

@@ -15,8 +15,10 @@ pub enum Exit {
     Usage,
     /// The configuration is refused.
     Config,
-    /// For `get`: the informer is not synced, or the index not attached.
+    /// For `get`: the index is not attached. For others: not ready yet.
     NotReady,
+    /// For `get`: the informer's first list is not in the cache.
+    NotSynced,
 }
 
 impl Exit {
@@ -29,6 +31,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Config => 3,
             Self::NotReady => 4,
+            Self::NotSynced => 5,
         }
     }
 }

@@ -1,21 +1,29 @@
-//! `informant get`: objects out of the cache of a running daemon, as kubectl shows them.
+//! `informant get`: objects out of the cache of a running daemon, as kubectl shows them; and `informant get sources`.
 
+mod freshness;
+mod line;
 mod print;
+mod sources;
 mod table;
+mod wide;
+mod yaml;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use super::client::{AdminArgs, Answer};
 use super::{Exit, output};
-use print::Printer;
+use print::{Printer, Style};
+
+/// What is asked for to see sources in place of objects.
+const SOURCES: &str = "sources";
 
 /// `informant get`.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    /// An informer's name, or a resource that one informer watches: pods, v1/pods, Pod
+    /// An informer's name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, how each source fares
     resource: String,
-    /// Only objects of this name
+    /// Only objects of this name; of sources, only this informer's
     name: Option<String>,
     /// Only objects of this namespace [default: all]
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
@@ -23,10 +31,21 @@ pub(super) struct GetArgs {
     /// Objects of all namespaces, which is the default; kubectl's habit
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// Only objects of this cluster, as in [cluster.NAME]; several are separated by commas [default: all of the informer's]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        conflicts_with = "all_clusters"
+    )]
+    cluster: Vec<String>,
+    /// Objects of all clusters of the informer, which is the default
+    #[arg(long)]
+    all_clusters: bool,
     /// Only objects that this index finds under this value
     #[arg(long, value_name = "NAME=VALUE", value_parser = index_and_value)]
     index: Option<(String, String)>,
-    /// Only objects whose labels match
+    /// Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<String>,
     /// How they are shown
@@ -44,8 +63,12 @@ pub(super) struct GetArgs {
 enum Format {
     /// NAMESPACE, NAME and AGE.
     Table,
+    /// More columns: what the kind is known by, or version and labels.
+    Wide,
     /// One object, or a List of them.
     Json,
+    /// One object, or a List of them.
+    Yaml,
     /// kind/name, for other commands.
     Name,
 }
@@ -58,50 +81,66 @@ fn index_and_value(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
-    args.admin.ask(
-        async |client| match client.get(&args.resource, &questions(args)).await? {
-            Ok(answer) => show(args, answer).await,
-            Err(error) => Ok(output::refused(&error)),
-        },
-    )
+    if args.resource == SOURCES {
+        return sources::run(args);
+    }
+    let clusters = args.cluster.join(",");
+    args.admin
+        .ask(
+            async |client| match client.get(&args.resource, &args.questions(&clusters)).await? {
+                Ok(answer) => show(args, answer).await,
+                Err(error) => Ok(output::refused(&error)),
+            },
+        )
 }
 
-fn questions(args: &GetArgs) -> Vec<(&'static str, &str)> {
-    let index = args.index.as_ref();
-    let all = [
-        ("namespace", args.namespace.as_deref()),
-        ("name", args.name.as_deref()),
-        ("index", index.map(|(name, _)| name.as_str())),
-        ("value", index.map(|(_, value)| value.as_str())),
-        ("selector", args.selector.as_deref()),
-    ];
-    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+impl GetArgs {
+    fn questions<'a>(&'a self, clusters: &'a str) -> Vec<(&'static str, &'a str)> {
+        let index = self.index.as_ref();
+        let all = [
+            ("namespace", self.namespace.as_deref()),
+            ("name", self.name.as_deref()),
+            ("index", index.map(|(name, _)| name.as_str())),
+            ("value", index.map(|(_, value)| value.as_str())),
+            ("selector", self.selector.as_deref()),
+            ("cluster", (!clusters.is_empty()).then_some(clusters)),
+            ("envelope", Some("true")),
+        ];
+        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+
+    fn style(&self, clusters: freshness::Clusters) -> Style {
+        Style {
+            format: self.output,
+            one_alone: self.name.is_some(),
+            with_cluster: clusters == freshness::Clusters::Several,
+            with_namespace: self.namespace.is_none(),
+            with_headings: !self.no_headers,
+        }
+    }
 }
 
 async fn show(args: &GetArgs, mut answer: Answer) -> Result<Exit> {
-    if let Some(trouble) = answer.states().find(|state| *state != "Live") {
-        let version = answer.fresh_as_of();
-        output::note(&format!(
-            "warning: the watch is {trouble}: this is the state of version {version} and may be old"
-        ));
+    let fresh = answer.freshness()?;
+    for source in fresh.iter().filter(|source| source.state != "Live") {
+        output::note(&freshness::warning(source));
     }
-    let mut printer = Printer::new(
-        args.output,
-        args.name.is_some(),
-        args.namespace.is_none(),
-        !args.no_headers,
-    );
+    let mut printer = Printer::new(args.style(freshness::clusters(&fresh)));
     while let Some(line) = answer.next_line().await? {
         if !printer.object(&line)? {
             return Ok(Exit::Done);
         }
     }
-    if printer.finish()? == 0 && args.output == Format::Table {
-        let place = args
-            .namespace
-            .as_ref()
-            .map_or(String::new(), |namespace| format!(" in {namespace} namespace"));
-        output::note(&format!("No resources found{place}."));
+    let printed = printer.finish()?;
+    if matches!(args.output, Format::Table | Format::Wide) {
+        if printed == 0 {
+            let place = args
+                .namespace
+                .as_ref()
+                .map_or(String::new(), |namespace| format!(" in {namespace} namespace"));
+            output::note(&format!("No resources found{place}."));
+        }
+        output::note(&freshness::said(&fresh));
     }
     Ok(Exit::Done)
 }

@@ -41,7 +41,8 @@ pub(super) fn note(line: &str) {
 pub(super) fn refused(error: &ApiError) -> Exit {
     note(&format!("error: {error}"));
     match error.code {
-        Code::NotSynced | Code::NotReady | Code::Busy => Exit::NotReady,
+        Code::NotSynced => Exit::NotSynced,
+        Code::NotReady | Code::Busy => Exit::NotReady,
         _ => Exit::Failed,
     }
 }

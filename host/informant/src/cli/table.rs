@@ -15,15 +15,21 @@ pub(super) fn write<const COLUMNS: usize>(
     headings: [&str; COLUMNS],
     rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> io::Result<()> {
-    let mut rows = rows.into_iter().peekable();
-    if rows.peek().is_none() {
+    let rows: Vec<_> = rows.into_iter().map(Vec::from).collect();
+    write_columns(out, &headings, rows)
+}
+
+/// As [`write`], with as many columns as it takes: a row has a cell for each heading.
+pub(super) fn write_columns(out: &mut dyn Write, headings: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+    if rows.is_empty() {
         return Ok(());
     }
     let mut table = TabWriter::new(out).padding(3);
     writeln!(table, "{}", headings.join("\t"))?;
     for row in rows {
         // A tab or a newline in a cell would be a cell or a row of its own.
-        writeln!(table, "{}", row.map(|cell| cell.replace(['\t', '\n'], " ")).join("\t"))?;
+        let cells: Vec<_> = row.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect();
+        writeln!(table, "{}", cells.join("\t"))?;
     }
     table.flush()
 }

@@ -49,7 +49,8 @@ fn help_names_every_command() {
       1    failed; for get and plugin requeue: not found
       2    the command line is wrong
       3    the configuration is refused
-      4    for get: not ready, that is the informer is not synced or the index not attached
+      4    not ready: for get, the index is not attached
+      5    for get: not synced, the first list is not in the cache
       130  run was ended at once by a second SIGINT (143: SIGTERM)
     "#);
 }

@@ -180,7 +180,25 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
                     .eq(scan.clone()),
                 "{index} {value}"
             );
-            assert!(snapshot.index_keys(index, &value).unwrap().map(|key| key.name).eq(scan));
+            assert!(
+                snapshot
+                    .index_keys(index, &value)
+                    .unwrap()
+                    .map(|key| key.name)
+                    .eq(scan.clone())
+            );
+            // Walked in pages of two, from behind the last key of each.
+            let mut walked: Vec<&Object> = Vec::new();
+            loop {
+                let after = walked.last().map(|object| object.key());
+                let page = snapshot.by_index_after(index, &value, after).unwrap().take(2);
+                let before = walked.len();
+                walked.extend(page);
+                if walked.len() == before {
+                    break;
+                }
+            }
+            assert!(walked.iter().map(|object| object.name()).eq(scan), "{index} {value}");
         }
     }
 }

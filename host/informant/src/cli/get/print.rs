@@ -3,89 +3,105 @@
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::super::age;
 use super::Format;
+use super::line::{Headline, Line};
 use super::table::Table;
+use super::wide::{self, Column};
+use super::yaml;
 
-/// What is read of an object to name it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Headline {
-    api_version: String,
-    kind: String,
-    metadata: Metadata,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    namespace: String,
-    name: String,
-    creation_timestamp: Option<String>,
+/// What is printed of objects, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Style {
+    pub(super) format: Format,
+    /// Whether one object is printed alone, as when it was asked for by name.
+    pub(super) one_alone: bool,
+    pub(super) with_cluster: bool,
+    pub(super) with_namespace: bool,
+    pub(super) with_headings: bool,
 }
 
 /// Prints objects in one format.
-pub(super) struct Printer {
-    out: BufWriter<StdoutLock<'static>>,
+pub(super) struct Printer<W: Write = BufWriter<StdoutLock<'static>>> {
+    out: W,
     style: Style,
+    body: Body,
     printed: usize,
 }
 
-enum Style {
-    Table(Table),
-    Name,
-    Json {
-        /// Whether one object is printed alone, as when it was asked for by name.
-        one_alone: bool,
+enum Body {
+    /// None before the first object has told which columns there are.
+    Rows(Option<Rows>),
+    Names,
+    /// A List, and how an item is written.
+    List {
+        format: ListFormat,
         /// The first object, while it may be the only one.
-        first: Option<String>,
+        first: Option<Value>,
     },
 }
 
+struct Rows {
+    table: Table,
+    with_namespace: bool,
+    /// Those of `-o wide`.
+    columns: &'static [Column],
+}
+
+#[derive(Clone, Copy)]
+enum ListFormat {
+    Json,
+    Yaml,
+}
+
 impl Printer {
-    pub(super) fn new(format: Format, by_name: bool, with_namespace: bool, with_headers: bool) -> Self {
-        let style = match format {
-            Format::Table => Style::Table(Table::new(with_namespace, with_headers)),
-            Format::Name => Style::Name,
-            Format::Json => Style::Json {
-                one_alone: by_name,
-                first: None,
-            },
+    pub(super) fn new(style: Style) -> Self {
+        Self::to(BufWriter::new(io::stdout().lock()), style)
+    }
+}
+
+impl<W: Write> Printer<W> {
+    fn to(out: W, style: Style) -> Self {
+        let list = |format| Body::List { format, first: None };
+        let body = match style.format {
+            Format::Table | Format::Wide => Body::Rows(None),
+            Format::Name => Body::Names,
+            Format::Json => list(ListFormat::Json),
+            Format::Yaml => list(ListFormat::Yaml),
         };
         Self {
-            out: BufWriter::new(io::stdout().lock()),
+            out,
             style,
+            body,
             printed: 0,
         }
     }
 
     /// Prints one object. `false` if nobody reads any more.
-    pub(super) fn object(&mut self, json: &[u8]) -> Result<bool> {
+    pub(super) fn object(&mut self, line: &[u8]) -> Result<bool> {
+        let line = Line::parse(line)?;
         let number = self.printed;
         self.printed += 1;
-        let written = match &mut self.style {
-            Style::Table(table) => {
-                let Headline { metadata, .. } = headline(json)?;
-                let age = metadata
-                    .creation_timestamp
-                    .map_or("<unknown>".to_owned(), |created| age_of(&created));
-                table.row(&mut self.out, [metadata.namespace, metadata.name, age])
+        let (out, style) = (&mut self.out, &self.style);
+        let written = match &mut self.body {
+            Body::Rows(rows) => {
+                let headline = line.headline()?;
+                let rows = rows.get_or_insert_with(|| Rows::new(style, &headline));
+                let row = rows.row(style, &line, headline)?;
+                rows.table.row(out, row)
             }
-            Style::Name => {
-                let object = headline(json)?;
-                writeln!(self.out, "{}/{}", resource_of(&object), object.metadata.name)
-            }
-            Style::Json { one_alone: true, first } if number == 0 => {
-                *first = Some(pretty(json)?);
-                Ok(())
-            }
-            Style::Json { first, .. } => {
-                let object = pretty(json)?;
-                let before = first.take().map_or(Ok(()), |first| list_item(&mut self.out, &first, 0));
-                before.and_then(|()| list_item(&mut self.out, &object, number))
+            Body::Names => write_name(out, style, &line)?,
+            Body::List { format, first } => {
+                let object = if style.with_cluster { line.annotated() } else { line.object() }?;
+                if number == 0 && style.one_alone {
+                    *first = Some(object);
+                    return Ok(true);
+                }
+                let before = first.take().map_or(Ok(()), |first| format.item(out, &first, 0));
+                before.and_then(|()| format.item(out, &object, number))
             }
         };
         still_read(written)
@@ -93,58 +109,118 @@ impl Printer {
 
     /// Prints what is left. Returns how many objects there were.
     pub(super) fn finish(mut self) -> Result<usize> {
-        let written = match &mut self.style {
-            Style::Table(table) => table.finish(&mut self.out),
-            Style::Name => Ok(()),
-            Style::Json { first: Some(only), .. } => writeln!(self.out, "{only}"),
-            Style::Json { .. } if self.printed == 0 => writeln!(self.out, "{LIST_BEGIN}],{LIST_END}"),
-            Style::Json { .. } => writeln!(self.out, "\n    ],{LIST_END}"),
+        let out = &mut self.out;
+        let written = match &mut self.body {
+            Body::Rows(Some(rows)) => rows.table.finish(out),
+            Body::Rows(None) | Body::Names => Ok(()),
+            Body::List { format, first } => match first.take() {
+                Some(only) => format.alone(out, &only),
+                None => format.end(out, self.printed),
+            },
         };
         still_read(written.and_then(|()| self.out.flush()))?;
         Ok(self.printed)
     }
 }
 
-const LIST_BEGIN: &str = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [";
-const LIST_END: &str = "\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}";
+/// `pod/web-0`; beside objects of other clusters `east/pod/web-0`.
+fn write_name(out: &mut impl Write, style: &Style, line: &Line<'_>) -> Result<io::Result<()>> {
+    let object = line.headline()?;
+    let cluster = if style.with_cluster { line.cluster } else { "" };
+    let separator = if cluster.is_empty() { "" } else { "/" };
+    let (resource, name) = (object.resource(), object.metadata.name);
+    Ok(writeln!(out, "{cluster}{separator}{resource}/{name}"))
+}
 
-/// One item of a `List`, set in by two levels.
-fn list_item(out: &mut impl Write, object: &str, number: usize) -> io::Result<()> {
-    out.write_all(if number == 0 { LIST_BEGIN.as_bytes() } else { b"," })?;
-    for line in object.lines() {
-        write!(out, "\n        {line}")?;
+impl Rows {
+    /// The columns that fit the first object: all are of one kind.
+    fn new(style: &Style, first: &Headline) -> Self {
+        // What lives outside of namespaces has no such column.
+        let with_namespace = style.with_namespace && !first.metadata.namespace.is_empty();
+        let columns = match style.format {
+            Format::Wide => wide::columns(first.group(), &first.kind),
+            _ => &[],
+        };
+        let mut headings = Vec::new();
+        headings.extend(style.with_cluster.then_some("CLUSTER"));
+        headings.extend(with_namespace.then_some("NAMESPACE"));
+        headings.push("NAME");
+        match columns {
+            [] => headings.push("AGE"),
+            columns => headings.extend(columns.iter().map(|column| column.heading)),
+        }
+        Self {
+            table: Table::new(headings, style.with_headings),
+            with_namespace,
+            columns,
+        }
     }
-    Ok(())
+
+    fn row(&self, style: &Style, line: &Line<'_>, headline: Headline) -> Result<Vec<String>> {
+        let metadata = headline.metadata;
+        let mut row = Vec::new();
+        row.extend(style.with_cluster.then(|| line.cluster.to_owned()));
+        row.extend(self.with_namespace.then_some(metadata.namespace));
+        row.push(metadata.name);
+        match self.columns {
+            [] => row.push(age::since(metadata.creation_timestamp.as_deref())),
+            columns => {
+                let object = line.object()?;
+                row.extend(columns.iter().map(|column| (column.cell)(&object)));
+            }
+        }
+        Ok(row)
+    }
+}
+
+const JSON_BEGIN: &str = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [";
+const JSON_END: &str = "\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}";
+const YAML_BEGIN: &str = "apiVersion: v1\nitems:";
+const YAML_END: &str = "kind: List\nmetadata:\n  resourceVersion: \"\"";
+
+impl ListFormat {
+    /// One item of a `List`, set in.
+    fn item(self, out: &mut impl Write, object: &Value, number: usize) -> io::Result<()> {
+        match self {
+            Self::Json => {
+                out.write_all(if number == 0 { JSON_BEGIN.as_bytes() } else { b"," })?;
+                for line in pretty(object)?.lines() {
+                    write!(out, "\n        {line}")?;
+                }
+                Ok(())
+            }
+            Self::Yaml => {
+                if number == 0 {
+                    writeln!(out, "{YAML_BEGIN}")?;
+                }
+                yaml::item(out, object)
+            }
+        }
+    }
+
+    fn alone(self, out: &mut impl Write, object: &Value) -> io::Result<()> {
+        match self {
+            Self::Json => writeln!(out, "{}", pretty(object)?),
+            Self::Yaml => yaml::document(out, object),
+        }
+    }
+
+    fn end(self, out: &mut impl Write, printed: usize) -> io::Result<()> {
+        match (self, printed) {
+            (Self::Json, 0) => writeln!(out, "{JSON_BEGIN}],{JSON_END}"),
+            (Self::Json, _) => writeln!(out, "\n    ],{JSON_END}"),
+            (Self::Yaml, 0) => writeln!(out, "{YAML_BEGIN} []\n{YAML_END}"),
+            (Self::Yaml, _) => writeln!(out, "{YAML_END}"),
+        }
+    }
 }
 
 /// As kubectl prints an object: four spaces, keys sorted.
-fn pretty(json: &[u8]) -> Result<String> {
-    let object: serde_json::Value =
-        serde_json::from_slice(json).context("the daemon sent an object that is not JSON")?;
-    let mut text = Vec::with_capacity(json.len() * 2);
+fn pretty(object: &Value) -> io::Result<String> {
+    let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     object.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter))?;
-    Ok(String::from_utf8(text)?)
-}
-
-fn headline(json: &[u8]) -> Result<Headline> {
-    serde_json::from_slice(json).context("the daemon sent something that is not an object")
-}
-
-/// `pod`, `deployment.apps`: what kubectl calls an object.
-fn resource_of(object: &Headline) -> String {
-    let kind = object.kind.to_ascii_lowercase();
-    match object.api_version.split_once('/') {
-        Some((group, _)) => format!("{kind}.{group}"),
-        None => kind,
-    }
-}
-
-fn age_of(created: &str) -> String {
-    match created.parse::<jiff::Timestamp>() {
-        Ok(created) => age::human(jiff::Timestamp::now().as_second() - created.as_second()),
-        Err(_) => "<unknown>".to_owned(),
-    }
+    String::from_utf8(text).map_err(io::Error::other)
 }
 
 /// Passes over a reader that went away.
@@ -153,5 +229,134 @@ fn still_read(written: io::Result<()>) -> Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(error).context("failed to write to stdout"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(cluster: &str, name: &str) -> Vec<u8> {
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "namespace": "web", "name": name, "labels": { "app": "a" } },
+            "spec": { "replicas": 3, "template": { "spec": { "containers": [{ "name": "c", "image": "nginx:1" }] } } },
+            "status": { "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 2 },
+        });
+        json!({ "cluster": cluster, "source": 1, "object": object }).to_string().into_bytes()
+    }
+
+    fn printed(format: Format, lines: &[Vec<u8>], change: impl FnOnce(&mut Style)) -> String {
+        let mut style = Style {
+            format,
+            one_alone: false,
+            with_cluster: true,
+            with_namespace: true,
+            with_headings: true,
+        };
+        change(&mut style);
+        let mut out = Vec::new();
+        let mut printer = Printer::to(&mut out, style);
+        for line in lines {
+            printer.object(line).unwrap();
+        }
+        assert_eq!(printer.finish().unwrap(), lines.len());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_same_name_in_two_clusters_is_two_objects() {
+        let lines = [line("east", "a"), line("west", "a")];
+        insta::assert_snapshot!(printed(Format::Table, &lines, |_| ()), @"
+        CLUSTER   NAMESPACE   NAME   AGE
+        east      web         a      <unknown>
+        west      web         a      <unknown>
+        ");
+        insta::assert_snapshot!(printed(Format::Name, &lines, |_| ()), @"
+        east/deployment.apps/a
+        west/deployment.apps/a
+        ");
+        insta::assert_snapshot!(printed(Format::Wide, &lines, |_| ()), @"
+        CLUSTER   NAMESPACE   NAME   READY   UP-TO-DATE   AVAILABLE   AGE         CONTAINERS   IMAGES
+        east      web         a      2/3     3            2           <unknown>   c            nginx:1
+        west      web         a      2/3     3            2           <unknown>   c            nginx:1
+        ");
+        let list: Value = serde_json::from_str(&printed(Format::Json, &lines, |_| ())).unwrap();
+        assert_eq!(list["items"][1]["metadata"]["annotations"]["informant/cluster"], "west");
+    }
+
+    #[test]
+    fn yaml_is_a_list_or_the_one_that_was_named() {
+        let lines = [line("", "a"), line("", "b")];
+        let alone = printed(Format::Yaml, &lines[..1], |style| {
+            (style.one_alone, style.with_cluster) = (true, false);
+        });
+        insta::assert_snapshot!(alone, @"
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata:
+          labels:
+            app: a
+          name: a
+          namespace: web
+        spec:
+          replicas: 3
+          template:
+            spec:
+              containers:
+              - image: nginx:1
+                name: c
+        status:
+          availableReplicas: 2
+          readyReplicas: 2
+          updatedReplicas: 3
+        ");
+        let list = printed(Format::Yaml, &lines, |style| style.with_cluster = false);
+        assert!(list.starts_with("apiVersion: v1\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n"), "{list}");
+        assert_eq!(list.matches("\n- ").count(), 2, "{list}");
+        let read: Value = serde_saphyr::from_str(&list).unwrap();
+        assert_eq!(read["items"][1]["metadata"]["name"], "b");
+        assert_eq!(read["kind"], "List");
+        insta::assert_snapshot!(printed(Format::Yaml, &[], |_| ()), @r#"
+        apiVersion: v1
+        items: []
+        kind: List
+        metadata:
+          resourceVersion: ""
+        "#);
+    }
+
+    /// Nothing of what was printed is kept: a table keeps one stretch of rows, everything else nothing.
+    #[test]
+    fn of_100_000_objects_none_is_kept() {
+        for format in [Format::Name, Format::Table] {
+            let mut out = Counted(0);
+            let style = Style { format, one_alone: false, with_cluster: false, with_namespace: true, with_headings: true };
+            let mut printer = Printer::to(&mut out, style);
+            let line = line("", "some-name-that-is-not-short");
+            for number in 1..=100_000 {
+                printer.object(&line).unwrap();
+                if let Body::Rows(Some(rows)) = &printer.body {
+                    assert!(rows.table.kept() <= 500, "{number}");
+                }
+            }
+            assert_eq!(printer.finish().unwrap(), 100_000);
+            assert!(out.0 > 2_000_000);
+        }
+    }
+
+    struct Counted(usize);
+
+    impl Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 }

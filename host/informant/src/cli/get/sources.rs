@@ -1,0 +1,153 @@
+//! `informant get sources`: how each source fares.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+
+use super::{Format, GetArgs, SOURCES};
+use crate::admin::{SourceView, Sources};
+use crate::cli::table::{self, or_nothing};
+use crate::cli::{Exit, output};
+
+pub(super) fn run(args: &GetArgs) -> Result<Exit> {
+    if args.index.is_some() || args.selector.is_some() {
+        bail!("`{SOURCES}` have no labels and no indexes: leave -l and --index out");
+    }
+    args.admin
+        .ask(async |client| match client.read::<Sources>("/api/v1/sources").await? {
+            Ok(sources) => show(args, sources),
+            Err(error) => Ok(output::refused(&error)),
+        })
+}
+
+fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
+    let items: Vec<_> = sources.items.into_iter().filter(|source| is_asked_for(args, source)).collect();
+    match args.output {
+        Format::Json => output::json(&Sources { items })?,
+        Format::Yaml => {
+            let document = serde_json::to_value(Sources { items })?;
+            output::to_stdout(|out| super::yaml::document(&mut { out }, &document))?;
+        }
+        Format::Name => output::to_stdout(|out| items.iter().try_for_each(|source| writeln!(out, "{}", name(source))))?,
+        Format::Table | Format::Wide => output::to_stdout(|out| {
+            let with_headings = !args.no_headers;
+            write(out, &items, args.output == Format::Wide, with_headings)
+        })?,
+    }
+    Ok(Exit::Done)
+}
+
+fn is_asked_for(args: &GetArgs, source: &SourceView) -> bool {
+    args.name.as_ref().is_none_or(|name| *name == source.informer)
+        && (args.cluster.is_empty() || args.cluster.contains(&source.cluster))
+        && (args.namespace.is_none() || args.namespace == source.namespace)
+}
+
+/// `source/pods/east/default`: of what there is only one is left out.
+fn name(source: &SourceView) -> String {
+    let parts = [source.informer.as_str(), &source.cluster, source.namespace.as_deref().unwrap_or_default()];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    format!("source/{}", parts.join("/"))
+}
+
+fn write(out: &mut dyn Write, sources: &[SourceView], wide: bool, with_headings: bool) -> io::Result<()> {
+    let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
+    let mut headings = vec!["INFORMER"];
+    headings.extend(with_cluster.then_some("CLUSTER"));
+    headings.extend(["RESOURCE", "NAMESPACE", "STATE", "OBJECTS", "FRESH AS OF", "SEEN", "BOOKMARK", "RELISTS"]);
+    headings.extend(wide.then_some(["ID", "BYTES", "WATCHES", "WATCHLIST", "INDEXES"]).into_iter().flatten());
+    headings.push("LAST ERROR");
+    let rows = sources.iter().map(|source| row(source, with_cluster, wide)).collect();
+    if with_headings {
+        return table::write_columns(out, &headings, rows);
+    }
+    let mut lines = Vec::new();
+    table::write_columns(&mut lines, &headings, rows)?;
+    let below = lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |end| end + 1);
+    out.write_all(&lines[below..])
+}
+
+fn row(source: &SourceView, with_cluster: bool, wide: bool) -> Vec<String> {
+    let ago = |age_ms: Option<u64>| or_nothing(age_ms, |age_ms| format!("{} ago", table::ago(age_ms)));
+    let mut row = vec![source.informer.clone()];
+    row.extend(with_cluster.then(|| source.cluster.clone()));
+    row.extend([
+        source.resource.clone(),
+        source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
+        source.state.clone(),
+        source.objects.to_string(),
+        or_nothing(source.resource_version.clone(), |version| version),
+        ago(source.last_event_age_ms),
+        ago(source.bookmark_age_ms),
+        source.relists.to_string(),
+    ]);
+    if wide {
+        row.extend([
+            or_nothing(source.id, |id| id.to_string()),
+            source.bytes.to_string(),
+            source.watches.to_string(),
+            or_nothing(source.watch_list.clone(), |how| how),
+            or_nothing(Some(source.indexes.join(",")).filter(|names| !names.is_empty()), |names| names),
+        ]);
+    }
+    row.push(match (&source.trouble, &source.last_error) {
+        (Some(trouble), _) => trouble.clone(),
+        (None, Some(error)) => format!("{} ({} ago)", error.message, table::ago(error.age_ms)),
+        (None, None) => table::NOTHING.to_owned(),
+    });
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::AgedText;
+
+    fn source(informer: &str, cluster: &str) -> SourceView {
+        SourceView {
+            id: Some(7),
+            informer: informer.into(),
+            cluster: cluster.into(),
+            resource: "v1/pods".into(),
+            state: "Live".into(),
+            objects: 12,
+            bytes: 3_000,
+            resource_version: Some("104".into()),
+            last_event_age_ms: Some(2_000),
+            bookmark_age_ms: Some(31_000),
+            relists: 1,
+            watches: 3,
+            watch_list: Some("in-use".into()),
+            indexes: vec!["namespace".into(), "node".into()],
+            ..SourceView::default()
+        }
+    }
+
+    fn shown(sources: &[SourceView], wide: bool, with_headings: bool) -> String {
+        let mut out = Vec::new();
+        write(&mut out, sources, wide, with_headings).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_source_has_a_row_and_its_cluster_a_column_where_clusters_have_names() {
+        let east = source("pods", "east");
+        let west = SourceView {
+            state: "Stale".into(),
+            namespace: Some("web".into()),
+            last_error: Some(AgedText { message: "connection refused".into(), age_ms: 4_000 }),
+            ..source("pods", "west")
+        };
+        insta::assert_snapshot!(shown(&[east, west], false, true), @"
+        INFORMER   CLUSTER   RESOURCE   NAMESPACE   STATE   OBJECTS   FRESH AS OF   SEEN     BOOKMARK   RELISTS   LAST ERROR
+        pods       east      v1/pods    *           Live    12        104           2s ago   31s ago    1         -
+        pods       west      v1/pods    web         Stale   12        104           2s ago   31s ago    1         connection refused (4s ago)
+        ");
+        insta::assert_snapshot!(shown(&[source("pods", "")], true, true), @"
+        INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   FRESH AS OF   SEEN     BOOKMARK   RELISTS   ID   BYTES   WATCHES   WATCHLIST   INDEXES          LAST ERROR
+        pods       v1/pods    *           Live    12        104           2s ago   31s ago    1         7    3000    3         in-use      namespace,node   -
+        ");
+        assert_eq!(shown(&[source("pods", "")], false, false).lines().count(), 1);
+        assert_eq!(name(&source("pods", "east")), "source/pods/east");
+    }
+}

@@ -1,0 +1,295 @@
+//! The columns of `-o wide`, made of the object alone: the cache answers, whether its API server does or not.
+//!
+//! For the kinds that people look at most they are kubectl's, by and large; for every other kind version, age and labels. A column
+//! whose field the informer does not keep (`drop`, `metadata-only`) is `<none>`.
+
+use serde_json::Value;
+
+use crate::cli::age;
+
+/// A column: its heading, and what an object has there.
+pub(super) struct Column {
+    pub(super) heading: &'static str,
+    pub(super) cell: fn(&Value) -> String,
+}
+
+const NOTHING: &str = "<none>";
+
+const fn column(heading: &'static str, cell: fn(&Value) -> String) -> Column {
+    Column { heading, cell }
+}
+
+const AGE: Column = column("AGE", |object| {
+    age::since(object.pointer("/metadata/creationTimestamp").and_then(Value::as_str))
+});
+const CONTAINERS: Column = column("CONTAINERS", |object| of_containers(object, "name"));
+const IMAGES: Column = column("IMAGES", |object| of_containers(object, "image"));
+
+const PODS: [Column; 6] = [
+    column("READY", pod_ready),
+    column("STATUS", pod_status),
+    column("RESTARTS", pod_restarts),
+    AGE,
+    column("IP", |pod| text(pod, "/status/podIP")),
+    column("NODE", |pod| text(pod, "/spec/nodeName")),
+];
+const NODES: [Column; 5] = [
+    column("STATUS", node_status),
+    column("ROLES", node_roles),
+    AGE,
+    column("VERSION", |node| text(node, "/status/nodeInfo/kubeletVersion")),
+    column("INTERNAL-IP", node_address),
+];
+const DEPLOYMENTS: [Column; 6] = [
+    column("READY", |object| of(object, "/status/readyReplicas", "/spec/replicas")),
+    column("UP-TO-DATE", |object| number(object, "/status/updatedReplicas").to_string()),
+    column("AVAILABLE", |object| number(object, "/status/availableReplicas").to_string()),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
+const REPLICA_SETS: [Column; 6] = [
+    column("DESIRED", |object| number(object, "/spec/replicas").to_string()),
+    column("CURRENT", |object| number(object, "/status/replicas").to_string()),
+    column("READY", |object| number(object, "/status/readyReplicas").to_string()),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
+const STATEFUL_SETS: [Column; 4] = [
+    column("READY", |object| of(object, "/status/readyReplicas", "/spec/replicas")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
+const DAEMON_SETS: [Column; 6] = [
+    column("DESIRED", |object| number(object, "/status/desiredNumberScheduled").to_string()),
+    column("READY", |object| number(object, "/status/numberReady").to_string()),
+    column("AVAILABLE", |object| number(object, "/status/numberAvailable").to_string()),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
+const JOBS: [Column; 4] = [
+    column("COMPLETIONS", |object| of(object, "/status/succeeded", "/spec/completions")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+];
+const SERVICES: [Column; 5] = [
+    column("TYPE", |service| text(service, "/spec/type")),
+    column("CLUSTER-IP", |service| text(service, "/spec/clusterIP")),
+    column("PORT(S)", service_ports),
+    AGE,
+    column("SELECTOR", |service| pairs(service.pointer("/spec/selector"))),
+];
+const CONFIG_MAPS: [Column; 2] = [
+    column("DATA", |object| (entries(object, "/data") + entries(object, "/binaryData")).to_string()),
+    AGE,
+];
+const SECRETS: [Column; 3] = [
+    column("TYPE", |secret| text(secret, "/type")),
+    column("DATA", |secret| entries(secret, "/data").to_string()),
+    AGE,
+];
+const NAMESPACES: [Column; 2] = [column("STATUS", |object| text(object, "/status/phase")), AGE];
+const OTHERS: [Column; 3] = [
+    column("VERSION", |object| text(object, "/metadata/resourceVersion")),
+    AGE,
+    column("LABELS", |object| pairs(object.pointer("/metadata/labels"))),
+];
+
+/// The columns after the name, of a kind in a group.
+pub(super) fn columns(group: &str, kind: &str) -> &'static [Column] {
+    match (group, kind) {
+        ("", "Pod") => &PODS,
+        ("", "Node") => &NODES,
+        ("", "Service") => &SERVICES,
+        ("", "ConfigMap") => &CONFIG_MAPS,
+        ("", "Secret") => &SECRETS,
+        ("", "Namespace") => &NAMESPACES,
+        ("apps", "Deployment") => &DEPLOYMENTS,
+        ("apps", "ReplicaSet") => &REPLICA_SETS,
+        ("apps", "StatefulSet") => &STATEFUL_SETS,
+        ("apps", "DaemonSet") => &DAEMON_SETS,
+        ("batch", "Job") => &JOBS,
+        _ => &OTHERS,
+    }
+}
+
+fn text(object: &Value, pointer: &str) -> String {
+    match object.pointer(pointer).and_then(Value::as_str) {
+        Some("") | None => NOTHING.to_owned(),
+        Some(text) => text.to_owned(),
+    }
+}
+
+fn number(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn of(object: &Value, part: &str, whole: &str) -> String {
+    format!("{}/{}", number(object, part), number(object, whole))
+}
+
+fn entries(object: &Value, pointer: &str) -> usize {
+    object.pointer(pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+}
+
+fn list<'o>(object: &'o Value, pointer: &str) -> impl Iterator<Item = &'o Value> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn joined(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { NOTHING.to_owned() } else { words.join(",") }
+}
+
+/// `app=web,tier=front`
+fn pairs(map: Option<&Value>) -> String {
+    let pairs = map.and_then(Value::as_object).into_iter().flatten();
+    joined(pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())))
+}
+
+/// Of the containers that a workload's pods have.
+fn of_containers(object: &Value, field: &str) -> String {
+    let containers = list(object, "/spec/template/spec/containers");
+    joined(containers.filter_map(|container| Some(container.get(field)?.as_str()?.to_owned())))
+}
+
+fn pod_ready(pod: &Value) -> String {
+    let ready = list(pod, "/status/containerStatuses").filter(|status| status["ready"] == true);
+    format!("{}/{}", ready.count(), list(pod, "/spec/containers").count())
+}
+
+fn pod_restarts(pod: &Value) -> String {
+    let restarts = list(pod, "/status/containerStatuses").filter_map(|status| status["restartCount"].as_i64());
+    restarts.sum::<i64>().to_string()
+}
+
+/// The phase, unless there is something more to say. Source: kubernetes `printPod`, without its rules for init containers.
+fn pod_status(pod: &Value) -> String {
+    if pod.pointer("/metadata/deletionTimestamp").is_some() {
+        return "Terminating".to_owned();
+    }
+    let of_container = list(pod, "/status/containerStatuses").find_map(|status| {
+        let reason = |state: &str| status["state"][state]["reason"].as_str();
+        reason("waiting").or_else(|| reason("terminated"))
+    });
+    let of_pod = pod.pointer("/status/reason").and_then(Value::as_str);
+    match of_container.or(of_pod) {
+        Some(reason) => reason.to_owned(),
+        None => text(pod, "/status/phase"),
+    }
+}
+
+fn node_status(node: &Value) -> String {
+    let ready = list(node, "/status/conditions").find(|condition| condition["type"] == "Ready");
+    let mut status = match ready.and_then(|condition| condition["status"].as_str()) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    }
+    .to_owned();
+    if node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
+        status.push_str(",SchedulingDisabled");
+    }
+    status
+}
+
+fn node_roles(node: &Value) -> String {
+    let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
+    let roles = labels.into_iter().flatten().filter_map(|(label, _)| {
+        let role = label.strip_prefix("node-role.kubernetes.io/")?;
+        Some(role.to_owned())
+    });
+    joined(roles)
+}
+
+fn node_address(node: &Value) -> String {
+    let addresses = list(node, "/status/addresses").filter(|address| address["type"] == "InternalIP");
+    joined(addresses.filter_map(|address| Some(address["address"].as_str()?.to_owned())).take(1))
+}
+
+/// `80/TCP,443:30443/TCP`
+fn service_ports(service: &Value) -> String {
+    joined(list(service, "/spec/ports").map(|port| {
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        match port["nodePort"].as_i64() {
+            Some(node_port) => format!("{}:{node_port}/{protocol}", port["port"]),
+            None => format!("{}/{protocol}", port["port"]),
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(group: &str, kind: &str, object: &Value) -> String {
+        let cells = columns(group, kind).iter().map(|column| {
+            let cell = (column.cell)(object);
+            format!("{} {cell}", column.heading)
+        });
+        cells.collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn kinds_have_the_columns_they_are_known_by() {
+        let pod = json!({
+            "spec": { "nodeName": "node-1", "containers": [{}, {}] },
+            "status": { "phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [
+                { "ready": true, "restartCount": 2, "state": { "running": {} } },
+                { "ready": false, "restartCount": 3, "state": { "waiting": { "reason": "CrashLoopBackOff" } } },
+            ] },
+        });
+        assert_eq!(
+            shown("", "Pod", &pod),
+            "READY 1/2 | STATUS CrashLoopBackOff | RESTARTS 5 | AGE <unknown> | IP 10.0.0.1 | NODE node-1"
+        );
+        let node = json!({
+            "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "", "a": "b" } },
+            "spec": { "unschedulable": true },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }], "nodeInfo": { "kubeletVersion": "v1.34.0" },
+                "addresses": [{ "type": "Hostname", "address": "n" }, { "type": "InternalIP", "address": "10.0.0.2" }] },
+        });
+        assert_eq!(
+            shown("", "Node", &node),
+            "STATUS Ready,SchedulingDisabled | ROLES control-plane | AGE <unknown> | VERSION v1.34.0 | INTERNAL-IP 10.0.0.2"
+        );
+        let service = json!({ "spec": { "type": "NodePort", "clusterIP": "10.96.0.1", "selector": { "app": "web" },
+            "ports": [{ "port": 80, "nodePort": 30080 }, { "port": 53, "protocol": "UDP" }] } });
+        assert_eq!(
+            shown("", "Service", &service),
+            "TYPE NodePort | CLUSTER-IP 10.96.0.1 | PORT(S) 80:30080/TCP,53/UDP | AGE <unknown> | SELECTOR app=web"
+        );
+        let widget = json!({ "metadata": { "resourceVersion": "7", "labels": { "b": "2", "a": "1" } } });
+        assert_eq!(
+            shown("example.com", "Widget", &widget),
+            "VERSION 7 | AGE <unknown> | LABELS a=1,b=2"
+        );
+    }
+
+    #[test]
+    fn what_is_not_kept_is_none_and_no_kind_fails_on_an_empty_object() {
+        for (group, kind) in [
+            ("", "Pod"),
+            ("", "Node"),
+            ("", "Service"),
+            ("", "ConfigMap"),
+            ("", "Secret"),
+            ("", "Namespace"),
+            ("apps", "Deployment"),
+            ("apps", "ReplicaSet"),
+            ("apps", "StatefulSet"),
+            ("apps", "DaemonSet"),
+            ("batch", "Job"),
+            ("x", "Y"),
+        ] {
+            assert!(shown(group, kind, &json!({})).contains("AGE <unknown>"), "{kind}");
+            assert!(shown(group, kind, &Value::Null).contains("AGE <unknown>"), "{kind}");
+        }
+    }
+}
