@@ -113,7 +113,7 @@ struct ConfigFlag {
     config: PathBuf,
 }
 
-/// Which cluster; comes before `[cluster]` in the configuration.
+/// Which cluster; comes before `[cluster]` in the configuration. Of several, [cluster.NAME], those that name no kubeconfig take the flag's.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 struct ClusterArgs {

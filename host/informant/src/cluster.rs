@@ -1,4 +1,4 @@
-//! The way to the cluster: a kube client by the usual inference, with flags before config.toml before the environment.
+//! The way to a cluster: a kube client by the usual inference, with flags before config.toml before the environment.
 //!
 //! Owns how the client is set up: kube's own retry is off, because informers pace themselves; reading has no deadline of the
 //! client's, because a watch is silent for long and has one of its own.
@@ -25,6 +25,31 @@ pub struct ClusterFlags {
     pub context: Option<String>,
 }
 
+/// How a daemon reaches its clusters.
+#[derive(Debug, Clone)]
+pub struct ClusterAccess {
+    /// What the command line says.
+    pub flags: ClusterFlags,
+    /// The only cluster, where there is one without a name: who names none hears at once that none can be found.
+    pub connected: Option<Cluster>,
+}
+
+impl ClusterAccess {
+    /// Logs in to the only cluster, if it has no name. Clusters with names are logged in to by the daemon, each on its own, so that one that is
+    /// down holds up no other.
+    ///
+    /// # Errors
+    /// [`ClusterError`] when the flags do not fit the clusters, or the only one cannot be logged in to.
+    pub async fn new(config: &crate::config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
+        flags.judge(config)?;
+        let connected = match config.clusters.get("") {
+            Some(section) => Some(Cluster::connect(&flags.over("", &section.value)).await?),
+            None => None,
+        };
+        Ok(Self { flags, connected })
+    }
+}
+
 /// Why there is no client. That the cluster cannot be reached is none of these: it shows at the first request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -46,6 +71,20 @@ pub enum ClusterError {
          and this is no pod with a service account ({0}); to try things out without one: `informant apiserver --kubeconfig-out kubeconfig`"
     )]
     Nowhere(#[source] kube::config::InferConfigError),
+    /// `in-cluster`, and this is no pod.
+    #[error("in-cluster: {0}")]
+    InCluster(#[source] kube::config::InClusterError),
+    /// `--context` where the configuration has several clusters.
+    #[error(
+        "--context {context} could be meant for any of several clusters: name it in their sections, [cluster.NAME] with `context`, instead"
+    )]
+    WhichContext {
+        /// The flag's.
+        context: String,
+    },
+    /// What logged in broke off.
+    #[error("the login broke off: {0}")]
+    Ended(#[source] tokio::task::JoinError),
     /// A client cannot be made of what the kubeconfig says.
     #[error("the kubeconfig makes no client: {0}")]
     Client(#[source] kube::Error),
@@ -70,12 +109,21 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// A client for the cluster that flags, config.toml and the environment name, in this order. Sends nothing.
+    /// A client for the cluster that a section names, or else the environment. Asks the API server nothing; a login may run a program, which
+    /// blocks nobody but who waits for this.
     ///
     /// # Errors
-    /// [`ClusterError`] when none is named, or its kubeconfig is of no use.
-    pub async fn connect(section: &ClusterSection, flags: &ClusterFlags) -> Result<Self, ClusterError> {
-        let mut config = infer(section, flags).await?;
+    /// [`ClusterError`] when none is named, its kubeconfig is of no use, or its login fails.
+    pub async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
+        let section = section.clone();
+        let runtime = tokio::runtime::Handle::current();
+        // Reads files, and runs what `users[].user.exec` names: nothing that belongs on a thread that drives others.
+        let connected = tokio::task::spawn_blocking(move || runtime.block_on(Self::of(&section)));
+        connected.await.map_err(ClusterError::Ended)?
+    }
+
+    async fn of(section: &ClusterSection) -> Result<Self, ClusterError> {
+        let mut config = infer(section).await?;
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_MAX);
         config.read_timeout = None;
@@ -86,15 +134,48 @@ impl Cluster {
     }
 }
 
-async fn infer(section: &ClusterSection, flags: &ClusterFlags) -> Result<Config, ClusterError> {
+impl ClusterFlags {
+    /// How a cluster of the configuration is reached by a program with these flags. For the only one they come before the section; of several,
+    /// those that name no kubeconfig take the flag's.
+    #[must_use]
+    pub fn over(&self, name: &str, section: &ClusterSection) -> ClusterSection {
+        if !name.is_empty() {
+            let file = self.kubeconfig.clone().filter(|_| !section.in_cluster);
+            return ClusterSection {
+                kubeconfig: section.kubeconfig.clone().or(file),
+                ..section.clone()
+            };
+        }
+        ClusterSection {
+            context: self.context.clone().or_else(|| section.context.clone()),
+            kubeconfig: self.kubeconfig.clone().or_else(|| section.kubeconfig.clone()),
+            in_cluster: section.in_cluster && self.context.is_none() && self.kubeconfig.is_none(),
+        }
+    }
+
+    /// Whether the flags can be meant for these clusters.
+    ///
+    /// # Errors
+    /// [`ClusterError::WhichContext`] for a context where there are several clusters.
+    pub fn judge(&self, config: &crate::config::Config) -> Result<(), ClusterError> {
+        match &self.context {
+            Some(context) if config.has_named_clusters() => Err(ClusterError::WhichContext {
+                context: context.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
+    if section.in_cluster {
+        return Config::incluster().map_err(ClusterError::InCluster);
+    }
     let options = KubeConfigOptions {
-        context: flags.context.clone().or_else(|| section.context.clone()),
+        context: section.context.clone(),
         ..KubeConfigOptions::default()
     };
-    match (
-        flags.kubeconfig.as_ref().or(section.kubeconfig.as_ref()),
-        &options.context,
-    ) {
+    match (&section.kubeconfig, &options.context) {
         (Some(path), _) => from_file(path, &options).await,
         // Who names a context means a kubeconfig: the service account of the pod would be another cluster.
         (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(ClusterError::Context),

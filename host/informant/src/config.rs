@@ -50,8 +50,8 @@ const KEYS: Keys = Keys {
 pub struct Config {
     /// The file it came from, as it was named to us.
     pub path: PathBuf,
-    /// Which cluster.
-    pub cluster: ClusterSection,
+    /// The clusters by name; the only one of `[cluster]` has the empty name. Never none.
+    pub clusters: BTreeMap<String, Located<ClusterSection>>,
     /// The admin server.
     pub admin: AdminSection,
     /// The informers by name.
@@ -118,6 +118,19 @@ impl Config {
         folder_of(&self.path)
     }
 
+    /// The clusters that an informer is in: those it names, or all.
+    pub fn clusters_of<'a>(&'a self, informer: &'a InformerSection) -> impl Iterator<Item = &'a str> {
+        let named = |name: &str| informer.clusters.iter().any(|cluster| cluster.value == name);
+        let all = self.clusters.keys().map(String::as_str);
+        all.filter(move |name| informer.clusters.is_empty() || named(name))
+    }
+
+    /// Whether clusters have names.
+    #[must_use]
+    pub fn has_named_clusters(&self) -> bool {
+        !self.clusters.contains_key("")
+    }
+
     /// An error at a place of this file.
     #[must_use]
     pub fn problem(&self, place: Place, message: impl Into<String>) -> Problem {
@@ -142,10 +155,11 @@ fn read(root: &Table<'_>) -> Config {
         .into_iter()
         .filter_map(|(name, table)| Some((name, plugin::read(&table)?)))
         .collect();
-    references::judge(root, &informers, &plugins);
+    let clusters = cluster::read(root);
+    references::judge(root, &clusters, &informers, &plugins);
     Config {
         path: root.reporter().file().path().to_owned(),
-        cluster: cluster::read(root),
+        clusters,
         admin: admin::read(root),
         informers,
         plugins,

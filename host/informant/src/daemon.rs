@@ -1,7 +1,8 @@
 //! `informant run` as a library: everything the configuration names, running, until it is stopped in order.
 //!
 //! ```text
-//! FileWatch ─ticks─▶ ConfigKeeper ─Config─▶ Fleet ─orders─▶ InformerKeeper (one an informer) ─▶ SharedInformer ─┐
+//! FileWatch ─ticks─▶ ConfigKeeper ─Config─▶ Fleet ─orders─▶ ClusterKeeper (one a cluster) ─▶ client
+//!                                                  ├─────▶ InformerKeeper (one an informer and cluster) ─▶ NamedInformer ─┐
 //!                                                  └─────▶ PluginKeeper (one a plugin) ─▶ Plugin ◀─ listener, index feed
 //!                     admin server ─reads─▶ Board ◀─write── keepers
 //! ```
@@ -10,6 +11,8 @@
 //! nobody else from it. Owns the order in which things stop.
 
 mod board;
+mod cluster_keeper;
+mod clusters;
 mod config_keeper;
 mod configuration;
 mod content;
@@ -35,14 +38,15 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use board::{Board, InformerEntry, InformerPhase, PluginEntry, PluginPhase, RunningInformer};
+pub use board::{Board, InformerEntry, InformerPhase, Place, Places, PluginEntry, PluginPhase, RunningInformer};
+pub use cluster_keeper::{LOGIN_AWAITED_MAX, LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX};
 pub use configuration::{Configuration, ReloadResult, Section};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_keeper::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 pub use stop::{STOP_MAX, StopReport};
 
 use crate::admin::{AdminServer, AdminState};
-use crate::cluster::Cluster;
+use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
@@ -56,8 +60,8 @@ use fleet::{Fleet, FleetParts};
 pub struct DaemonOptions {
     /// What to run.
     pub config: Config,
-    /// Which cluster.
-    pub cluster: Cluster,
+    /// How clusters are reached.
+    pub access: ClusterAccess,
     /// Comes before the configuration's `[admin] listen`.
     pub admin_listen: Option<SocketAddr>,
     /// The runtime of the guests; a runtime apart, so that guests delay nobody else.
@@ -86,7 +90,7 @@ impl Daemon {
     pub async fn start(options: DaemonOptions) -> Result<Self> {
         let DaemonOptions {
             config,
-            cluster,
+            access,
             admin_listen,
             guests,
             compiler,
@@ -100,21 +104,24 @@ impl Daemon {
         let guests_environment: Arc<dyn Environment> = Arc::new(environment.on(guests.clone()));
         let environment: Arc<dyn Environment> = Arc::new(environment);
         let (catalog, metrics, stop) = (Catalog::new(), Metrics::new(), CancellationToken::new());
+        let board = Board::new(
+            catalog.clone(),
+            Configuration::new(config.path.clone(), environment.now()),
+        );
         let host = PluginHost::new(HostOptions {
             cache_dir,
             env: guests_environment,
             handle: guests,
             compiler,
-            catalog: catalog.clone(),
+            catalog,
             metrics: metrics.plugins.clone(),
-            kube: Some(Arc::new(ClusterApi::of_one(
-                cluster.client.clone(),
+            kube: Some(Arc::new(ClusterApi::of(
+                board.clusters().clone(),
                 Arc::clone(&environment),
             ))),
             script_runner: script_runner::component()?,
         })
         .context("the engine for plugins cannot be made")?;
-        let board = Board::new(catalog, Configuration::new(config.path.clone(), environment.now()));
         metrics.watch(board.clone());
         let admin = AdminServer::start(
             listener,
@@ -128,7 +135,7 @@ impl Daemon {
             keepers: TaskTracker::new(),
             stop,
         };
-        daemon.keep(&config, cluster, host, &environment);
+        daemon.keep(&config, access, host, &environment);
         Ok(daemon)
     }
 
@@ -151,10 +158,10 @@ impl Daemon {
     }
 
     /// Starts what the configuration says, and follows it.
-    fn keep(&self, config: &Config, cluster: Cluster, host: PluginHost, environment: &Arc<dyn Environment>) {
+    fn keep(&self, config: &Config, access: ClusterAccess, host: PluginHost, environment: &Arc<dyn Environment>) {
         let fleet = Fleet::new(FleetParts {
             board: self.board.clone(),
-            cluster,
+            access,
             environment: Arc::clone(environment),
             host,
             metrics: self.metrics.clone(),

@@ -27,9 +27,40 @@ use tokio::sync::oneshot;
 /// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
 
-/// The clusters that plugins may act on, by name.
+/// Where the clients of the moment are found, by cluster.
+pub trait Clients: Send + Sync {
+    /// All names; the empty one for the only cluster.
+    fn names(&self) -> Vec<String>;
+
+    /// The client for one.
+    ///
+    /// # Errors
+    /// [`NoClient`] if there is none, or not yet.
+    fn client(&self, cluster: &str) -> Result<Client, NoClient>;
+}
+
+/// Why there is no client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoClient {
+    /// No cluster is called that.
+    Unknown,
+    /// It is being logged in to; why that takes more than one try.
+    NotYet(Option<Arc<str>>),
+}
+
+impl Clients for BTreeMap<String, Client> {
+    fn names(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+
+    fn client(&self, cluster: &str) -> Result<Client, NoClient> {
+        self.get(cluster).cloned().ok_or(NoClient::Unknown)
+    }
+}
+
+/// The clusters that plugins may act on.
 pub struct ClusterApi {
-    clusters: BTreeMap<String, Client>,
+    clusters: Box<dyn Clients>,
     /// Where requests run.
     environment: Arc<dyn Environment>,
 }
@@ -38,38 +69,47 @@ impl ClusterApi {
     /// Of the only cluster, whose name is empty.
     #[must_use]
     pub fn of_one(client: Client, environment: Arc<dyn Environment>) -> Self {
-        Self::of([(String::new(), client)], environment)
+        Self::of(BTreeMap::from([(String::new(), client)]), environment)
     }
 
-    /// Of several clusters. A call that names none means the only one.
-    pub fn of(clusters: impl IntoIterator<Item = (String, Client)>, environment: Arc<dyn Environment>) -> Self {
+    /// Of several clusters, which may come and go. A call that names none means the only one.
+    pub fn of(clusters: impl Clients + 'static, environment: Arc<dyn Environment>) -> Self {
         Self {
-            clusters: clusters.into_iter().collect(),
+            clusters: Box::new(clusters),
             environment,
         }
     }
 
     fn client(&self, cluster: &str) -> Result<Client, KubeError> {
-        let only = (cluster.is_empty() && self.clusters.len() == 1).then(|| self.clusters.values().next());
-        match only.flatten().or_else(|| self.clusters.get(cluster)) {
-            Some(client) => Ok(client.clone()),
-            None => {
-                let known: Vec<&str> = self.clusters.keys().map(String::as_str).collect();
-                let known = match known[..] {
-                    [""] => "config.toml has one, which has no name: leave it empty".to_owned(),
-                    _ => format!("config.toml has {}", known.join(", ")),
+        let names = self.clusters.names();
+        let meant = match &names[..] {
+            [only] if cluster.is_empty() => only,
+            _ => cluster,
+        };
+        self.clusters.client(meant).map_err(|why| match why {
+            NoClient::Unknown => {
+                let known = match &names[..] {
+                    [only] if only.is_empty() => "config.toml has one, which has no name: leave it empty".to_owned(),
+                    names => format!("config.toml has {}", names.join(", ")),
                 };
                 let message = format!("cluster: there is none called {cluster:?}; {known}");
-                Err(KubeError::new(KubeErrorCode::Invalid, message))
+                KubeError::new(KubeErrorCode::Invalid, message)
             }
-        }
+            NoClient::NotYet(why) => {
+                let why = why.map_or("it is being logged in to".to_owned(), |why| why.to_string());
+                KubeError::new(
+                    KubeErrorCode::Unavailable,
+                    format!("cluster {meant:?} cannot be asked yet: {why}"),
+                )
+            }
+        })
     }
 }
 
 impl std::fmt::Debug for ClusterApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Clients know tokens.
-        f.debug_tuple("ClusterApi").field(&self.clusters.keys()).finish()
+        f.debug_tuple("ClusterApi").field(&self.clusters.names()).finish()
     }
 }
 

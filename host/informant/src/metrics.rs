@@ -44,6 +44,7 @@ pub struct DaemonMetrics {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InformerResult {
     informer: String,
+    cluster: String,
     result: &'static str,
 }
 
@@ -59,11 +60,12 @@ struct ResultOnly {
 }
 
 impl DaemonMetrics {
-    pub(crate) fn discovered(&self, informer: &str, good: bool) {
+    pub(crate) fn discovered(&self, informer: &str, cluster: &str, good: bool) {
         let result = if good { "ok" } else { "error" };
         self.discoveries
             .get_or_create(&InformerResult {
                 informer: informer.to_owned(),
+                cluster: cluster.to_owned(),
                 result,
             })
             .inc();
@@ -85,11 +87,15 @@ impl DaemonMetrics {
         self.config_reloads.get_or_create(&ResultOnly { result }).inc();
     }
 
-    /// The informer is gone, and so are its series.
-    pub(crate) fn forget_informer(&self, informer: &str) {
+    /// The informer is gone from the cluster, and so are its series.
+    pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
-            let informer = informer.to_owned();
-            self.discoveries.remove(&InformerResult { informer, result });
+            let (informer, cluster) = (informer.to_owned(), cluster.to_owned());
+            self.discoveries.remove(&InformerResult {
+                informer,
+                cluster,
+                result,
+            });
         }
     }
 
@@ -304,8 +310,11 @@ impl BoardCollector {
         let help = "1 while the API server has not told what the informer's resource is";
         let mut family = encoder.encode_descriptor("informer_discovering", help, None, MetricType::Gauge)?;
         for entry in self.0.informers() {
-            let discovering = matches!(entry.phase(), InformerPhase::Discovering { .. });
-            gauge(u64::from(discovering)).encode(family.encode_family(&[("informer", entry.name.as_str())])?)?;
+            for (cluster, place) in entry.places() {
+                let discovering = matches!(place.phase, InformerPhase::Discovering { .. });
+                let labels = [("informer", entry.name.as_str()), ("cluster", cluster.as_str())];
+                gauge(u64::from(discovering)).encode(family.encode_family(&labels)?)?;
+            }
         }
         let help = "1 while the plugin's component is refused and no older one runs";
         let mut family = encoder.encode_descriptor("plugin_refused", help, None, MetricType::Gauge)?;

@@ -54,6 +54,8 @@ struct Parts {
     metrics: InformerMetrics,
     /// Changes come one after the other.
     change_turn: tokio::sync::Mutex<()>,
+    /// Told when a source has left.
+    left: tokio::sync::Notify,
     members: Mutex<Members>,
 }
 
@@ -165,6 +167,7 @@ impl NamedInformer {
             catalog,
             metrics: metrics.clone(),
             change_turn: tokio::sync::Mutex::default(),
+            left: tokio::sync::Notify::new(),
             members: Mutex::new(Members {
                 spec: spec.clone(),
                 sources: BTreeMap::new(),
@@ -310,7 +313,13 @@ impl NamedInformer {
         reports.into_iter().fold(StopReport::default(), StopReport::and)
     }
 
-    /// Whether it was stopped.
+    /// Whether both are the same informer.
+    #[must_use]
+    pub fn ptr_eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether it was stopped or [retired](Self::retire).
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.members().stopped

@@ -6,6 +6,7 @@
 mod acting;
 mod bad_input;
 mod changes_under_load;
+mod clusters;
 mod custom_resources;
 mod deploy;
 mod kubectl;

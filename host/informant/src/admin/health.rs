@@ -11,7 +11,7 @@ use informant_cache::SourceState;
 
 use super::AdminState;
 use crate::config::Required;
-use crate::daemon::{Board, InformerEntry, InformerPhase, PluginEntry, PluginPhase};
+use crate::daemon::{Board, InformerPhase, Place, PluginEntry, PluginPhase};
 
 /// What one check found.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,34 +89,44 @@ fn checks(board: &Board) -> Vec<Check> {
         counts: true,
         text: text.into(),
     }];
-    checks.extend(board.informers().iter().map(|entry| informer(board, entry)));
+    for entry in board.informers() {
+        let places = entry.places();
+        checks.extend(
+            places
+                .iter()
+                .map(|(cluster, place)| informer(board, &entry.name, cluster, place)),
+        );
+    }
     checks.extend(board.plugins().iter().map(|entry| plugin(entry)));
     checks
 }
 
-fn informer(board: &Board, entry: &InformerEntry) -> Check {
-    let required = entry.section().required;
-    let (good, counts, text) = match entry.phase() {
+fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Check {
+    let required = place.section.required;
+    let (good, counts, text) = match &place.phase {
         InformerPhase::Discovering { trouble } => {
-            let text = trouble.map_or("asking the API server what it is".to_owned(), |trouble| {
-                trouble.to_string()
-            });
+            let trouble = trouble.as_ref().map(ToString::to_string);
+            let text = trouble.unwrap_or_else(|| "asking the API server what it is".to_owned());
             (false, required != Required::No, text)
         }
         InformerPhase::Refused { reason } => (false, required != Required::No, reason.to_string()),
         InformerPhase::Stopped => (false, required != Required::No, "stopped".to_owned()),
-        InformerPhase::Running(_) => running(board, &entry.name, required),
+        InformerPhase::Running(_) => running(board, name, cluster, required),
     };
     Check {
-        name: format!("informer/{}", entry.name),
+        name: match cluster {
+            "" => format!("informer/{name}"),
+            cluster => format!("informer/{name}/{cluster}"),
+        },
         good,
         counts,
         text,
     }
 }
 
-fn running(board: &Board, name: &str, required: Required) -> (bool, bool, String) {
-    let sources = board.sources(name);
+fn running(board: &Board, name: &str, cluster: &str, required: Required) -> (bool, bool, String) {
+    let mut sources = board.sources(name);
+    sources.retain(|source| source.info().cluster == cluster);
     let mut text = Vec::new();
     let (mut synced, mut live) = (!sources.is_empty(), true);
     for source in &sources {

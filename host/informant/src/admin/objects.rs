@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::AdminState;
 use super::error::{ApiError, Code};
 use super::sources;
-use crate::daemon::InformerEntry;
+use crate::daemon::Places;
 use walk::{Stock, Walk, Wanted};
 
 /// How many answers with objects are read at a time. Each holds snapshots, and with them what changed since; one more is
@@ -85,11 +85,15 @@ pub(super) async fn get(
     for snapshot in &snapshots {
         wanted.judge_index(snapshot).map_err(|error| index_error(&error))?;
     }
-    let headers = headers(&informer, &sources, &snapshots);
+    let headers = headers(&informer.places(), &sources, &snapshots);
     let with_envelope = question.envelope.unwrap_or(false);
     let stocks = sources.iter().zip(snapshots).map(|(source, snapshot)| Stock {
         snapshot,
-        frame: if with_envelope { envelope(source) } else { Default::default() },
+        frame: if with_envelope {
+            envelope(source)
+        } else {
+            Default::default()
+        },
     });
     let walk = Walk::new(wanted, stocks.collect(), permit);
     let body = match (walk.into_body().await, &question.name) {
@@ -109,15 +113,11 @@ fn envelope(source: &Source) -> (String, &'static str) {
     )
 }
 
-fn headers(
-    informer: &InformerEntry,
-    sources: &[Arc<Source>],
-    snapshots: &[Snapshot],
-) -> [(&'static str, String); 4] {
+fn headers(places: &Places, sources: &[Arc<Source>], snapshots: &[Snapshot]) -> [(&'static str, String); 4] {
     let fresh: Vec<_> = sources
         .iter()
         .zip(snapshots)
-        .map(|(source, snapshot)| freshness(informer, source, snapshot))
+        .map(|(source, snapshot)| freshness(places, source, snapshot))
         .collect();
     let version = |fresh: &Freshness| fresh.version.clone().unwrap_or_default();
     // Of names, numbers and versions, all plain ASCII.
@@ -130,8 +130,10 @@ fn headers(
     ]
 }
 
-fn freshness(informer: &InformerEntry, source: &Source, snapshot: &Snapshot) -> Freshness {
-    let (info, reflector) = (source.info(), sources::of_reflector(informer, source));
+fn freshness(places: &Places, source: &Source, snapshot: &Snapshot) -> Freshness {
+    let info = source.info();
+    let place = places.get(&info.cluster);
+    let reflector = place.and_then(|place| sources::of_reflector(place, source));
     Freshness {
         id: source.id().0,
         cluster: info.cluster.clone(),

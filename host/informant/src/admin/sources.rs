@@ -1,5 +1,6 @@
 //! `GET /api/v1/sources`: how each source fares.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -9,7 +10,7 @@ use informant_informer::{SourceStatus, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use crate::daemon::{InformerEntry, InformerPhase};
+use crate::daemon::{InformerPhase, Place};
 
 /// All sources, by informer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,26 +84,35 @@ pub struct AgedText {
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Sources> {
     let mut items = Vec::new();
     for entry in state.board.informers() {
-        let entry = &entry;
-        let sources = state.board.sources(&entry.name);
-        if sources.is_empty() {
-            items.push(without_source(entry));
+        let mut sources = state.board.sources(&entry.name);
+        for (cluster, place) in entry.places() {
+            let there = |source: &Arc<Source>| source.info().cluster == cluster;
+            if !sources.iter().any(there) {
+                items.push(without_source(&entry.name, &cluster, &place));
+            }
+            items.extend(
+                sources
+                    .iter()
+                    .filter(|source| there(source))
+                    .map(|source| of_source(&place, source)),
+            );
+            sources.retain(|source| !there(source));
         }
-        items.extend(sources.iter().map(|source| of_source(entry, source)));
     }
     Json(Sources { items })
 }
 
-fn without_source(entry: &InformerEntry) -> SourceView {
-    let (state, trouble) = match entry.phase() {
-        InformerPhase::Discovering { trouble } => ("Discovering", trouble.map(|trouble| trouble.to_string())),
+fn without_source(informer: &str, cluster: &str, place: &Place) -> SourceView {
+    let (state, trouble) = match &place.phase {
+        InformerPhase::Discovering { trouble } => ("Discovering", trouble.as_ref().map(ToString::to_string)),
         InformerPhase::Refused { reason } => ("Refused", Some(reason.to_string())),
         InformerPhase::Running(_) => ("Syncing", None),
         InformerPhase::Stopped => ("Stopped", None),
     };
-    let section = entry.section();
+    let section = &place.section;
     SourceView {
-        informer: entry.name.clone(),
+        informer: informer.to_owned(),
+        cluster: cluster.to_owned(),
         resource: section.resource.value.text(),
         namespace: (!section.namespaces.is_empty()).then(|| section.namespaces.join(",")),
         state: state.to_owned(),
@@ -111,13 +121,13 @@ fn without_source(entry: &InformerEntry) -> SourceView {
     }
 }
 
-fn of_source(entry: &InformerEntry, source: &Source) -> SourceView {
+fn of_source(place: &Place, source: &Source) -> SourceView {
     let (info, status) = (source.info(), source.status());
     let view = SourceView {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
-        resource: entry.section().resource.value.text(),
+        resource: place.section.resource.value.text(),
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),
@@ -131,15 +141,15 @@ fn of_source(entry: &InformerEntry, source: &Source) -> SourceView {
         trouble: status.trouble.map(|trouble| trouble.to_string()),
         ..SourceView::default()
     };
-    match of_reflector(entry, source) {
+    match of_reflector(place, source) {
         Some(status) => with_reflector(view, status),
         None => view,
     }
 }
 
 /// What the source's reflector says.
-pub(super) fn of_reflector(entry: &InformerEntry, source: &Source) -> Option<SourceStatus> {
-    let InformerPhase::Running(running) = entry.phase() else {
+pub(super) fn of_reflector(place: &Place, source: &Source) -> Option<SourceStatus> {
+    let InformerPhase::Running(running) = &place.phase else {
         return None;
     };
     let sources = running.shared.sources();

@@ -10,6 +10,7 @@ mod yaml;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use informant_object::LabelSelector;
 
 use super::client::{AdminArgs, Answer};
 use super::{Exit, output};
@@ -32,12 +33,7 @@ pub(super) struct GetArgs {
     #[arg(short = 'A', long)]
     all_namespaces: bool,
     /// Only objects of this cluster, as in [cluster.NAME]; several are separated by commas [default: all of the informer's]
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        conflicts_with = "all_clusters"
-    )]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all_clusters")]
     cluster: Vec<String>,
     /// Objects of all clusters of the informer, which is the default
     #[arg(long)]
@@ -46,7 +42,7 @@ pub(super) struct GetArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = index_and_value)]
     index: Option<(String, String)>,
     /// Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
-    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     selector: Option<String>,
     /// How they are shown
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
@@ -80,18 +76,25 @@ fn index_and_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Judged here already, so that a mistake is one of the command line.
+fn selector(text: &str) -> Result<String, String> {
+    match LabelSelector::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
     if args.resource == SOURCES {
         return sources::run(args);
     }
     let clusters = args.cluster.join(",");
-    args.admin
-        .ask(
-            async |client| match client.get(&args.resource, &args.questions(&clusters)).await? {
-                Ok(answer) => show(args, answer).await,
-                Err(error) => Ok(output::refused(&error)),
-            },
-        )
+    args.admin.ask(
+        async |client| match client.get(&args.resource, &args.questions(&clusters)).await? {
+            Ok(answer) => show(args, answer).await,
+            Err(error) => Ok(output::refused(&error)),
+        },
+    )
 }
 
 impl GetArgs {

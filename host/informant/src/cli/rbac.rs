@@ -1,12 +1,12 @@
 //! `informant rbac`: the least rights in the cluster that a configuration needs, as YAML to apply.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use informant_informer::{ResourceName, discover};
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, Problem, Problems, judge_name};
+use crate::config::{Config, Problem, Problems, did_you_mean, judge_name};
 use crate::rbac::{Rights, Subject, yaml};
 
 /// `informant rbac`.
@@ -20,8 +20,11 @@ pub(super) struct RbacArgs {
     /// What the ServiceAccount, the roles and the bindings are called
     #[arg(long, default_value = "informant", value_parser = dns_label)]
     name: String,
+    /// The rights in this one of several clusters, as in [cluster.NAME]
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    cluster_args: ClusterArgs,
 }
 
 fn dns_label(text: &str) -> Result<String, String> {
@@ -37,7 +40,10 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         .enable_all()
         .build()
         .context("no runtime can be made")?;
-    let rights = runtime.block_on(rights(&config, &args.cluster.flags()))?;
+    let flags = args.cluster_args.flags();
+    flags.judge(&config)?;
+    let cluster = which(&config, args.cluster.as_deref())?;
+    let rights = runtime.block_on(rights(&config, cluster, &flags))?;
     let subject = Subject {
         name: &args.name,
         namespace: &args.namespace,
@@ -45,27 +51,54 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     output::to_stdout(|out| {
         writeln!(
             out,
-            "# What {} needs, by `informant rbac`. Apply it again when that changes.",
-            config.path.display()
+            "# What {} needs{}, by `informant rbac`. Apply it again when that changes.",
+            config.path.display(),
+            match cluster {
+                "" => String::new(),
+                name => format!(" in cluster {name}"),
+            }
         )?;
         out.write_all(yaml(&rights, &subject).as_bytes())
     })?;
     Ok(Exit::Done)
 }
 
-/// Collects what every section needs. The cluster is asked only for informers whose resource is not named exactly.
-async fn rights(config: &Config, flags: &ClusterFlags) -> Result<Rights> {
+/// The cluster whose rights are meant: each has its own, and they are applied to one at a time.
+fn which<'c>(config: &'c Config, named: Option<&'c str>) -> Result<&'c str> {
+    let known: Vec<&str> = config.clusters.keys().map(String::as_str).collect();
+    match (named, &known[..]) {
+        (None, &[only]) => Ok(only),
+        (None, several) => bail!(
+            "which cluster? Rights are printed for one at a time: name it with --cluster, one of {}",
+            several.join(", ")
+        ),
+        (Some(name), known) if !name.is_empty() && known.contains(&name) => Ok(name),
+        (Some(name), &[""]) => bail!("--cluster {name}: the configuration has one cluster, which has no name"),
+        (Some(name), known) => bail!(
+            "--cluster {name}: the configuration has no such cluster; {}",
+            did_you_mean(name, known, "clusters")
+        ),
+    }
+}
+
+/// Collects what every section needs in a cluster. It is asked only for informers whose resource is not named exactly.
+async fn rights(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<Rights> {
     let mut rights = Rights::default();
-    let mut cluster = None;
+    let mut connected: Option<Cluster> = None;
     for (name, section) in &config.informers {
+        if !config.clusters_of(section).any(|name| name == cluster) {
+            continue;
+        }
         let found = match &section.resource.value {
             ResourceName::Exact(gvr) => gvr.clone(),
             loose @ ResourceName::Loose { .. } => {
-                if cluster.is_none() {
-                    cluster = Some(Cluster::connect(&config.cluster, flags).await?);
-                }
-                let client = cluster.as_ref().map(|cluster: &Cluster| cluster.client.clone());
-                let client = client.context("there is no cluster")?;
+                let client = match &connected {
+                    Some(connected) => connected.client.clone(),
+                    None => {
+                        let section = flags.over(cluster, &config.clusters[cluster].value);
+                        connected.insert(Cluster::connect(&section).await?).client.clone()
+                    }
+                };
                 discover(&client, loose)
                     .await
                     .map_err(|error| unknown(config, name, &error.to_string()))?
@@ -93,4 +126,26 @@ fn unknown(config: &Config, informer: &str, why: &str) -> Problems {
     Problems(vec![problem.help(
         "write the resource with group, version and plural, as in \"v1/pods\": then the cluster need not be asked",
     )])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SourceFile;
+
+    #[test]
+    fn of_several_clusters_one_is_named() {
+        let config = |text: &str| Config::parse(&SourceFile::new("config.toml", text)).unwrap();
+        let one = config("[informer.pods]\nresource = \"v1/pods\"\n");
+        let two = config("[cluster.east]\ncontext = \"e\"\n[cluster.west]\ncontext = \"w\"\n");
+        let said = |config: &Config, named: Option<&str>| match which(config, named) {
+            Ok(name) => format!("cluster {name:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(said(&one, None), "cluster \"\"");
+        assert_eq!(said(&two, Some("west")), "cluster \"west\"");
+        insta::assert_snapshot!(said(&one, Some("east")), @"--cluster east: the configuration has one cluster, which has no name");
+        insta::assert_snapshot!(said(&two, Some("wset")), @"--cluster wset: the configuration has no such cluster; did you mean `west`?");
+        insta::assert_snapshot!(said(&two, None), @"which cluster? Rights are printed for one at a time: name it with --cluster, one of east, west");
+    }
 }

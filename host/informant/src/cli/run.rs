@@ -9,7 +9,7 @@ use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{ClusterArgs, ConfigFlag, Exit, compiler, output};
-use crate::cluster::Cluster;
+use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
 use crate::directories;
@@ -49,12 +49,17 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
 async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit> {
     // Before anything is started: a signal at any time ends in order.
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
-    let cluster = Cluster::connect(&config.cluster, &args.cluster.flags()).await?;
+    let access = ClusterAccess::new(&config, args.cluster.flags()).await?;
+    let clusters: Vec<_> = match &access.connected {
+        Some(cluster) => vec![cluster.url.as_str()],
+        None => config.clusters.keys().map(String::as_str).collect(),
+    };
+    let clusters = clusters.join(", ");
     let (informers, plugins) = (config.informers.len(), config.plugins.len());
-    tracing::info!(config = %config.path.display(), cluster = %cluster.url, informers, plugins, "informant starts");
+    tracing::info!(config = %config.path.display(), %clusters, informers, plugins, "informant starts");
     let daemon = Daemon::start(DaemonOptions {
         config,
-        cluster,
+        access,
         admin_listen: args.admin_listen,
         guests: guests.handle().clone(),
         compiler: compiler()?,

@@ -97,8 +97,10 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
 }
 
 fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
-    let headings = [
-        "INFORMER",
+    let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
+    let mut headings = vec!["INFORMER"];
+    headings.extend(with_cluster.then_some("CLUSTER"));
+    headings.extend([
         "RESOURCE",
         "NAMESPACE",
         "STATE",
@@ -106,10 +108,14 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
         "VERSION",
         "SEEN",
         "BOOKMARK",
-    ];
-    table::write(out, headings, sources.iter().map(row))?;
+    ]);
+    let rows = sources.iter().map(|source| row(source, with_cluster));
+    table::write_columns(out, &headings, rows.collect())?;
     for source in sources {
-        let name = &source.informer;
+        let name = match (source.informer.as_str(), source.cluster.as_str()) {
+            (name, "") => name.to_owned(),
+            (name, cluster) => format!("{name} in cluster {cluster}"),
+        };
         if let Some(why) = &source.reconfiguring {
             writeln!(out, "{name} goes on as it was until its new section can be had: {why}")?;
         }
@@ -122,10 +128,11 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
     Ok(())
 }
 
-fn row(source: &SourceView) -> [String; 8] {
+fn row(source: &SourceView, with_cluster: bool) -> Vec<String> {
     let ago = |age_ms: Option<u64>| or_nothing(age_ms, |age_ms| format!("{} ago", table::ago(age_ms)));
-    [
-        source.informer.clone(),
+    let mut row = vec![source.informer.clone()];
+    row.extend(with_cluster.then(|| source.cluster.clone()));
+    row.extend([
         source.resource.clone(),
         source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
         source.state.clone(),
@@ -133,7 +140,8 @@ fn row(source: &SourceView) -> [String; 8] {
         or_nothing(source.resource_version.clone(), |version| version),
         ago(source.last_event_age_ms),
         ago(source.bookmark_age_ms),
-    ]
+    ]);
+    row
 }
 
 #[cfg(test)]

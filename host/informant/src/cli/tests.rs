@@ -89,6 +89,7 @@ fn help_of_rbac() {
       -c, --config <FILE>          The configuration [default: config.toml]
       -n, --namespace <NAMESPACE>  The namespace that Informant runs in: its ServiceAccount's [default: informant]
           --name <NAME>            What the ServiceAccount, the roles and the bindings are called [default: informant]
+          --cluster <NAME>         The rights in this one of several clusters, as in [cluster.NAME]
       -h, --help                   Print help (see more with '--help')
 
     Cluster:
@@ -132,15 +133,17 @@ fn help_of_get() {
     Usage: informant get [OPTIONS] <RESOURCE> [NAME]
 
     Arguments:
-      <RESOURCE>  An informer's name, or a resource that one informer watches: pods, v1/pods, Pod
-      [NAME]      Only objects of this name
+      <RESOURCE>  An informer's name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, how each source fares
+      [NAME]      Only objects of this name; of sources, only this informer's
 
     Options:
       -n, --namespace <NAMESPACE>  Only objects of this namespace [default: all]
       -A, --all-namespaces         Objects of all namespaces, which is the default; kubectl's habit
+          --cluster <NAME>         Only objects of this cluster, as in [cluster.NAME]; several are separated by commas [default: all of the informer's]
+          --all-clusters           Objects of all clusters of the informer, which is the default
           --index <NAME=VALUE>     Only objects that this index finds under this value
-      -l, --selector <SELECTOR>    Only objects whose labels match
-      -o, --output <FORMAT>        How they are shown [default: table] [possible values: table, json, name]
+      -l, --selector <SELECTOR>    Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+      -o, --output <FORMAT>        How they are shown [default: table] [possible values: table, wide, json, yaml, name]
           --no-headers             Leaves the table's headings out
           --admin <ADDRESS:PORT>   The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>          The configuration [default: config.toml]

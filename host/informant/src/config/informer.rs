@@ -11,6 +11,7 @@ use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
     known: &[
+        "clusters",
         "drop",
         "field-selector",
         "index",
@@ -24,7 +25,6 @@ const KEYS: Keys = Keys {
         "watch-list",
     ],
     planned: &[
-        ("clusters", "there is one cluster: leave it out"),
         (
             "relist-notify-unchanged",
             "handlers are not told of unchanged objects: leave it out",
@@ -57,6 +57,8 @@ pub struct InformerSection {
     pub place: Place,
     /// group/version/plural, or a kind.
     pub resource: Located<ResourceName>,
+    /// The clusters it is watched in, a source for each. Empty: all there are.
+    pub clusters: Vec<Located<String>>,
     /// In the order of the file, a source for each. Empty: all, or none for what lives outside of namespaces.
     pub namespaces: Vec<String>,
     /// Judged by the API server.
@@ -93,6 +95,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
     let resource = table.required_string("resource", "name what is watched: resource = \"v1/pods\"");
     let section = InformerSection {
         place: table.place(),
+        clusters: read_clusters(table),
         namespaces: read_namespaces(table),
         label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
         field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
@@ -170,6 +173,28 @@ fn read_namespaces(table: &Table<'_>) -> Vec<String> {
             table.reporter().report(problem.help("leave one of them out"));
         }
         read.push(name.value);
+    }
+    read
+}
+
+/// Names alone: whether there are such clusters is judged with the whole file.
+fn read_clusters(table: &Table<'_>) -> Vec<Located<String>> {
+    let Some(names) = table.strings("clusters") else {
+        return Vec::new();
+    };
+    if names.is_empty() {
+        let problem = table.error(table.value_place("clusters"), "`clusters` is empty");
+        table
+            .reporter()
+            .report(problem.help("leave it out to watch in all clusters"));
+    }
+    let mut read: Vec<Located<String>> = Vec::with_capacity(names.len());
+    for name in names {
+        if read.contains(&name) {
+            let problem = table.error(name.place, format!("`clusters` names \"{}\" twice", name.value));
+            table.reporter().report(problem.help("leave one of them out"));
+        }
+        read.push(name);
     }
     read
 }

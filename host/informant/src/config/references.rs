@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cluster::ClusterSection;
 use super::informer::InformerSection;
 use super::plugin::PluginSection;
 use super::source::{Located, Place};
@@ -13,6 +14,7 @@ pub const WATCHES_MAX: usize = 256;
 
 pub(super) fn judge(
     root: &Table<'_>,
+    clusters: &BTreeMap<String, Located<ClusterSection>>,
     informers: &BTreeMap<String, InformerSection>,
     plugins: &BTreeMap<String, PluginSection>,
 ) {
@@ -27,22 +29,12 @@ pub(super) fn judge(
     for (name, plugin) in plugins {
         judge_informers_of(root, name, plugin, &names);
     }
+    for (name, informer) in informers {
+        judge_clusters_of(root, name, informer, clusters);
+    }
     warn_of_double_watches(root, informers);
-    // A broken section asks for none, and is reported by itself.
-    let watches: usize = informers
-        .values()
-        .map(|informer| informer.namespaces.len().max(1))
-        .sum();
-    if watches > WATCHES_MAX {
-        let place = informers
-            .values()
-            .map(|informer| informer.place)
-            .max()
-            .unwrap_or(Place { line: 1, column: 1 });
-        let message = format!(
-            "{watches} watches (an informer has one, or one for each of its namespaces) are more than the {WATCHES_MAX} that one cluster is asked for"
-        );
-        root.reporter().report(root.error(place, message));
+    for cluster in clusters.keys() {
+        judge_watches_of(root, cluster, informers);
     }
     if names.is_empty() && !root.has("plugin") {
         let problem = root.error(
@@ -55,6 +47,59 @@ pub(super) fn judge(
                 .warning(),
         );
     }
+}
+
+/// Whether an informer is watched in a cluster.
+fn is_in(informer: &InformerSection, cluster: &str) -> bool {
+    informer.clusters.is_empty() || informer.clusters.iter().any(|name| name.value == cluster)
+}
+
+fn judge_clusters_of(
+    root: &Table<'_>,
+    name: &str,
+    informer: &InformerSection,
+    clusters: &BTreeMap<String, Located<ClusterSection>>,
+) {
+    let known: Vec<&str> = clusters.keys().map(String::as_str).collect();
+    for cluster in informer
+        .clusters
+        .iter()
+        .filter(|cluster| !known.contains(&cluster.value.as_str()))
+    {
+        let message = format!(
+            "[informer.{name}] names a cluster that does not exist: \"{}\"",
+            cluster.value
+        );
+        let help = match known[..] {
+            [""] => format!(
+                "there is one cluster, which has no name: leave `clusters` out, or add [cluster.{}]",
+                cluster.value
+            ),
+            _ => suggest::did_you_mean(&cluster.value, &known, "clusters"),
+        };
+        root.reporter().report(root.error(cluster.place, message).help(help));
+    }
+}
+
+fn judge_watches_of(root: &Table<'_>, cluster: &str, informers: &BTreeMap<String, InformerSection>) {
+    // A broken section asks for none, and is reported by itself.
+    let there = || informers.values().filter(|informer| is_in(informer, cluster));
+    let watches: usize = there().map(|informer| informer.namespaces.len().max(1)).sum();
+    if watches <= WATCHES_MAX {
+        return;
+    }
+    let place = there()
+        .map(|informer| informer.place)
+        .max()
+        .unwrap_or(Place { line: 1, column: 1 });
+    let which = match cluster {
+        "" => "one cluster".to_owned(),
+        name => format!("cluster {name}, as any cluster,"),
+    };
+    let message = format!(
+        "{watches} watches (an informer has one, or one for each of its namespaces) are more than the {WATCHES_MAX} that {which} is asked for"
+    );
+    root.reporter().report(root.error(place, message));
 }
 
 fn judge_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
@@ -85,8 +130,13 @@ fn warn_of_double_watches(root: &Table<'_>, informers: &BTreeMap<String, Informe
             .push((name, informer));
     }
     for (resource, group) in by_resource {
-        for (name, informer) in group.iter().skip(1) {
-            let first = group[0].0;
+        for (number, (name, informer)) in group.iter().enumerate() {
+            let same_cluster = |other: &InformerSection| {
+                other.clusters.is_empty() || other.clusters.iter().any(|cluster| is_in(informer, &cluster.value))
+            };
+            let Some((first, _)) = group[..number].iter().find(|(_, other)| same_cluster(other)) else {
+                continue;
+            };
             let message =
                 format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
             let problem = root.error(informer.resource.place, message);

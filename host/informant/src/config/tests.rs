@@ -62,13 +62,22 @@ fn the_whole_shape_is_read() {
     insta::assert_debug_snapshot!(config, @r#"
     Config {
         path: "etc/config.toml",
-        cluster: ClusterSection {
-            context: Some(
-                "staging",
-            ),
-            kubeconfig: Some(
-                "etc/kube/config",
-            ),
+        clusters: {
+            "": Located {
+                value: ClusterSection {
+                    context: Some(
+                        "staging",
+                    ),
+                    kubeconfig: Some(
+                        "etc/kube/config",
+                    ),
+                    in_cluster: false,
+                },
+                place: Place {
+                    line: 2,
+                    column: 10,
+                },
+            },
         },
         admin: AdminSection {
             listen: 127.0.0.1:0,
@@ -92,6 +101,7 @@ fn the_whole_shape_is_read() {
                         column: 20,
                     },
                 },
+                clusters: [],
                 namespaces: [
                     "default",
                 ],
@@ -271,13 +281,96 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `colour` in [informer.pods]
-      help: keys of [informer.pods]: drop, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
+      help: keys of [informer.pods]: clusters, drop, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
       help: did you mean `memory`?
     error: config.toml:18:27: unknown key `cpus` in [plugin.p.limits]
       help: did you mean `cpu`?
+    ");
+}
+
+#[test]
+fn several_clusters_have_names_and_informers_name_theirs() {
+    let config = accepted(
+        r#"
+[cluster.east]
+context = "east"
+[cluster.west]
+kubeconfig = "west.kubeconfig"
+context = "admin"
+[cluster.here]
+in-cluster = true
+
+[informer.pods]
+resource = "v1/pods"
+[informer.nodes]
+resource = "v1/nodes"
+clusters = ["west", "here"]
+"#,
+    );
+    let of = |informer: &str| {
+        config
+            .clusters_of(&config.informers[informer])
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(of("pods"), "east here west");
+    assert_eq!(of("nodes"), "here west");
+    assert!(config.clusters["here"].value.in_cluster && config.has_named_clusters());
+    let one = accepted("[informer.pods]\nresource = \"v1/pods\"\n");
+    assert_eq!(one.clusters_of(&one.informers["pods"]).collect::<Vec<_>>(), [""]);
+    assert!(!one.has_named_clusters());
+}
+
+#[test]
+fn a_cluster_that_cannot_be_is_refused_with_its_place() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[cluster]
+context = "both forms"
+[cluster.east]
+[cluster.West]
+context = "w"
+[cluster.here]
+in-cluster = true
+kubeconfig = "beside"
+[informer.pods]
+resource = "v1/pods"
+clusters = ["esat", "east", "east", "north"]
+[informer.nodes]
+resource = "v1/nodes"
+clusters = []
+"#
+    ), @r#"
+    error: config.toml:3:1: `context` stands in [cluster] itself
+      help: each has a name of its own: [cluster.NAME]
+    error: config.toml:4:10: [cluster.east] does not say which cluster it is
+      help: add `context`, `kubeconfig`, or `in-cluster = true`
+    error: config.toml:5:10: "West" cannot be the NAME of [cluster.NAME]
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:9:14: `kubeconfig` and `in-cluster = true` exclude each other
+      help: `in-cluster` means the service account of the pod that Informant runs in: leave one of them out
+    error: config.toml:12:13: [informer.pods] names a cluster that does not exist: "esat"
+      help: did you mean `east`?
+    error: config.toml:12:29: `clusters` names "east" twice
+      help: leave one of them out
+    error: config.toml:12:37: [informer.pods] names a cluster that does not exist: "north"
+      help: clusters: `West`, `east`, `here`
+    error: config.toml:15:12: `clusters` is empty
+      help: leave it out to watch in all clusters
+    "#);
+    insta::assert_snapshot!(refusal("[informer.pods]\nresource = \"v1/pods\"\nclusters = [\"east\"]\n"), @r#"
+    error: config.toml:3:13: [informer.pods] names a cluster that does not exist: "east"
+      help: there is one cluster, which has no name: leave `clusters` out, or add [cluster.east]
+    "#);
+    insta::assert_snapshot!(warnings(
+        "[cluster.east]\ncontext = \"a\"\n[cluster.west]\ncontext = \"a\"\n[informer.pods]\nresource = \"v1/pods\"\n\
+         clusters = [\"east\"]\n[informer.other]\nresource = \"v1/pods\"\nclusters = [\"west\"]\n"
+    ), @"
+    warning: config.toml:3:10: [cluster.west] and [cluster.east] are the same cluster: everything would come twice
+      help: leave one of them out
     ");
 }
 
@@ -306,12 +399,8 @@ as = "system:serviceaccount:ns:name"
 limits = { instances = 4 }
 "#
     ), @r#"
-    error: config.toml:2:10: [cluster.east] (more than one cluster) is known but not built yet in this version
-      help: name one cluster: [cluster] with `context`, or leave it out
     error: config.toml:6:12: `resource` = "apps/v1/*" (many resources in one informer) is known but not built yet in this version
       help: write one informer for each resource
-    error: config.toml:11:1: `clusters` is known but not built yet in this version
-      help: there is one cluster: leave it out
     error: config.toml:12:1: `transform` is known but not built yet in this version
       help: use `drop` to leave fields out
     error: config.toml:13:1: `store` is known but not built yet in this version

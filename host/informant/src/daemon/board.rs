@@ -12,6 +12,7 @@ use informant_informer::{Discovered, NamedInformer};
 use informant_plugin_host::Plugin;
 use tokio::sync::watch;
 
+use super::clusters::Clusters;
 use super::configuration::Configuration;
 use crate::config::{InformerSection, PluginSection};
 
@@ -22,19 +23,40 @@ pub struct Board(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     catalog: Catalog,
+    clusters: Clusters,
+    /// Informers that still tell deletes of what was taken from them.
+    leaving: Mutex<Vec<NamedInformer>>,
     informers: RwLock<BTreeMap<String, Arc<InformerEntry>>>,
     plugins: RwLock<BTreeMap<String, Arc<PluginEntry>>>,
     configuration: Mutex<Configuration>,
     stopping: AtomicBool,
 }
 
-/// One informer of the configuration.
+/// One informer of the configuration, in all its clusters.
 #[derive(Debug)]
 pub struct InformerEntry {
     /// Its name.
     pub name: String,
-    section: Mutex<Arc<InformerSection>>,
-    phase: watch::Sender<InformerPhase>,
+    places: watch::Sender<Places>,
+}
+
+/// An informer by cluster; the only cluster has the empty name.
+pub type Places = BTreeMap<String, Place>;
+
+/// An informer in one cluster.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The section it runs by; while nothing runs, the one that it is to run by.
+    pub section: Arc<InformerSection>,
+    /// How far it has come.
+    pub phase: InformerPhase,
+}
+
+/// Where the keeper of an informer in one cluster writes.
+#[derive(Debug, Clone)]
+pub(super) struct OwnPlace {
+    entry: Arc<InformerEntry>,
+    pub(super) cluster: String,
 }
 
 /// How far an informer has come.
@@ -107,6 +129,8 @@ impl Board {
     pub fn new(catalog: Catalog, configuration: Configuration) -> Self {
         Self(Arc::new(Parts {
             catalog,
+            clusters: Clusters::default(),
+            leaving: Mutex::default(),
             informers: RwLock::default(),
             plugins: RwLock::default(),
             configuration: Mutex::new(configuration),
@@ -153,16 +177,31 @@ impl Board {
         self.0.configuration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters an informer that is about to start.
-    pub(super) fn add_informer(&self, name: &str, section: Arc<InformerSection>) -> Arc<InformerEntry> {
-        let entry = Arc::new(InformerEntry {
-            name: name.to_owned(),
-            section: Mutex::new(section),
-            phase: watch::Sender::new(InformerPhase::Discovering { trouble: None }),
-        });
+    /// The clusters by name.
+    pub(crate) fn clusters(&self) -> &Clusters {
+        &self.0.clusters
+    }
+
+    /// Enters an informer that is about to start in a cluster.
+    pub(super) fn add_informer(&self, name: &str, cluster: &str, section: Arc<InformerSection>) -> OwnPlace {
         let mut informers = self.0.informers.write().unwrap_or_else(PoisonError::into_inner);
-        informers.insert(name.to_owned(), Arc::clone(&entry));
+        let entry = informers.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(InformerEntry {
+                name: name.to_owned(),
+                places: watch::Sender::new(Places::new()),
+            })
+        });
+        let place = Place {
+            section,
+            phase: InformerPhase::Discovering { trouble: None },
+        };
         entry
+            .places
+            .send_modify(|places| drop(places.insert(cluster.to_owned(), place)));
+        OwnPlace {
+            entry: Arc::clone(entry),
+            cluster: cluster.to_owned(),
+        }
     }
 
     /// Enters a plugin that is about to be loaded.
@@ -177,9 +216,18 @@ impl Board {
         entry
     }
 
-    pub(super) fn remove_informer(&self, name: &str) {
+    /// Takes an informer out of a cluster; out of the last one it is gone.
+    pub(super) fn remove_informer(&self, own: &OwnPlace) {
         let mut informers = self.0.informers.write().unwrap_or_else(PoisonError::into_inner);
-        informers.remove(name);
+        own.entry.places.send_modify(|places| drop(places.remove(&own.cluster)));
+        if own.entry.places.borrow().is_empty() {
+            informers.remove(&own.entry.name);
+        }
+    }
+
+    /// Informers that still tell deletes of what was taken from them.
+    pub(super) fn leaving(&self) -> MutexGuard<'_, Vec<NamedInformer>> {
+        self.0.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn remove_plugin(&self, name: &str) {
@@ -197,6 +245,17 @@ impl Board {
         self.0.stopping.store(true, Ordering::Release);
     }
 
+    /// All informers were stopped.
+    pub(super) fn set_stopped(&self) {
+        for entry in self.informers() {
+            entry.places.send_modify(|places| {
+                places
+                    .values_mut()
+                    .for_each(|place| place.phase = InformerPhase::Stopped);
+            });
+        }
+    }
+
     /// The sources of an informer, oldest first.
     #[must_use]
     pub fn sources(&self, informer: &str) -> Vec<Arc<Source>> {
@@ -205,30 +264,50 @@ impl Board {
 }
 
 impl InformerEntry {
-    /// The section it runs by; while nothing runs, the one that it is to run by.
+    /// The informer in each of its clusters.
     #[must_use]
-    pub fn section(&self) -> Arc<InformerSection> {
-        Arc::clone(&self.section.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(super) fn set_section(&self, section: Arc<InformerSection>) {
-        *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
-    }
-
-    /// How far it has come.
-    #[must_use]
-    pub fn phase(&self) -> InformerPhase {
-        self.phase.borrow().clone()
+    pub fn places(&self) -> Places {
+        self.places.borrow().clone()
     }
 
     /// Tells of each change.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<InformerPhase> {
-        self.phase.subscribe()
+    pub fn watch(&self) -> watch::Receiver<Places> {
+        self.places.subscribe()
+    }
+}
+
+impl OwnPlace {
+    /// The informer's name.
+    pub(super) fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    pub(super) fn section(&self) -> Option<Arc<InformerSection>> {
+        let places = self.entry.places.borrow();
+        places.get(&self.cluster).map(|place| Arc::clone(&place.section))
+    }
+
+    pub(super) fn phase(&self) -> InformerPhase {
+        let places = self.entry.places.borrow();
+        places
+            .get(&self.cluster)
+            .map_or(InformerPhase::Stopped, |place| place.phase.clone())
+    }
+
+    pub(super) fn set_section(&self, section: Arc<InformerSection>) {
+        self.change(|place| place.section = section);
     }
 
     pub(super) fn set_phase(&self, phase: InformerPhase) {
-        self.phase.send_replace(phase);
+        self.change(|place| place.phase = phase);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Place)) {
+        self.entry.places.send_if_modified(|places| {
+            let place = places.get_mut(&self.cluster);
+            place.map(change).is_some()
+        });
     }
 }
 

@@ -21,17 +21,16 @@ use super::board::Board;
 use super::configuration::{ReloadResult, Section};
 use super::file_watch::{FileWatch, Ticks};
 use super::fleet::{Change, Fleet, Pending};
-use crate::config::{AdminSection, ClusterSection, Config, Problems, ReadError, SourceFile, TextHash};
+use crate::config::{AdminSection, Config, Problems, ReadError, SourceFile, TextHash};
 use crate::metrics::Metrics;
 
-/// Why `[cluster]` and `[admin]` wait.
+/// Why `[admin]` waits.
 const RESTART: &str = "is taken in when Informant is restarted";
 
 /// Keeps the configuration and what runs together.
 pub(super) struct ConfigKeeper {
     path: PathBuf,
     /// What the process was started with.
-    cluster: ClusterSection,
     admin: AdminSection,
     board: Board,
     fleet: Fleet,
@@ -67,7 +66,6 @@ impl ConfigKeeper {
     ) -> Self {
         let mut keeper = Self {
             path: config.path.clone(),
-            cluster: config.cluster.clone(),
             admin: config.admin.clone(),
             board,
             fleet,
@@ -216,12 +214,8 @@ impl ConfigKeeper {
     fn note_restart(&self, config: &Config) -> bool {
         let mut configuration = self.board.configuration();
         let before = configuration.waiting.clone();
-        for (section, differs) in [
-            (Section::Cluster, config.cluster != self.cluster),
-            (Section::Admin, config.admin != self.admin),
-        ] {
-            configuration.note(section, differs.then(|| RESTART.into()));
-        }
+        let differs = config.admin != self.admin;
+        configuration.note(Section::Admin, differs.then(|| RESTART.into()));
         before != configuration.waiting
     }
 

@@ -38,12 +38,12 @@ pub enum ReloadResult {
 /// A section of config.toml.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// `[cluster]`
-    Cluster,
+    /// `[cluster]`, whose name is empty, or `[cluster.NAME]`
+    Cluster(String),
     /// `[admin]`
     Admin,
-    /// `[informer.NAME]`
-    Informer(String),
+    /// `[informer.NAME]`, in one of its clusters (empty: the only one)
+    Informer(String, String),
     /// `[plugin.NAME]`
     Plugin(String),
 }
@@ -96,9 +96,11 @@ impl ReloadResult {
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cluster => f.write_str("cluster"),
+            Self::Cluster(name) if name.is_empty() => f.write_str("cluster"),
+            Self::Cluster(name) => write!(f, "cluster.{name}"),
             Self::Admin => f.write_str("admin"),
-            Self::Informer(name) => write!(f, "informer.{name}"),
+            Self::Informer(name, cluster) if cluster.is_empty() => write!(f, "informer.{name}"),
+            Self::Informer(name, cluster) => write!(f, "informer.{name} in cluster {cluster}"),
             Self::Plugin(name) => write!(f, "plugin.{name}"),
         }
     }

@@ -4,8 +4,9 @@
 //! Config ──compared with what is kept──▶ orders to keepers ──▶ outcomes, one a section
 //! ```
 //!
-//! Promises: a section that says the same as before is left alone, wherever in the file it has moved; informers are there before the
-//! plugins that name them; one that a plugin still runs on, because its new section was refused, is let go only when that plugin is.
+//! An informer has a keeper in each of its clusters. Promises: a section that says the same as before is left alone, wherever in the file it has
+//! moved; clusters are there before informers, informers before the plugins that name them; an informer that a plugin still runs on, because
+//! its new section was refused, is let go only when that plugin is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,20 +19,21 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::board::{Board, PluginPhase};
+use super::cluster_keeper::ClusterKeeper;
 use super::configuration::Section;
 use super::file_watch::Ticks;
 use super::informer_keeper::InformerKeeper;
-use super::order::{Order, Outcome};
+use super::order::{Order, Outcome, Removal};
 use super::plugin_keeper::PluginKeeper;
 use super::plugin_spec::Wanted;
-use crate::cluster::Cluster;
-use crate::config::{Config, InformerSection};
+use crate::cluster::ClusterAccess;
+use crate::config::{ClusterSection, Config, InformerSection};
 use crate::metrics::Metrics;
 
 /// What keepers are made with.
 pub(super) struct FleetParts {
     pub(super) board: Board,
-    pub(super) cluster: Cluster,
+    pub(super) access: ClusterAccess,
     pub(super) environment: Arc<dyn Environment>,
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
@@ -42,13 +44,17 @@ pub(super) struct FleetParts {
 /// The keepers.
 pub(super) struct Fleet {
     parts: FleetParts,
-    informers: BTreeMap<String, Kept<InformerSection>>,
+    clusters: BTreeMap<String, Kept<ClusterSection>>,
+    informers: BTreeMap<InCluster, Kept<InformerSection>>,
     plugins: BTreeMap<String, Kept<Wanted>>,
     /// Informers that the configuration names no more, and plugins still run on.
-    leaving: BTreeSet<String>,
+    leaving: BTreeSet<InCluster>,
     files: watch::Sender<u64>,
     released: Arc<Notify>,
 }
+
+/// An informer's name and a cluster's.
+type InCluster = (String, String);
 
 /// A section and who keeps it.
 struct Kept<S> {
@@ -95,6 +101,7 @@ impl Fleet {
     pub(super) fn new(parts: FleetParts) -> Self {
         Self {
             parts,
+            clusters: BTreeMap::new(),
             informers: BTreeMap::new(),
             plugins: BTreeMap::new(),
             leaving: BTreeSet::new(),
@@ -123,20 +130,8 @@ impl Fleet {
 
     /// Makes what is kept what `config` says. The orders are given when this returns; what comes of them is in the answer.
     pub(super) fn take(&mut self, config: &Config) -> Vec<Pending> {
-        let mut pending = Vec::new();
-        for (name, section) in &config.informers {
-            self.leaving.remove(name);
-            let wanted = Arc::new(section.clone());
-            pending.extend(match self.informers.get_mut(name) {
-                None => {
-                    self.add_informer(name, wanted);
-                    // Whether the API server knows it shows on the board, whenever that is.
-                    Some(done(Section::Informer(name.clone()), Change::Added))
-                }
-                Some(kept) if kept.wanted.says_the_same_as(&wanted) => None,
-                Some(kept) => Some(kept.change(Section::Informer(name.clone()), wanted)),
-            });
-        }
+        let mut pending = self.take_clusters(config);
+        pending.extend(self.take_informers(config));
         for (name, section) in &config.plugins {
             let wanted = Arc::new(Wanted::new(config, section));
             pending.extend(match self.plugins.get_mut(name) {
@@ -148,24 +143,105 @@ impl Fleet {
         let gone: Vec<String> = difference(&self.plugins, &config.plugins);
         for name in gone {
             let kept = self.plugins.remove(&name);
-            pending.extend(kept.map(|kept| kept.remove(Section::Plugin(name))));
+            pending.extend(kept.map(|kept| kept.remove(Section::Plugin(name), Removal::Silent)));
         }
-        self.leaving.extend(difference(&self.informers, &config.informers));
         pending
+    }
+
+    fn take_clusters(&mut self, config: &Config) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        for (name, section) in &config.clusters {
+            let wanted = Arc::new(self.parts.access.flags.over(name, &section.value));
+            pending.extend(match self.clusters.get_mut(name) {
+                None => {
+                    self.add_cluster(name, wanted);
+                    // Whether it can be logged in to shows on the board, whenever that is.
+                    Some(done(Section::Cluster(name.clone()), Change::Added))
+                }
+                Some(kept) if kept.wanted == wanted => None,
+                Some(kept) => Some(kept.change(Section::Cluster(name.clone()), wanted)),
+            });
+        }
+        let gone: Vec<String> = difference(&self.clusters, &config.clusters);
+        for name in gone {
+            let kept = self.clusters.remove(&name);
+            pending.extend(kept.map(|kept| kept.remove(Section::Cluster(name), Removal::Silent)));
+        }
+        pending
+    }
+
+    fn take_informers(&mut self, config: &Config) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        let mut wanted: BTreeMap<InCluster, Arc<InformerSection>> = BTreeMap::new();
+        for (name, section) in &config.informers {
+            // In which others it is, is nothing to the keeper of one.
+            let own = Arc::new(InformerSection {
+                clusters: Vec::new(),
+                ..section.clone()
+            });
+            let places = config
+                .clusters_of(section)
+                .map(|cluster| (name.clone(), cluster.to_owned()));
+            wanted.extend(places.map(|place| (place, Arc::clone(&own))));
+        }
+        for (place, wanted) in &wanted {
+            self.leaving.remove(place);
+            let section = || Section::Informer(place.0.clone(), place.1.clone());
+            pending.extend(match self.informers.get_mut(place) {
+                None => {
+                    self.add_informer(place, Arc::clone(wanted));
+                    // Whether the API server knows it shows on the board, whenever that is.
+                    Some(done(section(), Change::Added))
+                }
+                Some(kept) if kept.wanted.says_the_same_as(wanted) => None,
+                Some(kept) => Some(kept.change(section(), Arc::clone(wanted))),
+            });
+        }
+        let gone: Vec<_> = self
+            .informers
+            .keys()
+            .filter(|place| !wanted.contains_key(*place))
+            .cloned()
+            .collect();
+        for place in gone {
+            let (informer, cluster) = &place;
+            let removal = match (
+                config.clusters.contains_key(cluster),
+                config.informers.contains_key(informer),
+            ) {
+                // As with a namespace that it names no more, its handlers are told.
+                (true, true) => Removal::Told,
+                // Nobody knows what became of the objects of a cluster that is asked no more.
+                (false, _) => Removal::Silent,
+                (true, false) => {
+                    self.leaving.insert(place);
+                    continue;
+                }
+            };
+            pending.extend(self.remove_informer(&place, removal));
+        }
+        pending
+    }
+
+    fn remove_informer(&mut self, place: &InCluster, removal: Removal) -> Option<Pending> {
+        self.leaving.remove(place);
+        let kept = self.informers.remove(place)?;
+        let section = Section::Informer(place.0.clone(), place.1.clone());
+        Some(kept.remove(section, removal))
     }
 
     /// Ends informers that the configuration names no more and no plugin runs on.
     pub(super) fn let_go(&mut self) -> Vec<Pending> {
         let mut pending = Vec::new();
-        for name in std::mem::take(&mut self.leaving) {
-            let section = Section::Informer(name.clone());
-            if let Some(plugin) = self.user_of(&name) {
+        for place in std::mem::take(&mut self.leaving) {
+            if let Some(plugin) = self.user_of(&place.0) {
+                let section = Section::Informer(place.0.clone(), place.1.clone());
                 let reason =
                     format!("is no longer in the file, and goes on for [plugin.{plugin}], which still runs on it");
                 self.parts.board.configuration().note(section, Some(reason.into()));
-                self.leaving.insert(name);
-            } else if let Some(kept) = self.informers.remove(&name) {
-                pending.push(kept.remove(section));
+                self.leaving.insert(place);
+            } else {
+                pending.extend(self.remove_informer(&place, Removal::Silent));
             }
         }
         pending
@@ -182,13 +258,35 @@ impl Fleet {
         Some(user.name.clone())
     }
 
-    fn add_informer(&mut self, name: &str, wanted: Arc<InformerSection>) {
+    fn add_cluster(&mut self, name: &str, wanted: Arc<ClusterSection>) {
+        let parts = &mut self.parts;
+        let (sender, orders) = mpsc::unbounded_channel();
+        let keeper = ClusterKeeper {
+            entry: parts.board.clusters().add(name),
+            section: Arc::clone(&wanted),
+            board: parts.board.clone(),
+            environment: Arc::clone(&parts.environment),
+            orders,
+            stop: parts.stop.clone(),
+        };
+        let connected = parts.access.connected.take().filter(|_| name.is_empty());
+        self.spawn("cluster-keeper", keeper.run(connected));
+        let kept = Kept { wanted, orders: sender };
+        self.clusters.insert(name.to_owned(), kept);
+    }
+
+    fn add_informer(&mut self, place: &InCluster, wanted: Arc<InformerSection>) {
         let parts = &self.parts;
+        let (name, cluster) = place;
+        // The sections of clusters were taken before.
+        let Some(cluster) = parts.board.clusters().entry(cluster) else {
+            return;
+        };
         let (sender, orders) = mpsc::unbounded_channel();
         let keeper = InformerKeeper {
-            entry: parts.board.add_informer(name, Arc::clone(&wanted)),
+            place: parts.board.add_informer(name, &cluster.name, Arc::clone(&wanted)),
             board: parts.board.clone(),
-            cluster: parts.cluster.clone(),
+            cluster,
             environment: Arc::clone(&parts.environment),
             metrics: parts.metrics.clone(),
             orders,
@@ -196,7 +294,7 @@ impl Fleet {
         };
         self.spawn("informer-keeper", keeper.run());
         let kept = Kept { wanted, orders: sender };
-        self.informers.insert(name.to_owned(), kept);
+        self.informers.insert(place.clone(), kept);
     }
 
     fn add_plugin(&mut self, name: &str, wanted: Arc<Wanted>) -> Pending {
@@ -247,9 +345,9 @@ impl<S> Kept<S> {
         }
     }
 
-    fn remove(self, section: Section) -> Pending {
+    fn remove(self, section: Section, removal: Removal) -> Pending {
         let (done, outcome) = oneshot::channel();
-        let _ = self.orders.send(Order::Remove(done));
+        let _ = self.orders.send(Order::Remove(removal, done));
         Pending {
             section,
             change: Change::Removed,

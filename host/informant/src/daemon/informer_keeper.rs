@@ -1,20 +1,21 @@
-//! Brings one informer up, follows its section, and keeps its place on the board.
+//! Brings one informer up in one cluster, follows its section, and keeps its place on the board.
 //!
-//! An API server that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the rest
-//! of the daemon goes on. Once the informer runs, it looks after itself.
+//! A cluster that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the rest of the daemon, the same
+//! informer in other clusters included, goes on. Once the informer runs, it looks after itself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
 use informant_informer::{Discovered, InformerSpec, NamedInformer, ReflectorOptions, SourceSpec, discover_in};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::STOP_MAX;
-use super::board::{Board, InformerEntry, InformerPhase, RunningInformer};
+use super::board::{Board, InformerPhase, OwnPlace, RunningInformer};
+use super::clusters::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
-use super::order::{Order, Outcome};
+use super::order::{Order, Outcome, Removal};
 use crate::cluster::Cluster;
 use crate::config::InformerSection;
 use crate::metrics::Metrics;
@@ -25,15 +26,21 @@ pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest pause between questions.
 pub const DISCOVERY_RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// What it takes to keep an informer.
+/// What it takes to keep an informer in a cluster.
 pub(super) struct InformerKeeper {
-    pub(super) entry: Arc<InformerEntry>,
+    pub(super) place: OwnPlace,
     pub(super) board: Board,
-    pub(super) cluster: Cluster,
+    pub(super) cluster: Arc<ClusterEntry>,
     pub(super) environment: Arc<dyn Environment>,
     pub(super) metrics: Metrics,
     pub(super) orders: mpsc::UnboundedReceiver<Order<InformerSection>>,
     pub(super) stop: CancellationToken,
+}
+
+enum Next {
+    Order(Order<InformerSection>),
+    /// The cluster's section changed: under its name there is another one now.
+    AnotherCluster,
 }
 
 impl InformerKeeper {
@@ -48,28 +55,38 @@ impl InformerKeeper {
     }
 
     async fn keep(&mut self) {
+        // By which the informer runs, if it does.
+        let mut cluster = None;
         loop {
-            match self.next_order().await {
-                Order::Change(section, done) => {
+            match self.next(&mut cluster).await {
+                Next::Order(Order::Change(section, done)) => {
                     let outcome = self.change(section).await;
                     let waits = outcome.as_ref().err().cloned();
-                    let title = Section::Informer(self.entry.name.clone());
-                    self.board.configuration().note(title, waits);
+                    self.board.configuration().note(self.section(), waits);
                     // Whoever waits for the outcome may have gone.
                     let _ = done.send(outcome);
                 }
-                Order::Remove(done) => {
-                    self.remove().await;
+                Next::Order(Order::Remove(removal, done)) => {
+                    let leaving = self.remove(removal).await;
                     let _ = done.send(Ok(()));
+                    if let Some(leaving) = leaving {
+                        leaving.left().await;
+                        self.board.leaving().retain(|other| !other.ptr_eq(&leaving));
+                    }
                     return;
+                }
+                Next::AnotherCluster => {
+                    self.stop_running("its cluster's section changed").await;
+                    self.place.set_phase(InformerPhase::Discovering { trouble: None });
                 }
             }
         }
     }
 
-    /// Brings the informer up until the next order comes.
-    async fn next_order(&mut self) -> Order<InformerSection> {
-        let (entry, orders) = (Arc::clone(&self.entry), &mut self.orders);
+    /// Brings the informer up until there is something else to do.
+    async fn next(&mut self, cluster: &mut Option<Arc<Cluster>>) -> Next {
+        let mut clusters = self.cluster.watch();
+        let orders = &mut self.orders;
         let order = async {
             match orders.recv().await {
                 Some(order) => order,
@@ -78,90 +95,142 @@ impl InformerKeeper {
             }
         };
         let parts = BringUp {
-            entry: &entry,
+            place: &self.place,
             board: &self.board,
-            cluster: &self.cluster,
             environment: &self.environment,
             metrics: &self.metrics,
         };
         let bring_up = async {
-            if matches!(entry.phase(), InformerPhase::Discovering { .. }) {
-                parts.run().await;
+            if matches!(self.place.phase(), InformerPhase::Discovering { .. }) {
+                let connected = parts.connected(&mut clusters).await;
+                *cluster = Some(Arc::clone(&connected));
+                parts.run(&connected).await;
             }
-            std::future::pending().await
+            // From here on nothing is to be done until the cluster is another one.
+            if let Some(own) = cluster {
+                another_than(own, &mut clusters).await;
+            }
         };
         tokio::select! {
             biased;
-            order = order => order,
-            order = bring_up => order,
+            order = order => Next::Order(order),
+            () = bring_up => Next::AnotherCluster,
         }
+    }
+
+    fn section(&self) -> Section {
+        Section::Informer(self.place.name().to_owned(), self.place.cluster.clone())
     }
 
     /// Takes another section: the informer that runs changes, unless it is about another resource.
     async fn change(&self, section: Arc<InformerSection>) -> Outcome {
-        let name = &self.entry.name;
-        if let InformerPhase::Running(running) = self.entry.phase() {
-            let own = self.entry.section();
-            if own.resource == section.resource {
-                let spec = spec(name, &section, &running.discovered);
+        if let InformerPhase::Running(running) = self.place.phase() {
+            let own = self.place.section();
+            if own.is_some_and(|own| own.resource == section.resource) {
+                let spec = spec(&self.place, &section, &running.discovered);
                 let changed = running.shared.reconfigure(spec).await;
                 changed.map_err(|error| Arc::from(error.to_string()))?;
-                self.entry.set_section(section);
+                self.place.set_section(section);
                 return Ok(());
             }
             // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from the beginning.
-            let report = running.shared.stop(STOP_MAX).await;
-            tracing::info!(informer = %name, undelivered = report.undelivered, "informer stopped: its section names another resource");
+            self.stop_running("its section names another resource").await;
         }
         // Nothing runs by the old section: it is asked for the new one's resource from the beginning.
-        self.entry.set_section(section);
-        self.entry.set_phase(InformerPhase::Discovering { trouble: None });
+        self.place.set_section(section);
+        self.place.set_phase(InformerPhase::Discovering { trouble: None });
         Ok(())
     }
 
-    /// Ends the informer: nobody is told of any delete, its memory is given back.
-    async fn remove(&self) {
-        let name = &self.entry.name;
-        if let InformerPhase::Running(running) = self.entry.phase() {
+    async fn stop_running(&self, why: &str) {
+        if let InformerPhase::Running(running) = self.place.phase() {
             let report = running.shared.stop(STOP_MAX).await;
-            tracing::info!(informer = %name, undelivered = report.undelivered, "informer removed");
+            let (informer, cluster) = (self.place.name(), &self.place.cluster);
+            tracing::info!(%informer, %cluster, undelivered = report.undelivered, "informer stopped: {why}");
         }
-        self.entry.set_phase(InformerPhase::Stopped);
-        self.board.remove_informer(name);
-        self.board.configuration().note(Section::Informer(name.clone()), None);
-        self.metrics.daemon.forget_informer(name);
+    }
+
+    /// Ends the informer and gives its memory back. If handlers are to be told that its objects are gone, it is returned while it does so.
+    async fn remove(&self, removal: Removal) -> Option<NamedInformer> {
+        let leaving = match (removal, self.place.phase()) {
+            (Removal::Told, InformerPhase::Running(running)) => {
+                let leaving = running.shared.clone();
+                self.board.leaving().push(leaving.clone());
+                leaving.retire();
+                Some(leaving)
+            }
+            _ => {
+                self.stop_running("removed").await;
+                None
+            }
+        };
+        self.place.set_phase(InformerPhase::Stopped);
+        self.board.remove_informer(&self.place);
+        self.board.configuration().note(self.section(), None);
+        self.metrics
+            .daemon
+            .forget_informer(self.place.name(), &self.place.cluster);
+        leaving
+    }
+}
+
+/// Waits until the cluster can be asked by another client than `own`.
+async fn another_than(own: &Arc<Cluster>, clusters: &mut watch::Receiver<ClusterPhase>) {
+    let is_another = |phase: &ClusterPhase| match phase {
+        ClusterPhase::Connected(cluster) => !Arc::ptr_eq(cluster, own),
+        ClusterPhase::Connecting { .. } | ClusterPhase::Gone => false,
+    };
+    if clusters.wait_for(is_another).await.is_err() {
+        // The cluster is gone: so will this informer be.
+        std::future::pending::<()>().await;
     }
 }
 
 /// What it takes to bring an informer up.
 struct BringUp<'k> {
-    entry: &'k InformerEntry,
+    place: &'k OwnPlace,
     board: &'k Board,
-    cluster: &'k Cluster,
     environment: &'k Arc<dyn Environment>,
     metrics: &'k Metrics,
 }
 
 impl BringUp<'_> {
-    /// Asks what the resource is, until that is known, and starts the informer.
-    async fn run(&self) {
-        let discovered = self.discover().await;
-        let (name, resource, kind) = (&self.entry.name, &discovered.gvr, &discovered.kind);
-        match self.start(&discovered) {
-            Ok(shared) => {
-                tracing::info!(informer = %name, %resource, %kind, "informer started");
-                self.entry
-                    .set_phase(InformerPhase::Running(Arc::new(RunningInformer { shared, discovered })));
+    /// Waits until the cluster can be asked.
+    async fn connected(&self, clusters: &mut watch::Receiver<ClusterPhase>) -> Arc<Cluster> {
+        loop {
+            let phase = clusters.borrow_and_update().clone();
+            match phase {
+                ClusterPhase::Connected(cluster) => return cluster,
+                ClusterPhase::Connecting { trouble } => self.place.set_phase(InformerPhase::Discovering { trouble }),
+                ClusterPhase::Gone => {}
             }
-            Err(reason) => {
-                tracing::error!(informer = %name, %resource, %reason, "informer refused");
-                self.entry.set_phase(InformerPhase::Refused { reason: reason.into() });
+            if clusters.changed().await.is_err() {
+                // Gone for good: so will this informer be.
+                return std::future::pending().await;
             }
         }
     }
 
-    fn start(&self, discovered: &Discovered) -> Result<NamedInformer, String> {
-        let section = &self.entry.section();
+    /// Asks what the resource is, until that is known, and starts the informer.
+    async fn run(&self, cluster: &Cluster) {
+        let discovered = self.discover(cluster).await;
+        let (informer, of) = (self.place.name(), &self.place.cluster);
+        let (resource, kind) = (&discovered.gvr, &discovered.kind);
+        match self.start(cluster, &discovered) {
+            Ok(shared) => {
+                tracing::info!(%informer, cluster = %of, %resource, %kind, "informer started");
+                self.place
+                    .set_phase(InformerPhase::Running(Arc::new(RunningInformer { shared, discovered })));
+            }
+            Err(reason) => {
+                tracing::error!(%informer, cluster = %of, %resource, %reason, "informer refused");
+                self.place.set_phase(InformerPhase::Refused { reason: reason.into() });
+            }
+        }
+    }
+
+    fn start(&self, cluster: &Cluster, discovered: &Discovered) -> Result<NamedInformer, String> {
+        let section = self.place.section().ok_or("it was removed")?;
         if let (Some(namespace), false) = (section.namespaces.first(), discovered.namespaced) {
             let resource = &discovered.gvr;
             return Err(format!(
@@ -169,8 +238,8 @@ impl BringUp<'_> {
             ));
         }
         NamedInformer::start(
-            spec(&self.entry.name, section, discovered),
-            self.cluster.client.clone(),
+            spec(self.place, &section, discovered),
+            cluster.client.clone(),
             Arc::clone(self.environment),
             self.board.catalog().clone(),
             &self.metrics.informers,
@@ -179,23 +248,26 @@ impl BringUp<'_> {
     }
 
     /// Asks until there is an answer.
-    async fn discover(&self) -> Discovered {
+    async fn discover(&self, cluster: &Cluster) -> Discovered {
         let mut pause = DISCOVERY_RETRY_FIRST;
-        let section = self.entry.section();
+        let (informer, of) = (self.place.name(), &self.place.cluster);
+        let Some(section) = self.place.section() else {
+            return std::future::pending().await;
+        };
         loop {
             let resource = &section.resource.value;
-            let error = match discover_in(&self.cluster.client, Arc::clone(self.environment), resource).await {
+            let error = match discover_in(&cluster.client, Arc::clone(self.environment), resource).await {
                 Ok(discovered) => {
-                    self.metrics.daemon.discovered(&self.entry.name, true);
+                    self.metrics.daemon.discovered(informer, of, true);
                     return discovered;
                 }
                 Err(error) => error,
             };
-            self.metrics.daemon.discovered(&self.entry.name, false);
+            self.metrics.daemon.discovered(informer, of, false);
             let jittered = pause.mul_f64(jitter(self.environment.random()));
             let again = humantime::format_duration(Duration::from_millis(jittered.as_millis() as u64)).to_string();
-            tracing::warn!(informer = %self.entry.name, cluster = %self.cluster.url, %error, again_in = %again, "informer cannot start yet");
-            self.entry.set_phase(InformerPhase::Discovering {
+            tracing::warn!(%informer, cluster = %of, url = %cluster.url, %error, again_in = %again, "informer cannot start yet");
+            self.place.set_phase(InformerPhase::Discovering {
                 trouble: Some(error.to_string().into()),
             });
             self.environment.sleep(jittered).await;
@@ -204,15 +276,15 @@ impl BringUp<'_> {
     }
 }
 
-/// From 0.8 to 1.2, so that informers that failed together do not come back together.
-fn jitter(random: u64) -> f64 {
+/// From 0.8 to 1.2, so that those that failed together do not come back together.
+pub(super) fn jitter(random: u64) -> f64 {
     0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
 }
 
-fn spec(name: &str, section: &InformerSection, discovered: &Discovered) -> InformerSpec {
+fn spec(place: &OwnPlace, section: &InformerSection, discovered: &Discovered) -> InformerSpec {
     let source = SourceSpec {
-        informer: name.to_owned(),
-        cluster: String::new(),
+        informer: place.name().to_owned(),
+        cluster: place.cluster.clone(),
         resource: discovered.gvr.clone(),
         kind: discovered.kind.clone(),
         namespaced: discovered.namespaced,

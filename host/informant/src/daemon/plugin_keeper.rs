@@ -77,7 +77,7 @@ impl PluginKeeper {
                     tried = self.look().await;
                     let _ = done.send(self.converge(&mut running, &mut tried).await);
                 }
-                Next::Order(Order::Remove(done)) => {
+                Next::Order(Order::Remove(_, done)) => {
                     self.remove(running).await;
                     let _ = done.send(Ok(()));
                     return;

@@ -55,14 +55,23 @@ impl Daemon {
     }
 
     async fn stop_informers(&self, until: Instant) {
-        let stopping = self.board.informers().into_iter().map(|entry| async move {
-            if let InformerPhase::Running(running) = entry.phase() {
-                let report = running.shared.stop(until - Instant::now()).await;
-                tracing::debug!(informer = %entry.name, clean = report.is_clean(), "informer stopped");
-            }
-            entry.set_phase(InformerPhase::Stopped);
+        let informers = self.board.informers();
+        let places = informers.iter().flat_map(|entry| entry.places().into_values());
+        let running = places.filter_map(|place| match place.phase {
+            InformerPhase::Running(running) => Some(running.shared.clone()),
+            _ => None,
+        });
+        let leaving = std::mem::take(&mut *self.board.leaving());
+        let stopping = running.chain(leaving).map(|informer| async move {
+            let report = informer.stop(until - Instant::now()).await;
+            tracing::debug!(
+                informer = informer.name(),
+                clean = report.is_clean(),
+                "informer stopped"
+            );
         });
         join_all(stopping).await;
+        self.board.set_stopped();
     }
 
     async fn stop_plugins(&self, until: Instant) {

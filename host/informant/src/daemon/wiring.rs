@@ -1,4 +1,4 @@
-//! Which informers a plugin is attached to, and with what: its listener, its index feed.
+//! Which informers a plugin is attached to, in each of their clusters, and with what: its listener, its index feed.
 //!
 //! A swap may bring a component with other roles or other indexes; what hangs on the informers is exchanged then. The listener
 //! stays the plugin's, so events wait in it while components change. A changed section detaches and attaches only what differs.
@@ -13,22 +13,21 @@ use informant_informer::NamedInformer;
 use informant_plugin_host::{Plugin, Swapped};
 use tokio::sync::watch;
 
-use super::board::{Board, InformerPhase, RunningInformer};
+use super::board::{Board, InformerPhase, Places, RunningInformer};
 
 /// A plugin and the informers it hangs on.
 pub(super) struct Wiring {
     pub(super) plugin: Plugin,
     board: Board,
-    /// By name: those it is to hang on; none while one does not run.
-    informers: BTreeMap<String, Option<Arc<RunningInformer>>>,
+    /// By name: those it is to hang on, by cluster as far as they run.
+    informers: BTreeMap<String, BTreeMap<String, Arc<RunningInformer>>>,
     coming: FuturesUnordered<Pin<Box<dyn Future<Output = Option<Arrival>> + Send>>>,
 }
 
-/// An informer that runs.
+/// An informer that has changed in some cluster.
 pub(super) struct Arrival {
     name: String,
-    informer: Arc<RunningInformer>,
-    phase: watch::Receiver<InformerPhase>,
+    places: watch::Receiver<Places>,
 }
 
 impl Wiring {
@@ -44,7 +43,7 @@ impl Wiring {
         wiring
     }
 
-    /// Waits until one of the informers runs that it is not attached to. Loses nothing when it is dropped.
+    /// Waits until one of the informers has changed in some cluster. Loses nothing when it is dropped.
     pub(super) async fn next(&mut self) -> Arrival {
         loop {
             match self.coming.next().await {
@@ -56,29 +55,38 @@ impl Wiring {
         }
     }
 
-    /// Attaches the plugin to an informer that runs, in place of one of that name that ran before.
+    /// Attaches the plugin to what runs of an informer and it does not hang on yet, in place of what ran before in that cluster.
     pub(super) async fn attach(&mut self, arrival: Arrival) {
-        let Arrival {
-            name,
-            informer,
-            mut phase,
-        } = arrival;
-        let Some(place) = self.informers.get_mut(&name) else {
+        let Arrival { name, mut places } = arrival;
+        let Some(known) = self.informers.get_mut(&name) else {
             return;
         };
-        let before = place.replace(Arc::clone(&informer));
-        if let Some(before) = before {
-            self.detach(&before.shared);
+        let now = places.borrow_and_update().clone();
+        let mut new = Vec::new();
+        for (cluster, place) in now {
+            let InformerPhase::Running(running) = place.phase else {
+                continue;
+            };
+            if known.get(&cluster).is_some_and(|known| Arc::ptr_eq(known, &running)) {
+                continue;
+            }
+            let before = known.insert(cluster, Arc::clone(&running));
+            new.push((before, running));
         }
-        // First the index, so that a handler that asks it while it is shown the initial list gets an answer the sooner.
-        add_feed(&self.plugin, &informer.shared).await;
-        if self.plugin.roles().wants_events() {
-            self.add_listener(&informer.shared);
+        for (before, running) in new {
+            // One that has ended, or is taking leave, has nothing to be taken off.
+            if let Some(before) = before.filter(|before| !before.shared.is_stopped()) {
+                self.detach(&before.shared);
+            }
+            // First the index, so that a handler that asks it while it is shown the initial list gets an answer the sooner.
+            add_feed(&self.plugin, &running.shared).await;
+            if self.plugin.roles().wants_events() {
+                self.add_listener(&running.shared);
+            }
         }
-        // It may be exchanged for another one later.
         self.coming.push(Box::pin(async move {
-            phase.changed().await.ok()?;
-            running(name, phase).await
+            places.changed().await.ok()?;
+            Some(Arrival { name, places })
         }));
     }
 
@@ -91,7 +99,7 @@ impl Wiring {
                 None => self.expect(name),
             }
         }
-        for informer in before.into_values().flatten() {
+        for informer in before.into_values().flat_map(BTreeMap::into_values) {
             self.detach(&informer.shared);
         }
     }
@@ -107,7 +115,7 @@ impl Wiring {
             swapped.previous_roles.wants_events(),
             self.plugin.roles().wants_events(),
         );
-        for informer in self.informers.values().flatten() {
+        for informer in self.informers.values().flat_map(BTreeMap::values) {
             let shared = &informer.shared;
             if !feed_stays {
                 if let Some(before) = &swapped.previous_feed {
@@ -124,9 +132,11 @@ impl Wiring {
     }
 
     fn expect(&mut self, name: &str) {
-        self.informers.insert(name.to_owned(), None);
+        self.informers.insert(name.to_owned(), BTreeMap::new());
         if let Some(entry) = self.board.informer(name) {
-            self.coming.push(Box::pin(running(name.to_owned(), entry.watch())));
+            let (name, places) = (name.to_owned(), entry.watch());
+            self.coming
+                .push(Box::pin(async move { Some(Arrival { name, places }) }));
         }
     }
 
@@ -153,16 +163,5 @@ async fn add_feed(plugin: &Plugin, informer: &NamedInformer) {
     if let Err(error) = informer.add_index_feed(feed).await {
         let (plugin, informer) = (plugin.name(), informer.name());
         tracing::error!(plugin, informer, %error, "the plugin's indexes are not attached");
-    }
-}
-
-/// Waits until the informer runs; none if it never will.
-async fn running(name: String, mut phase: watch::Receiver<InformerPhase>) -> Option<Arrival> {
-    loop {
-        let now = phase.borrow_and_update().clone();
-        if let InformerPhase::Running(informer) = now {
-            return Some(Arrival { name, informer, phase });
-        }
-        phase.changed().await.ok()?;
     }
 }

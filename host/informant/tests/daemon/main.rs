@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test can not do without")]
 
 mod bad_input;
+mod clusters;
 mod compiling;
 mod configuration;
 mod events;

@@ -261,7 +261,13 @@ async fn get_shows_objects_as_kubectl_does() {
     pod/a-longer-name-0
     --
     ");
-    insta::assert_snapshot!(get(&["pods", "-l", "app in (a"]).await, @"");
+    insta::assert_snapshot!(get(&["pods", "-l", "app in (a"]).await, @r#"
+    exit 2
+    --
+    error: invalid value 'app in (a' for '--selector <SELECTOR>': label selector "app in (a", byte 9: found the end, expected "," or ")"
+
+    For more information, try '--help'.
+    "#);
     insta::assert_snapshot!(get(&["pods", "--cluster", "east"]).await, @r#"
     exit 1
     --

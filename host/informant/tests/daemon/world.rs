@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use informant::cluster::{Cluster, ClusterFlags};
+use informant::cluster::{ClusterAccess, ClusterFlags};
 use informant::config::Config;
 use informant::daemon::{Daemon, DaemonOptions};
 use informant_apiserver::{ApiServer, Options};
@@ -102,7 +102,7 @@ impl World {
             .unwrap();
         let daemon = Daemon::start(DaemonOptions {
             compiler: Compiler::InProcess,
-            cluster: Cluster::connect(&config.cluster, &flags).await.unwrap(),
+            access: ClusterAccess::new(&config, flags).await.unwrap(),
             config,
             admin_listen: None,
             guests: guests.handle().clone(),

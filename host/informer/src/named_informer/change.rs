@@ -94,6 +94,38 @@ impl NamedInformer {
         Ok(())
     }
 
+    /// Ends the informer as a namespace ends that it names no more: what its sources held is told as deletes with reason `reconfigured` and the last
+    /// state, in the background, for as long as [`left`](Self::left) takes. Nothing new comes from here on, and lookups find nothing.
+    /// [`stop`](Self::stop) cuts it short.
+    pub fn retire(&self) {
+        let leaving: Vec<_> = {
+            let mut members = self.0.members();
+            members.stopped = true;
+            members.coming = None;
+            let leaving: Vec<_> = std::mem::take(&mut members.sources).into_values().collect();
+            members.leaving.extend(leaving.iter().cloned());
+            leaving
+        };
+        let hidden: Vec<_> = leaving.iter().map(|source| source.source()).collect();
+        self.0.catalog.exchange(&hidden, &[]);
+        for source in leaving {
+            self.let_go(source, Vec::new());
+        }
+    }
+
+    /// Waits until no source is left that still tells deletes.
+    pub async fn left(&self) {
+        loop {
+            let mut left = std::pin::pin!(self.0.left.notified());
+            // Before it is looked, so that nothing is missed between.
+            left.as_mut().enable();
+            if self.0.members().leaving.is_empty() {
+                return;
+            }
+            left.await;
+        }
+    }
+
     /// Adds and removes sources that have nothing in common.
     fn exchange(&self, spec: InformerSpec, started: Sources, gone: &[Place]) {
         let mut members = self.0.members();
@@ -246,6 +278,7 @@ impl NamedInformer {
             }
             if let Some(parts) = Weak::upgrade(&parts) {
                 parts.members().leaving.retain(|other| !Arc::ptr_eq(other, &source));
+                parts.left.notify_waiters();
             }
         };
         self.0.environment.spawn("informer-leaving", Box::pin(task));

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use informant_cache::{Source, SourceState};
+use informant_informer::Discovered;
 use informant_object::SourceId;
 
 use super::super::error::{ApiError, Code};
-use crate::daemon::{Board, InformerEntry, InformerPhase};
+use crate::daemon::{Board, InformerEntry, InformerPhase, Place, Places};
 
 /// The informer that is called `resource`, or else the only one that watches it.
 pub(super) fn informer(board: &Board, resource: &str) -> Result<Arc<InformerEntry>, ApiError> {
@@ -37,48 +38,93 @@ pub(super) fn informer(board: &Board, resource: &str) -> Result<Arc<InformerEntr
 
 /// Whether `resource` is what the configuration calls it, its plural or its kind.
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
-    if entry.section().resource.value.to_string() == resource {
-        return true;
-    }
-    let InformerPhase::Running(running) = entry.phase() else {
-        return false;
-    };
-    let (gvr, kind) = (&running.discovered.gvr, &running.discovered.kind);
+    entry.places().values().any(|place| {
+        place.section.resource.value.to_string() == resource
+            || matches!(&place.phase, InformerPhase::Running(running) if means(&running.discovered, resource))
+    })
+}
+
+fn means(discovered: &Discovered, resource: &str) -> bool {
+    let (gvr, kind) = (&discovered.gvr, &discovered.kind);
     let lower = resource.to_ascii_lowercase();
     let (name, group) = lower.split_once('.').unwrap_or((&lower, &gvr.group));
     group == gvr.group && (name == gvr.plural || name == kind.to_ascii_lowercase()) || resource == gvr.to_string()
 }
 
-/// The sources of an informer in some of its clusters (none named: in all), sorted by cluster and namespace; all of them synced.
+/// The sources of an informer in some of its clusters (none named: in all), sorted by cluster and namespace; all of them synced. A cluster that
+/// is not there yet is never left out silently.
 pub(super) fn synced_sources(
     board: &Board,
     informer: &InformerEntry,
     clusters: &BTreeSet<String>,
 ) -> Result<Vec<Arc<Source>>, ApiError> {
-    let refuse = |why: &str| {
-        Err(ApiError::new(
-            Code::NotSynced,
-            format!("informer {} is not synced: {why}", informer.name),
-        ))
-    };
+    let places = informer.places();
+    judge_clusters(informer, &places, clusters)?;
     let mut sources = board.sources(&informer.name);
-    match informer.phase() {
-        InformerPhase::Discovering { trouble: None } => return refuse("it is starting"),
-        InformerPhase::Discovering { trouble: Some(trouble) } => return refuse(&trouble),
-        InformerPhase::Refused { reason } => return refuse(&reason),
-        InformerPhase::Stopped => return refuse("it was stopped"),
-        InformerPhase::Running(_) if sources.is_empty() => return refuse("it is starting"),
-        InformerPhase::Running(_) => {}
+    sources.retain(|source| clusters.is_empty() || clusters.contains(&source.info().cluster));
+    let asked = places
+        .iter()
+        .filter(|(cluster, _)| clusters.is_empty() || clusters.contains(*cluster));
+    let mut synced = Vec::new();
+    let mut not_synced = None;
+    for (cluster, place) in asked {
+        match trouble_of(place, sources.iter().filter(|source| source.info().cluster == *cluster)) {
+            None => synced.push(cluster.as_str()),
+            Some(why) => not_synced = not_synced.or(Some((cluster, why))),
+        }
     }
-    if let Some(cluster) = clusters.first() {
-        let message = format!("informer {} is in one cluster, which has no name: leave \"{cluster}\" out", informer.name);
-        return Err(ApiError::new(Code::UnknownCluster, message));
-    }
-    if let Some(source) = sources.iter().find(|source| !source.is_synced()) {
-        return refuse(&why_not_synced(source));
+    if let Some((cluster, why)) = not_synced {
+        return Err(ApiError::new(
+            Code::NotSynced,
+            said(&informer.name, cluster, &why, &synced),
+        ));
     }
     sources.sort_by(|one, other| place_of(one).cmp(&place_of(other)));
     Ok(sources)
+}
+
+/// `informer pods is not synced in cluster west: it is starting; cluster east is`
+fn said(informer: &str, cluster: &str, why: &str, synced: &[&str]) -> String {
+    let place = match cluster {
+        "" => String::new(),
+        name => format!(" in cluster {name}"),
+    };
+    let others = match synced {
+        [] => String::new(),
+        [only] => format!("; cluster {only} is: it can be asked alone"),
+        several => format!("; clusters {} are: they can be asked without it", several.join(", ")),
+    };
+    format!("informer {informer} is not synced{place}: {why}{others}")
+}
+
+fn judge_clusters(informer: &InformerEntry, places: &Places, clusters: &BTreeSet<String>) -> Result<(), ApiError> {
+    let Some(unknown) = clusters.iter().find(|cluster| !places.contains_key(*cluster)) else {
+        return Ok(());
+    };
+    let name = &informer.name;
+    let message = if places.contains_key("") {
+        format!("informer {name} is in one cluster, which has no name: leave \"{unknown}\" out")
+    } else {
+        let known: Vec<&str> = places.keys().map(String::as_str).collect();
+        let help = crate::config::did_you_mean(unknown, &known, "its clusters");
+        format!("informer {name} is in no cluster called \"{unknown}\"; {help}")
+    };
+    Err(ApiError::new(Code::UnknownCluster, message))
+}
+
+/// What keeps the sources of one cluster from answering.
+fn trouble_of<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
+    match &place.phase {
+        InformerPhase::Discovering { trouble: None } => Some("it is starting".to_owned()),
+        InformerPhase::Discovering { trouble: Some(trouble) } => Some(trouble.to_string()),
+        InformerPhase::Refused { reason } => Some(reason.to_string()),
+        InformerPhase::Stopped => Some("it was stopped".to_owned()),
+        InformerPhase::Running(running) if running.shared.sources().is_empty() => Some("it is starting".to_owned()),
+        InformerPhase::Running(_) => {
+            let late = sources.find(|source| !source.is_synced())?;
+            Some(why_not_synced(late))
+        }
+    }
 }
 
 fn place_of(source: &Source) -> (&str, Option<&str>, SourceId) {

@@ -84,7 +84,11 @@ impl Wanted {
                 Err(_) => VecDeque::new(),
             },
             (None, Some(namespace), Some(name)) => match last {
-                None => snapshot.get(KeyRef::new(namespace, name)).cloned().into_iter().collect(),
+                None => snapshot
+                    .get(KeyRef::new(namespace, name))
+                    .cloned()
+                    .into_iter()
+                    .collect(),
                 Some(_) => VecDeque::new(),
             },
             (None, Some(namespace), None) => {
@@ -135,7 +139,9 @@ impl Walk {
     pub(super) async fn into_body(mut self) -> Option<Body> {
         let first = self.next_chunk().await?;
         let rest = stream::unfold(self, async |mut walk| Some((walk.next_chunk().await?, walk)));
-        Some(Body::from_stream(stream::iter([first]).chain(rest).map(Ok::<_, Infallible>)))
+        Some(Body::from_stream(
+            stream::iter([first]).chain(rest).map(Ok::<_, Infallible>),
+        ))
     }
 
     /// The next lines, about [`CHUNK_BYTES`] of them.
@@ -237,9 +243,28 @@ mod tests {
         let by_node = || Some(("node".to_owned(), "a".to_owned()));
         for (wanted, expected) in [
             (wanted(), OBJECTS),
-            (Wanted { namespace: Some("ns-3".into()), ..wanted() }, OBJECTS / 10),
-            (Wanted { index: by_node(), ..wanted() }, OBJECTS / 2),
-            (Wanted { index: by_node(), namespace: Some("ns-4".into()), ..wanted() }, OBJECTS / 10),
+            (
+                Wanted {
+                    namespace: Some("ns-3".into()),
+                    ..wanted()
+                },
+                OBJECTS / 10,
+            ),
+            (
+                Wanted {
+                    index: by_node(),
+                    ..wanted()
+                },
+                OBJECTS / 2,
+            ),
+            (
+                Wanted {
+                    index: by_node(),
+                    namespace: Some("ns-4".into()),
+                    ..wanted()
+                },
+                OBJECTS / 10,
+            ),
         ] {
             let mut walk = walk(&snapshot, wanted);
             let (mut lines, mut chunks) = (0, 0);
@@ -264,6 +289,17 @@ mod tests {
         assert!(first.len() < CHUNK_BYTES + 1_024);
         // Only the walk and this test hold the snapshot: nothing has run ahead to its end and let go of it.
         drop(body);
-        assert!(walk(&snapshot, Wanted { name: Some("nobody".into()), ..wanted() }).into_body().await.is_none());
+        assert!(
+            walk(
+                &snapshot,
+                Wanted {
+                    name: Some("nobody".into()),
+                    ..wanted()
+                }
+            )
+            .into_body()
+            .await
+            .is_none()
+        );
     }
 }

@@ -27,46 +27,106 @@ pub(super) struct Asked {
     pub(super) findings: Findings,
 }
 
-/// Asks for each informer. A cluster that cannot be reached is an error only if `required`.
-pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -> Asked {
-    let mut asked = Asked::default();
-    if config.informers.is_empty() && !required {
-        return asked;
+/// One cluster, and how messages name it.
+pub(super) struct Place<'c> {
+    config: &'c Config,
+    /// Empty for the only one.
+    name: &'c str,
+    pub(super) client: Client,
+}
+
+impl Place<'_> {
+    /// `on the cluster`, `on cluster east`
+    pub(super) fn where_it_acts(&self) -> String {
+        match self.name {
+            "" => "on the cluster".to_owned(),
+            name => format!("on cluster {name}"),
+        }
     }
-    let cluster = match Cluster::connect(&config.cluster, flags).await {
-        Ok(cluster) => cluster,
-        Err(error) => {
-            asked
-                .findings
-                .problems
-                .push(not_asked(config, &error.to_string(), required));
+
+    /// ` in cluster east`, or nothing.
+    pub(super) fn said(&self) -> String {
+        said(self.name)
+    }
+}
+
+fn said(cluster: &str) -> String {
+    match cluster {
+        "" => String::new(),
+        name => format!(" in cluster {name}"),
+    }
+}
+
+/// Asks each cluster for each of its informers, all clusters at once. One that cannot be reached is an error only if `required`.
+pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -> Asked {
+    if config.informers.is_empty() && !required {
+        return Asked::default();
+    }
+    if let Err(error) = flags.judge(config) {
+        let problem = Problem::of_file(&config.path, error.to_string());
+        return Asked {
+            findings: Findings {
+                problems: vec![problem],
+                good: Vec::new(),
+            },
+            ..Asked::default()
+        };
+    }
+    let clusters = config.clusters.keys();
+    let asked = futures::future::join_all(clusters.map(|name| ask_one(config, name, flags, required))).await;
+    asked.into_iter().fold(Asked::default(), |mut all, asked| {
+        // What a resource is in one cluster it is in the others, as far as kinds go.
+        for (informer, discovered) in asked.discovered {
+            all.discovered.entry(informer).or_insert(discovered);
+        }
+        all.findings.add(asked.findings);
+        all
+    })
+}
+
+async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required: bool) -> Asked {
+    let mut asked = Asked::default();
+    let section = flags.over(cluster, &config.clusters[cluster].value);
+    let not_asked = |why: &str| not_asked(config, cluster, why, required);
+    let connected = match tokio::time::timeout(ANSWER_MAX, Cluster::connect(&section)).await {
+        Ok(connected) => connected.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the login did not end within {} s", ANSWER_MAX.as_secs())),
+    };
+    let reached = match connected {
+        Ok(reached) => reached,
+        Err(why) => {
+            asked.findings.problems.push(not_asked(&why));
             return asked;
         }
     };
-    for (name, section) in &config.informers {
+    let place = Place {
+        config,
+        name: cluster,
+        client: reached.client,
+    };
+    let informers = config.informers.iter();
+    for (name, section) in informers.filter(|(_, section)| config.clusters_of(section).any(|name| name == cluster)) {
         let resource = &section.resource.value;
-        let answer = match tokio::time::timeout(ANSWER_MAX, discover(&cluster.client, resource)).await {
+        let answer = match tokio::time::timeout(ANSWER_MAX, discover(&place.client, resource)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let why = format!("{} did not answer within {} s", cluster.url, ANSWER_MAX.as_secs());
-                asked.findings.problems.push(not_asked(config, &why, required));
+                let why = format!("{} did not answer within {} s", reached.url, ANSWER_MAX.as_secs());
+                asked.findings.problems.push(not_asked(&why));
                 return asked;
             }
         };
         match answer {
             Ok(discovered) => {
-                judge(config, &cluster.client, name, section, &discovered, &mut asked.findings).await;
+                judge(&place, name, section, &discovered, &mut asked.findings).await;
                 asked.discovered.insert(name.clone(), discovered);
             }
             Err(DiscoveryError::Api { source, .. }) => {
-                asked
-                    .findings
-                    .problems
-                    .push(not_asked(config, &format!("{}: {source}", cluster.url), required));
+                let why = format!("{}: {source}", reached.url);
+                asked.findings.problems.push(not_asked(&why));
                 return asked;
             }
             Err(error) => {
-                let message = format!("[informer.{name}] {error}");
+                let message = format!("[informer.{name}]{} {error}", place.said());
                 asked
                     .findings
                     .problems
@@ -74,12 +134,18 @@ pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -
             }
         }
     }
-    asked.findings.add(grants::judge(config, &cluster.client).await);
+    asked.findings.add(grants::judge(config, &place).await);
     asked
 }
 
-fn not_asked(config: &Config, why: &str, required: bool) -> Problem {
-    let problem = Problem::of_file(&config.path, format!("the cluster could not be asked: {why}"));
+fn not_asked(config: &Config, cluster: &str, why: &str, required: bool) -> Problem {
+    let problem = match cluster {
+        "" => Problem::of_file(&config.path, format!("the cluster could not be asked: {why}")),
+        name => config.problem(
+            config.clusters[name].place,
+            format!("cluster {name} could not be asked: {why}"),
+        ),
+    };
     if required {
         return problem;
     }
@@ -89,8 +155,7 @@ fn not_asked(config: &Config, why: &str, required: bool) -> Problem {
 }
 
 async fn judge(
-    config: &Config,
-    client: &Client,
+    cluster: &Place<'_>,
     name: &str,
     section: &InformerSection,
     discovered: &Discovered,
@@ -99,34 +164,37 @@ async fn judge(
     let gvr = &discovered.gvr;
     if let (Some(namespace), false) = (section.namespaces.first(), discovered.namespaced) {
         let message = format!("[informer.{name}] names namespace \"{namespace}\", but {gvr} is not in namespaces");
-        findings
-            .problems
-            .push(config.problem(section.place, message).help("leave `namespaces` out"));
+        findings.problems.push(
+            cluster
+                .config
+                .problem(section.place, message)
+                .help("leave `namespaces` out"),
+        );
         return;
     }
     if section.namespaces.is_empty() {
-        judge_rights(config, client, name, section, discovered, None, findings).await;
+        judge_rights(cluster, name, section, discovered, None, findings).await;
     }
     for namespace in &section.namespaces {
-        judge_rights(config, client, name, section, discovered, Some(namespace), findings).await;
+        judge_rights(cluster, name, section, discovered, Some(namespace), findings).await;
     }
 }
 
 /// Judges whether an informer may read in one namespace, or in all.
 async fn judge_rights(
-    config: &Config,
-    client: &Client,
+    cluster: &Place<'_>,
     name: &str,
     section: &InformerSection,
     discovered: &Discovered,
     namespace: Option<&str>,
     findings: &mut Findings,
 ) {
-    let gvr = &discovered.gvr;
+    let (gvr, config) = (&discovered.gvr, cluster.config);
     let place = namespace.map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
+    let place = format!("{place}{}", cluster.said());
     let mut denied = Vec::new();
     for verb in VERBS {
-        match may(client, verb, namespace, discovered).await {
+        match may(&cluster.client, verb, namespace, discovered).await {
             Ok(Verdict { allowed: true, .. }) => {}
             Ok(Verdict { reason, .. }) => {
                 denied.push(reason.map_or(verb.to_owned(), |reason| format!("{verb} ({reason})")))

@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use informant_plugin_host::{KubeGrant, KubeVerb};
-use kube::Client;
 use serde_json::{Value, json};
 
 use super::Findings;
-use super::cluster::{Verdict, allowed};
+use super::cluster::{Place, Verdict, allowed};
 use crate::config::Config;
 
 /// Acts that are asked about. Beyond that a configuration is odd, and each is a request.
 const ASKED_MAX: usize = 1_000;
 
 /// Asks for each act of each grant, once.
-pub(super) async fn judge(config: &Config, client: &Client) -> Findings {
+pub(super) async fn judge(config: &Config, cluster: &Place<'_>) -> Findings {
     let mut findings = Findings::default();
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
@@ -26,7 +25,7 @@ pub(super) async fn judge(config: &Config, client: &Client) -> Findings {
                     Some(true) => continue,
                     Some(false) => {}
                     None if known.len() == ASKED_MAX => return findings,
-                    None => match allowed(client, act.attributes).await {
+                    None => match allowed(&cluster.client, act.attributes).await {
                         Ok(Verdict { allowed, .. }) => {
                             known.insert(act.said.clone(), allowed);
                             if allowed {
@@ -48,7 +47,8 @@ pub(super) async fn judge(config: &Config, client: &Client) -> Findings {
             if !denied.is_empty() {
                 denied_any = true;
                 let message = format!(
-                    "[plugin.{name}] is granted what we may not do ourselves: {}",
+                    "[plugin.{name}] is granted what we may not do ourselves{}: {}",
+                    cluster.said(),
                     denied.join(", ")
                 );
                 let help =
@@ -57,9 +57,10 @@ pub(super) async fn judge(config: &Config, client: &Client) -> Findings {
             }
         }
         if !section.allow_kube.is_empty() && !denied_any {
-            findings
-                .good
-                .push(format!("plugin {name}: may do on the cluster what it is granted"));
+            findings.good.push(format!(
+                "plugin {name}: may do {} what it is granted",
+                cluster.where_it_acts()
+            ));
         }
     }
     findings

@@ -94,18 +94,21 @@ mod tests {
     #[test]
     fn an_answer_says_what_it_is_the_state_of() {
         let (east, west) = (source("east", None, Some(2_000)), source("west", Some("web"), None));
-        assert_eq!(said(&[source("", None, Some(2_000))]), "fresh as of version 104, 2s ago");
+        assert_eq!(
+            said(&[source("", None, Some(2_000))]),
+            "fresh as of version 104, 2s ago"
+        );
         assert_eq!(
             said(&[east.clone(), west.clone()]),
             "fresh as of east 104 (2s ago); west/web 104 (no event since)"
         );
         let mut many = vec![east; 9];
         many.push(source("", Some("web"), Some(90_000)));
-        assert_eq!(
-            said(&many),
-            "fresh as of 10 sources, silent longest: web 104 (90s ago)"
-        );
-        let stale = Freshness { state: "Stale".into(), ..west };
+        assert_eq!(said(&many), "fresh as of 10 sources, silent longest: web 104 (90s ago)");
+        let stale = Freshness {
+            state: "Stale".into(),
+            ..west
+        };
         assert_eq!(
             warning(&stale),
             "warning: the watch of west/web is Stale: this is the state of version 104 and may be old"

@@ -95,7 +95,11 @@ impl<W: Write> Printer<W> {
             }
             Body::Names => write_name(out, style, &line)?,
             Body::List { format, first } => {
-                let object = if style.with_cluster { line.annotated() } else { line.object() }?;
+                let object = if style.with_cluster {
+                    line.annotated()
+                } else {
+                    line.object()
+                }?;
                 if number == 0 && style.one_alone {
                     *first = Some(object);
                     return Ok(true);
@@ -245,7 +249,9 @@ mod tests {
             "spec": { "replicas": 3, "template": { "spec": { "containers": [{ "name": "c", "image": "nginx:1" }] } } },
             "status": { "readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 2 },
         });
-        json!({ "cluster": cluster, "source": 1, "object": object }).to_string().into_bytes()
+        json!({ "cluster": cluster, "source": 1, "object": object })
+            .to_string()
+            .into_bytes()
     }
 
     fn printed(format: Format, lines: &[Vec<u8>], change: impl FnOnce(&mut Style)) -> String {
@@ -314,7 +320,10 @@ mod tests {
           updatedReplicas: 3
         ");
         let list = printed(Format::Yaml, &lines, |style| style.with_cluster = false);
-        assert!(list.starts_with("apiVersion: v1\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n"), "{list}");
+        assert!(
+            list.starts_with("apiVersion: v1\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n"),
+            "{list}"
+        );
         assert_eq!(list.matches("\n- ").count(), 2, "{list}");
         let read: Value = serde_saphyr::from_str(&list).unwrap();
         assert_eq!(read["items"][1]["metadata"]["name"], "b");
@@ -333,7 +342,13 @@ mod tests {
     fn of_100_000_objects_none_is_kept() {
         for format in [Format::Name, Format::Table] {
             let mut out = Counted(0);
-            let style = Style { format, one_alone: false, with_cluster: false, with_namespace: true, with_headings: true };
+            let style = Style {
+                format,
+                one_alone: false,
+                with_cluster: false,
+                with_namespace: true,
+                with_headings: true,
+            };
             let mut printer = Printer::to(&mut out, style);
             let line = line("", "some-name-that-is-not-short");
             for number in 1..=100_000 {

@@ -21,7 +21,11 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
 }
 
 fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
-    let items: Vec<_> = sources.items.into_iter().filter(|source| is_asked_for(args, source)).collect();
+    let items: Vec<_> = sources
+        .items
+        .into_iter()
+        .filter(|source| is_asked_for(args, source))
+        .collect();
     match args.output {
         Format::Json => output::json(&Sources { items })?,
         Format::Yaml => {
@@ -45,7 +49,11 @@ fn is_asked_for(args: &GetArgs, source: &SourceView) -> bool {
 
 /// `source/pods/east/default`: of what there is only one is left out.
 fn name(source: &SourceView) -> String {
-    let parts = [source.informer.as_str(), &source.cluster, source.namespace.as_deref().unwrap_or_default()];
+    let parts = [
+        source.informer.as_str(),
+        &source.cluster,
+        source.namespace.as_deref().unwrap_or_default(),
+    ];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     format!("source/{}", parts.join("/"))
 }
@@ -54,8 +62,21 @@ fn write(out: &mut dyn Write, sources: &[SourceView], wide: bool, with_headings:
     let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
     let mut headings = vec!["INFORMER"];
     headings.extend(with_cluster.then_some("CLUSTER"));
-    headings.extend(["RESOURCE", "NAMESPACE", "STATE", "OBJECTS", "FRESH AS OF", "SEEN", "BOOKMARK", "RELISTS"]);
-    headings.extend(wide.then_some(["ID", "BYTES", "WATCHES", "WATCHLIST", "INDEXES"]).into_iter().flatten());
+    headings.extend([
+        "RESOURCE",
+        "NAMESPACE",
+        "STATE",
+        "OBJECTS",
+        "FRESH AS OF",
+        "SEEN",
+        "BOOKMARK",
+        "RELISTS",
+    ]);
+    headings.extend(
+        wide.then_some(["ID", "BYTES", "WATCHES", "WATCHLIST", "INDEXES"])
+            .into_iter()
+            .flatten(),
+    );
     headings.push("LAST ERROR");
     let rows = sources.iter().map(|source| row(source, with_cluster, wide)).collect();
     if with_headings {
@@ -63,7 +84,10 @@ fn write(out: &mut dyn Write, sources: &[SourceView], wide: bool, with_headings:
     }
     let mut lines = Vec::new();
     table::write_columns(&mut lines, &headings, rows)?;
-    let below = lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |end| end + 1);
+    let below = lines
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(lines.len(), |end| end + 1);
     out.write_all(&lines[below..])
 }
 
@@ -87,7 +111,10 @@ fn row(source: &SourceView, with_cluster: bool, wide: bool) -> Vec<String> {
             source.bytes.to_string(),
             source.watches.to_string(),
             or_nothing(source.watch_list.clone(), |how| how),
-            or_nothing(Some(source.indexes.join(",")).filter(|names| !names.is_empty()), |names| names),
+            or_nothing(
+                Some(source.indexes.join(",")).filter(|names| !names.is_empty()),
+                |names| names,
+            ),
         ]);
     }
     row.push(match (&source.trouble, &source.last_error) {
@@ -135,7 +162,10 @@ mod tests {
         let west = SourceView {
             state: "Stale".into(),
             namespace: Some("web".into()),
-            last_error: Some(AgedText { message: "connection refused".into(), age_ms: 4_000 }),
+            last_error: Some(AgedText {
+                message: "connection refused".into(),
+                age_ms: 4_000,
+            }),
             ..source("pods", "west")
         };
         insta::assert_snapshot!(shown(&[east, west], false, true), @"

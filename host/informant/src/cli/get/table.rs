@@ -57,7 +57,9 @@ impl Table {
             }
         }
         for row in self.rows.drain(..) {
-            let Some((last, others)) = row.split_last() else { continue };
+            let Some((last, others)) = row.split_last() else {
+                continue;
+            };
             for (cell, width) in others.iter().zip(&self.widths) {
                 write!(out, "{cell:width$}", width = width + GAP)?;
             }

@@ -42,8 +42,12 @@ const NODES: [Column; 5] = [
 ];
 const DEPLOYMENTS: [Column; 6] = [
     column("READY", |object| of(object, "/status/readyReplicas", "/spec/replicas")),
-    column("UP-TO-DATE", |object| number(object, "/status/updatedReplicas").to_string()),
-    column("AVAILABLE", |object| number(object, "/status/availableReplicas").to_string()),
+    column("UP-TO-DATE", |object| {
+        number(object, "/status/updatedReplicas").to_string()
+    }),
+    column("AVAILABLE", |object| {
+        number(object, "/status/availableReplicas").to_string()
+    }),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -63,15 +67,21 @@ const STATEFUL_SETS: [Column; 4] = [
     IMAGES,
 ];
 const DAEMON_SETS: [Column; 6] = [
-    column("DESIRED", |object| number(object, "/status/desiredNumberScheduled").to_string()),
+    column("DESIRED", |object| {
+        number(object, "/status/desiredNumberScheduled").to_string()
+    }),
     column("READY", |object| number(object, "/status/numberReady").to_string()),
-    column("AVAILABLE", |object| number(object, "/status/numberAvailable").to_string()),
+    column("AVAILABLE", |object| {
+        number(object, "/status/numberAvailable").to_string()
+    }),
     AGE,
     CONTAINERS,
     IMAGES,
 ];
 const JOBS: [Column; 4] = [
-    column("COMPLETIONS", |object| of(object, "/status/succeeded", "/spec/completions")),
+    column("COMPLETIONS", |object| {
+        of(object, "/status/succeeded", "/spec/completions")
+    }),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -84,7 +94,9 @@ const SERVICES: [Column; 5] = [
     column("SELECTOR", |service| pairs(service.pointer("/spec/selector"))),
 ];
 const CONFIG_MAPS: [Column; 2] = [
-    column("DATA", |object| (entries(object, "/data") + entries(object, "/binaryData")).to_string()),
+    column("DATA", |object| {
+        (entries(object, "/data") + entries(object, "/binaryData")).to_string()
+    }),
     AGE,
 ];
 const SECRETS: [Column; 3] = [
@@ -133,7 +145,10 @@ fn of(object: &Value, part: &str, whole: &str) -> String {
 }
 
 fn entries(object: &Value, pointer: &str) -> usize {
-    object.pointer(pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+    object
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .map_or(0, serde_json::Map::len)
 }
 
 fn list<'o>(object: &'o Value, pointer: &str) -> impl Iterator<Item = &'o Value> {
@@ -142,7 +157,11 @@ fn list<'o>(object: &'o Value, pointer: &str) -> impl Iterator<Item = &'o Value>
 
 fn joined(words: impl Iterator<Item = String>) -> String {
     let words: Vec<String> = words.collect();
-    if words.is_empty() { NOTHING.to_owned() } else { words.join(",") }
+    if words.is_empty() {
+        NOTHING.to_owned()
+    } else {
+        words.join(",")
+    }
 }
 
 /// `app=web,tier=front`
@@ -208,7 +227,11 @@ fn node_roles(node: &Value) -> String {
 
 fn node_address(node: &Value) -> String {
     let addresses = list(node, "/status/addresses").filter(|address| address["type"] == "InternalIP");
-    joined(addresses.filter_map(|address| Some(address["address"].as_str()?.to_owned())).take(1))
+    joined(
+        addresses
+            .filter_map(|address| Some(address["address"].as_str()?.to_owned()))
+            .take(1),
+    )
 }
 
 /// `80/TCP,443:30443/TCP`

@@ -48,6 +48,11 @@ mod tests {
         item(&mut printed, &object).unwrap();
         item(&mut printed, &json!({ "a": 1 })).unwrap();
         let read: Value = serde_saphyr::from_str(std::str::from_utf8(&printed).unwrap()).unwrap();
-        assert_eq!(read, json!({ "items": [object, { "a": 1 }] }), "{}", String::from_utf8_lossy(&printed));
+        assert_eq!(
+            read,
+            json!({ "items": [object, { "a": 1 }] }),
+            "{}",
+            String::from_utf8_lossy(&printed)
+        );
     }
 }

@@ -1,0 +1,274 @@
+//! Several clusters in one process: each with its own connections and its own fate.
+
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::world::{Running, World, until};
+
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
+const RECORDER: &str =
+    "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\non-reload = \"continue\"\n";
+
+/// `[cluster.NAME]` by a kubeconfig.
+fn cluster(name: &str, kubeconfig: &Path) -> String {
+    format!("[cluster.{name}]\nkubeconfig = {kubeconfig:?}\n")
+}
+
+/// The lines of readiness, sorted.
+async fn checks(daemon: &Running) -> Vec<String> {
+    let (_, text) = daemon.get("/readyz?verbose").await;
+    text.lines().map(str::to_owned).collect()
+}
+
+async fn wait_for_check(daemon: &Running, beginning: &str, with: &str) {
+    until(&format!("{beginning} … {with}"), async || {
+        let checks = checks(daemon).await;
+        let found = checks
+            .iter()
+            .any(|line| line.starts_with(beginning) && line.contains(with));
+        if found { Ok(()) } else { Err(checks.join("\n")) }
+    })
+    .await;
+}
+
+/// `informant get ARGS` of this daemon.
+async fn get(daemon: &Running, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
+    command
+        .arg("get")
+        .args(args)
+        .args(["--admin", &daemon.address().to_string()]);
+    command.output().await.unwrap()
+}
+
+/// Its stdout; it must have gone well.
+async fn got(daemon: &Running, args: &[&str]) -> String {
+    let output = get(daemon, args).await;
+    assert!(
+        output.status.success(),
+        "{args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A kubeconfig whose login runs a program that hangs for as long as `file` is there, and then fails.
+fn with_hanging_login(file: &Path) -> String {
+    let script = format!("while [ -e {} ]; do sleep 0.05; done; exit 1", file.display());
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{ "name": "test", "cluster": { "server": "http://127.0.0.1:1" } }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+        "users": [{ "name": "test", "user": { "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never",
+        } } }],
+    })
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
+    let (east, west) = (World::start().await, World::unreachable().await);
+    east.create_pod("web-0", "nginx");
+    west.create_pod("web-1", "nginx");
+    east.install("guest-recorder", "recorder.wasm");
+    // The process ends only when all its threads do, that of the login too: with the folder, at the end of the test.
+    let hangs = east.path("hangs.kubeconfig");
+    east.write("hangs.kubeconfig", with_hanging_login(&hangs).as_bytes());
+    east.write("broken.kubeconfig", b"{{{");
+    let clusters = [
+        cluster("east", &east.kubeconfig()),
+        cluster("west", &west.kubeconfig()),
+        cluster("broken", Path::new("broken.kubeconfig")),
+        cluster("hangs", Path::new("hangs.kubeconfig")),
+    ]
+    .concat();
+
+    let daemon = east.daemon(&format!("{clusters}{PODS}{RECORDER}")).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    wait_for_check(&daemon, "[+]informer/pods/east ok", "Live, 1 objects").await;
+    wait_for_check(&daemon, "[-]informer/pods/west failed", "cannot be reached").await;
+    wait_for_check(&daemon, "[-]informer/pods/broken failed", "broken.kubeconfig").await;
+    wait_for_check(&daemon, "[-]informer/pods/hangs failed", "asking").await;
+    assert_eq!(daemon.names("/api/v1/get/pods?cluster=east").await, ["web-0"]);
+
+    // Who asks all of them is not given a part for the whole.
+    let refused = get(&daemon, &["pods"]).await;
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("is not synced in cluster broken") && said.contains("cluster east is"),
+        "{said}"
+    );
+
+    // Nor does it hold up a change of the configuration.
+    let maps = "[informer.maps]\nresource = \"v1/configmaps\"\nclusters = [\"east\"]\n";
+    east.configure(&format!("{clusters}{PODS}{RECORDER}{maps}"));
+    daemon
+        .wait_for_metric("informant_config_reloads_total", &["result=\"ok\""], 1.0)
+        .await;
+    wait_for_check(&daemon, "[+]informer/maps/east ok", "Live").await;
+
+    // What comes back is there without anybody's doing.
+    west.begin_to_serve().await;
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    assert_eq!(
+        daemon.names("/api/v1/get/pods?cluster=east,west").await,
+        ["web-0", "web-1"]
+    );
+    let metric = async |cluster: &str| {
+        daemon
+            .metric("informant_store_objects", &["informer=\"pods\"", cluster])
+            .await
+    };
+    assert_eq!(
+        (metric("cluster=\"east\"").await, metric("cluster=\"west\"").await),
+        (1.0, 1.0)
+    );
+
+    let begin = Instant::now();
+    assert_eq!(daemon.stop().await.undelivered, 0);
+    assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clusters_come_change_and_go_while_everything_else_runs() {
+    let (east, west, other) = (World::start().await, World::start().await, World::start().await);
+    east.create_pod("web-0", "nginx");
+    west.create_pod("web-0", "nginx");
+    other.create_pod("web-2", "nginx");
+    east.install("guest-recorder", "recorder.wasm");
+    let one = cluster("east", &east.kubeconfig());
+    let both = format!("{one}{}", cluster("west", &west.kubeconfig()));
+    let in_east = PODS.replace("index", "clusters = [\"east\"]\nindex");
+
+    let daemon = east.daemon(&format!("{one}{PODS}{RECORDER}")).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    let watches = east.server.requests().len();
+
+    // One more.
+    east.configure(&format!("{both}{PODS}{RECORDER}"));
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    daemon.wait_until_ready().await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0", "web-0"]);
+
+    // The informer leaves it: its handlers are told.
+    east.configure(&format!("{both}{in_east}{RECORDER}"));
+    daemon.wait_for_events("recorder", "delete", 1.0).await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
+    east.configure(&format!("{both}{PODS}{RECORDER}"));
+    daemon.wait_for_events("recorder", "add", 3.0).await;
+
+    // Its section means another cluster now.
+    east.configure(&format!(
+        "{one}{}{PODS}{RECORDER}",
+        cluster("west", &other.kubeconfig())
+    ));
+    daemon.wait_for_events("recorder", "add", 4.0).await;
+    until("the other cluster's objects", async || {
+        let (status, body) = daemon.get("/api/v1/get/pods?cluster=west").await;
+        if status == 200 && body.contains("web-2") && !body.contains("web-0") {
+            Ok(())
+        } else {
+            Err(body)
+        }
+    })
+    .await;
+
+    // And now one that cannot be logged in to: what runs goes on.
+    east.configure(&format!(
+        "{one}{}{PODS}{RECORDER}",
+        cluster("west", Path::new("nowhere"))
+    ));
+    daemon
+        .wait_for_metric("informant_config_reloads_total", &["result=\"partial\""], 1.0)
+        .await;
+    let configuration = daemon.json("/api/v1/configuration").await;
+    assert_eq!(
+        configuration["waiting"][0]["section"], "cluster.west",
+        "{configuration}"
+    );
+    assert_eq!(daemon.names("/api/v1/get/pods?cluster=west").await, ["web-2"]);
+
+    // It goes: nobody knows what became of its objects, so nobody is told anything.
+    east.configure(&format!("{one}{PODS}{RECORDER}"));
+    until("the cluster to be gone", async || {
+        let sources = daemon.json("/api/v1/sources").await;
+        let gone = sources["items"].as_array().is_some_and(|items| items.len() == 1);
+        if gone { Ok(()) } else { Err(sources.to_string()) }
+    })
+    .await;
+    daemon.wait_until_ready().await;
+    assert_eq!(daemon.json("/api/v1/configuration").await["state"], "applied");
+    let (_, text) = daemon.get("/metrics").await;
+    for gone in [
+        "informant_store_objects",
+        "informant_source_state",
+        "informant_informer_discovering",
+    ] {
+        let of_west = format!("{gone}{{informer=\"pods\",cluster=\"west\"");
+        assert!(!text.contains(&of_west), "its gauges go with it:\n{text}");
+    }
+    let labels = ["plugin=\"recorder\"", "event=\"delete\""];
+    assert_eq!(daemon.metric("informant_handler_events_total", &labels).await, 1.0);
+    assert_eq!(
+        east.server.requests().len(),
+        watches,
+        "the first cluster was asked nothing more"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_are_over_one_cluster_or_all_and_mix_nothing() {
+    let (east, west) = (World::start().await, World::start().await);
+    for name in ["web-0", "web-1"] {
+        east.create_pod(name, "nginx");
+    }
+    west.create_pod("web-0", "nginx");
+    let clusters = [cluster("east", &east.kubeconfig()), cluster("west", &west.kubeconfig())].concat();
+    let daemon = east.daemon(&format!("{clusters}{PODS}")).await;
+    daemon.wait_until_ready().await;
+
+    let table = got(&daemon, &["pods"]).await;
+    let cells: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().take(3).collect())
+        .collect();
+    assert_eq!(
+        cells,
+        [
+            ["CLUSTER", "NAMESPACE", "NAME"],
+            ["east", "default", "web-0"],
+            ["east", "default", "web-1"],
+            ["west", "default", "web-0"],
+        ]
+    );
+    let names = async |args: &[&str]| got(&daemon, &[&["pods", "-o", "name"], args].concat()).await;
+    insta::assert_snapshot!(names(&["--all-clusters", "--index", "node=node-1"]).await, @"
+    east/pod/web-0
+    east/pod/web-1
+    west/pod/web-0
+    ");
+    insta::assert_snapshot!(names(&["--cluster", "west"]).await, @"pod/web-0");
+    insta::assert_snapshot!(names(&["web-1"]).await, @"east/pod/web-1");
+    insta::assert_snapshot!(got(&daemon, &["sources", "-o", "name"]).await, @"
+    source/pods/east
+    source/pods/west
+    ");
+    let list: Value = serde_json::from_str(&got(&daemon, &["pods", "web-0", "-o", "json"]).await).unwrap();
+    let from = |at: usize| list["items"][at]["metadata"]["annotations"]["informant/cluster"].as_str();
+    assert_eq!((from(0), from(1)), (Some("east"), Some("west")));
+
+    let said = |output: Output| String::from_utf8(output.stderr).unwrap();
+    let fresh = said(get(&daemon, &["pods"]).await);
+    assert!(
+        fresh.contains("fresh as of east ") && fresh.contains("; west "),
+        "{fresh}"
+    );
+    insta::assert_snapshot!(said(get(&daemon, &["pods", "--cluster", "wset"]).await), @r#"error: informer pods is in no cluster called "wset"; did you mean `west`?"#);
+    insta::assert_snapshot!(said(get(&daemon, &["pods", "web-1", "--cluster", "west"]).await), @r#"error: informer pods has no object "web-1" in cluster west"#);
+}

@@ -1,0 +1,154 @@
+//! Two clusters in one process: one cache over both, each with its own fate, on the embedded and on the real API server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use informant_tests::client::Client;
+use informant_tests::cluster::{Cluster, Kind};
+use informant_tests::daemon::Daemon;
+use informant_tests::objects::{pod, pods};
+use informant_tests::{guests, wait};
+use serde_json::Value;
+
+const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_two_embedded_api_servers() {
+    let (east, west) = (
+        crate::cluster(Kind::Embedded).await,
+        crate::cluster(Kind::Embedded).await,
+    );
+    if let (Some(east), Some(west)) = (east, west) {
+        queries_are_answered_over_both(east, west).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_an_embedded_api_server_and_kube_apiserver() {
+    let (east, west) = (crate::cluster(Kind::Real).await, crate::cluster(Kind::Embedded).await);
+    if let (Some(east), Some(west)) = (east, west) {
+        queries_are_answered_over_both(east, west).await.unwrap();
+    }
+}
+
+struct Clusters {
+    east: Cluster,
+    west: Cluster,
+    daemon: Daemon,
+}
+
+impl Clusters {
+    async fn start(east: Cluster, west: Cluster) -> Result<Self> {
+        // West is a context of a file with two, as people have them.
+        let (file, context) = with_another_context(&west)?;
+        let config = format!(
+            "[cluster.east]\nkubeconfig = {:?}\n[cluster.west]\nkubeconfig = {file:?}\ncontext = {context:?}\n\n\
+             [informer.pods]\nresource = \"pods\"\nlabel-selector = \"app=test\"\n\n\
+             [plugin.images]\ncomponent = {:?}\ninformers = [\"pods\"]\n",
+            east.kubeconfig(),
+            guests::component("image-index")?
+        );
+        let daemon = Daemon::start(east.folder(), &east.kubeconfig(), &config).await?;
+        daemon.wait_until_ready().await?;
+        Ok(Self { east, west, daemon })
+    }
+
+    /// `informant get pods … -o name`, sorted, once it answers `expected`.
+    async fn names(&self, args: &[&str], expected: &[&str]) -> Result<()> {
+        let what = format!("`informant get pods {}` to answer {expected:?}", args.join(" "));
+        wait::until(&what, ANSWERS_WITHIN, async || {
+            let all = [&["get", "pods"], args, &["-o", "name"]].concat();
+            let (code, out, err) = self.daemon.command(&all).await.map_err(|error| format!("{error:#}"))?;
+            let mut lines: Vec<&str> = out.lines().collect();
+            lines.sort_unstable();
+            if code == 0 && lines == expected {
+                Ok(())
+            } else {
+                Err(format!("exit {code}, {lines:?}, {err}"))
+            }
+        })
+        .await
+    }
+}
+
+/// A kubeconfig of `cluster` with a current context that leads nowhere, and the name of the one that does not.
+fn with_another_context(cluster: &Cluster) -> Result<(PathBuf, String)> {
+    let text = std::fs::read_to_string(cluster.kubeconfig())?;
+    let current = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("current-context:"));
+    let current = current.context("the kubeconfig has a current context")?;
+    let (_, name) = current.split_once(':').context("it has a value")?;
+    let context = name.trim().trim_matches('"').to_owned();
+    let file = cluster.folder().join("two-contexts");
+    std::fs::write(&file, text.replace(current, "current-context: nowhere"))?;
+    Ok((file, context))
+}
+
+async fn queries_are_answered_over_both(east: Cluster, west: Cluster) -> Result<()> {
+    let (in_east, in_west): (Client, Client) = (east.client().await?, west.client().await?);
+    in_east.post(&pods(""), &pod("web-0", "nginx:1.25")).await?;
+    in_east.post(&pods(""), &pod("db-0", "postgres:17")).await?;
+    in_west.post(&pods(""), &pod("web-0", "nginx:1.25")).await?;
+    let mut clusters = Clusters::start(east, west).await?;
+
+    // One name in two clusters is two objects, in lists and in a plugin's index.
+    let both = ["east/pod/web-0", "west/pod/web-0"];
+    clusters
+        .names(&["--all-clusters", "--index", "image=nginx:1.25"], &both)
+        .await?;
+    clusters.names(&["web-0", "-n", "default"], &both).await?;
+    clusters
+        .names(
+            &["--cluster", "east", "-l", "app in (test)"],
+            &["pod/db-0", "pod/web-0"],
+        )
+        .await?;
+    clusters
+        .names(&["--cluster", "west", "--index", "image=nginx:1.25"], &["pod/web-0"])
+        .await?;
+    let (code, _, err) = clusters
+        .daemon
+        .command(&["get", "pods", "db-0", "--cluster", "west"])
+        .await?;
+    ensure!(
+        code == 1 && err.contains("has no object \"db-0\" in cluster west"),
+        "exit {code}: {err}"
+    );
+    for format in ["wide", "json", "yaml"] {
+        let (code, out, err) = clusters.daemon.command(&["get", "pods", "-o", format]).await?;
+        ensure!(
+            code == 0 && out.contains("east") && out.contains("west"),
+            "{format}: {out}{err}"
+        );
+    }
+    let (code, out, _) = clusters.daemon.command(&["get", "sources", "-o", "json"]).await?;
+    let sources: Value = serde_json::from_str(&out)?;
+    ensure!(
+        code == 0 && sources["items"].as_array().is_some_and(|items| items.len() == 2),
+        "{out}"
+    );
+    let (code, out, err) = clusters.daemon.command(&["get", "pods"]).await?;
+    ensure!(
+        code == 0 && out.starts_with("CLUSTER ") && err.contains("fresh as of east "),
+        "{out}{err}"
+    );
+
+    // West goes away and comes back; the cache answers all the while, and east's changes go on.
+    in_west.delete(&pods("web-0")).await?;
+    clusters.names(&["web-0", "--cluster", "east"], &["pod/web-0"]).await?;
+    clusters.west.restart_apiserver().await?;
+    in_east.post(&pods(""), &pod("web-1", "nginx:1.25")).await?;
+    clusters
+        .names(
+            &["--index", "image=nginx:1.25", "--cluster", "east"],
+            &["pod/web-0", "pod/web-1"],
+        )
+        .await?;
+    in_west.post(&pods(""), &pod("web-2", "nginx:1.25")).await?;
+    let all = ["east/pod/web-0", "east/pod/web-1", "west/pod/web-2"];
+    clusters.names(&["--index", "image=nginx:1.25"], &all).await?;
+    ensure!(clusters.east.folder().is_dir());
+    Ok(())
+}
