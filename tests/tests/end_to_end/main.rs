@@ -15,6 +15,7 @@ mod load;
 mod queries;
 mod rights;
 mod scripts;
+mod stop_and_clear;
 mod swap_under_load;
 
 use informant_tests::cluster::{Cluster, Kind};
