@@ -122,7 +122,7 @@ fn walk_object(
     let mut members = cursor.enter_object()?;
     let mut trim = Trim::default();
     while let Some(name) = cursor.next_member(&mut members)? {
-        let start = name.start - 1;
+        let start = name.start() - 1;
         trim.begin(start, cuts);
         let below = matcher.member(level, name, cursor.text());
         let goes = walk(cursor, matcher, below, cuts)?;

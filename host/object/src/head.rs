@@ -99,7 +99,7 @@ impl RawHead {
             metadata.uid,
             metadata.version,
         ];
-        fields.iter().flatten().any(|text| text.escaped)
+        fields.iter().flatten().any(|text| text.is_escaped())
     }
 }
 
@@ -108,9 +108,10 @@ impl RawMetadata {
     pub(crate) fn borrow<'a>(&self, json: &'a [u8]) -> Result<ObjectHead<'a>, ObjectError> {
         let decode = |text: Option<Text>, field| match text {
             None => Ok(Cow::Borrowed("")),
-            Some(text) => text
-                .decode(json)
-                .ok_or(ObjectError::BadEscape { at: text.start, field }),
+            Some(text) => text.decode(json).ok_or(ObjectError::BadEscape {
+                at: text.start(),
+                field,
+            }),
         };
         let name = decode(self.name, "metadata.name")?;
         if name.is_empty() {
@@ -155,7 +156,7 @@ impl<'s> HeadScan<'s> {
         let mut members = cursor.enter_object()?;
         let mut trim = Trim::default();
         while let Some(name) = cursor.next_member(&mut members)? {
-            let start = name.start - 1;
+            let start = name.start() - 1;
             trim.begin(start, self.cuts);
             let below = self.matcher.member(level, name, cursor.text());
             let goes = self.root_member(cursor, name, below)?;
@@ -207,7 +208,7 @@ impl<'s> HeadScan<'s> {
         let mut members = cursor.enter_object()?;
         let mut trim = Trim::default();
         while let Some(name) = cursor.next_member(&mut members)? {
-            let start = name.start - 1;
+            let start = name.start() - 1;
             trim.begin(start, self.cuts);
             let below = self.matcher.member(level, name, cursor.text());
             let goes = self.metadata_member(cursor, name, below)?;
@@ -222,7 +223,7 @@ impl<'s> HeadScan<'s> {
     /// Reads one member of metadata; returns whether it is to go.
     fn metadata_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
         let decoded;
-        let name = if name.escaped {
+        let name = if name.is_escaped() {
             decoded = name.decode(cursor.text()).unwrap_or_default();
             decoded.as_bytes()
         } else {
@@ -268,7 +269,7 @@ fn string_or_null(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Option
     match cursor.peek() {
         Some(b'"') => cursor
             .string("a string")
-            .map(|text| (text.start < text.end).then_some(text)),
+            .map(|text| (text.start() < text.end()).then_some(text)),
         Some(byte @ (b'{' | b'[' | b'0'..=b'9' | b'-' | b't' | b'f')) => Err(ObjectError::NotAString {
             at: cursor.at(),
             field,

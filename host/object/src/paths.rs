@@ -1,7 +1,9 @@
 //! Several pointers compiled into one tree, so that one walk over an object follows all of them.
 //!
 //! A name and a `*` may match the same member; then the walk stands on several nodes at once. [`Matcher`] keeps those nodes on
-//! a stack, one [`Level`] per nesting: no limit on pointers, no blow-up, one allocation a walk.
+//! a stack, one [`Level`] per nesting: no limit on pointers, no blow-up, no allocation a walk (each thread keeps a stack).
+
+use std::cell::Cell;
 
 use crate::pointer::{Pointer, Token};
 use crate::scanner::Text;
@@ -34,6 +36,13 @@ pub(crate) struct Level {
     start: usize,
     end: usize,
 }
+
+thread_local! {
+    static STACK: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
+}
+
+/// A stack that grew beyond this for deep pointers with many `*` is given back.
+const STACK_NODES_KEPT: usize = 1 << 10;
 
 /// Follows a [`PathSet`] down an object.
 pub(crate) struct Matcher<'p> {
@@ -89,6 +98,16 @@ impl PathSet {
     }
 }
 
+impl Drop for Matcher<'_> {
+    fn drop(&mut self) {
+        let mut stack = std::mem::take(&mut self.stack);
+        if (1..=STACK_NODES_KEPT).contains(&stack.capacity()) {
+            stack.clear();
+            STACK.set(stack);
+        }
+    }
+}
+
 impl Level {
     pub(crate) const NONE: Level = Level { start: 0, end: 0 };
 
@@ -99,7 +118,9 @@ impl Level {
 
 impl<'p> Matcher<'p> {
     pub(crate) fn new(set: &'p PathSet) -> Matcher<'p> {
-        Matcher { set, stack: Vec::new() }
+        // Nothing is pushed for an empty set.
+        let stack = if set.is_empty() { Vec::new() } else { STACK.take() };
+        Matcher { set, stack }
     }
 
     /// A matcher of nothing.

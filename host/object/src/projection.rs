@@ -51,7 +51,9 @@ impl Projection {
             matcher,
             out,
         };
-        if writer.object(level).is_err() {
+        let written = writer.object(level);
+        drop(writer);
+        if written.is_err() {
             out.truncate(before);
             out.extend_from_slice(text.as_bytes());
         }
@@ -181,7 +183,7 @@ impl Writer<'_> {
             self.out.push(b',');
         }
         self.out
-            .extend_from_slice(&self.cursor.text()[name.start - 1..=name.end]);
+            .extend_from_slice(&self.cursor.text()[name.start() - 1..=name.end()]);
         self.out.push(b':');
         if !self.value(below)? {
             self.out.truncate(before);

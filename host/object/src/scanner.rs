@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves over white space.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the next member's value and returns its name, or past the object's end and returns `None`.
     /// The caller must have moved over the last value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_member(&mut self, walk: &mut Walk) -> Result<Option<Text>, ObjectError> {
         if !self.next_item(walk, b'}', "an object")? {
             return Ok(None);
@@ -123,7 +123,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves over a member's name and colon, to its value.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn member_name(&mut self) -> Result<Text, ObjectError> {
         let name = self.string("a member name")?;
         self.skip_space();
@@ -133,12 +133,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves to the next element and returns true, or past the array's end and returns false.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_element(&mut self, walk: &mut Walk) -> Result<bool, ObjectError> {
         self.next_item(walk, b']', "an array")
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_item(&mut self, walk: &mut Walk, close: u8, within: &'static str) -> Result<bool, ObjectError> {
         self.skip_space();
         let first = std::mem::replace(&mut walk.first, false);
@@ -160,7 +160,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves over the string the position stands on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn string(&mut self, expected: &'static str) -> Result<Text, ObjectError> {
         self.expect(b'"', expected, "an object")?;
         let start = self.at;
@@ -169,7 +169,10 @@ impl<'a> Cursor<'a> {
             return self.truncated("a string");
         };
         self.at = end + 1;
-        Ok(Text { start, end, escaped })
+        match Text::new(start, end, escaped) {
+            Some(text) => Ok(text),
+            None => self.too_large(),
+        }
     }
 
     /// Moves over the value the position stands on, whatever it is.
@@ -278,7 +281,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn expect(&mut self, byte: u8, expected: &'static str, within: &'static str) -> Result<(), ObjectError> {
         match self.peek() {
             Some(found) if found == byte => {
@@ -298,6 +301,11 @@ impl<'a> Cursor<'a> {
             expected,
             found,
         })
+    }
+
+    #[cold]
+    fn too_large<T>(&self) -> Result<T, ObjectError> {
+        Err(ObjectError::TooLarge { bytes: self.text.len() })
     }
 
     #[cold]

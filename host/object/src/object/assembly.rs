@@ -211,11 +211,12 @@ impl Assembly<'_> {
         };
         let source = self.source.as_bytes();
         if text.is_plain(source) {
-            return Ok(self.moved(text.start..text.end));
+            return Ok(self.moved(text.start()..text.end()));
         }
-        let decoded = text
-            .decode(source)
-            .ok_or(ObjectError::BadEscape { at: text.start, field })?;
+        let decoded = text.decode(source).ok_or(ObjectError::BadEscape {
+            at: text.start(),
+            field,
+        })?;
         Ok(self.append(&decoded))
     }
 

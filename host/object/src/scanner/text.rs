@@ -1,37 +1,71 @@
 //! Strings: where they end, and what they say.
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use wide::u8x16;
 
-/// Where a string stands in the text, without its quotes.
+use crate::error::OBJECT_BYTES_MAX;
+
+/// Where a string stands in the text, without its quotes. Eight bytes, so that it travels in a register: there is one for every
+/// member's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
-    pub(crate) start: usize,
-    /// One past the last byte; the closing quote stands here.
-    pub(crate) end: usize,
-    /// Whether it holds a backslash.
-    pub(crate) escaped: bool,
+    start: u32,
+    /// Twice the end, and one more if the string holds a backslash.
+    end_and_escaped: NonZeroU32,
 }
 
 impl Text {
+    /// The string from `start`, behind its opening quote, to its closing quote at `end`. `None` beyond [`OBJECT_BYTES_MAX`].
+    #[inline(always)]
+    pub(crate) fn new(start: usize, end: usize, escaped: bool) -> Option<Text> {
+        if end > OBJECT_BYTES_MAX {
+            return None;
+        }
+        let end_and_escaped = (end as u32) << 1 | u32::from(escaped);
+        Some(Text {
+            start: start as u32,
+            end_and_escaped: NonZeroU32::new(end_and_escaped)?,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    /// One past the last byte; the closing quote stands here.
+    #[inline(always)]
+    pub(crate) fn end(self) -> usize {
+        (self.end_and_escaped.get() >> 1) as usize
+    }
+
+    /// Whether it holds a backslash.
+    #[inline(always)]
+    pub(crate) fn is_escaped(self) -> bool {
+        self.end_and_escaped.get() & 1 == 1
+    }
+
     /// The bytes as written.
     #[inline]
-    pub(crate) fn raw<'a>(&self, text: &'a [u8]) -> &'a [u8] {
-        &text[self.start..self.end]
+    pub(crate) fn raw(self, text: &[u8]) -> &[u8] {
+        &text[self.start()..self.end()]
     }
 
     /// Whether the string says what it shows: no escapes, and no control characters, which JSON forbids.
     #[inline]
-    pub(crate) fn is_plain(&self, text: &[u8]) -> bool {
-        !self.escaped && self.raw(text).iter().all(|byte| *byte >= b' ')
+    pub(crate) fn is_plain(self, text: &[u8]) -> bool {
+        // All bytes, whatever the first ones say: so many are looked at at once.
+        let controls = self.raw(text).iter().fold(false, |any, byte| any | (*byte < b' '));
+        !self.is_escaped() && !controls
     }
 
     /// What the string says: borrowed, or owned if it holds escapes. `None` if it is no JSON string after all (a wrong escape, a
     /// control character) or not UTF-8.
-    pub(crate) fn decode<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
-        if self.escaped {
-            let quoted = &text[self.start - 1..=self.end];
+    pub(crate) fn decode<'a>(self, text: &'a [u8]) -> Option<Cow<'a, str>> {
+        if self.is_escaped() {
+            let quoted = &text[self.start() - 1..=self.end()];
             return serde_json::from_slice::<String>(quoted).ok().map(Cow::Owned);
         }
         if !self.is_plain(text) {
@@ -41,17 +75,17 @@ impl Text {
     }
 
     /// As [`decode`](Self::decode), of text that is known to be UTF-8.
-    pub(crate) fn decode_in<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
+    pub(crate) fn decode_in<'a>(self, text: &'a str) -> Option<Cow<'a, str>> {
         if self.is_plain(text.as_bytes()) {
-            return Some(Cow::Borrowed(&text[self.start..self.end]));
+            return Some(Cow::Borrowed(&text[self.start()..self.end()]));
         }
         self.decode(text.as_bytes())
     }
 
     /// Whether the string says `name`.
     #[inline]
-    pub(crate) fn is(&self, text: &[u8], name: &str) -> bool {
-        if self.escaped {
+    pub(crate) fn is(self, text: &[u8], name: &str) -> bool {
+        if self.is_escaped() {
             return self.decode(text).is_some_and(|own| own == name);
         }
         self.raw(text) == name.as_bytes()
