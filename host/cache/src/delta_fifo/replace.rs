@@ -60,7 +60,7 @@ impl DeltaFifo {
         let mut vanished = 0;
         let hashes = if self.queue.is_empty() && known.is_empty() {
             // Nothing can have vanished, and nothing can be unchanged.
-            objects.iter().map(|object| self.queue.hash(object.key())).collect()
+            Vec::new()
         } else {
             let listed = Listed::new(&self.queue, &objects);
             // In this order: what gets a tombstone in the second step was not in line in the first.
@@ -150,7 +150,7 @@ impl DeltaFifo {
         );
     }
 
-    /// Queues the items, less the unchanged ones. `hashes` are those of their keys.
+    /// Queues the items, less the unchanged ones. `hashes` are those of their keys, or none if they are not known yet.
     fn queue_listed(
         &mut self,
         objects: Vec<Object>,
@@ -173,10 +173,12 @@ impl DeltaFifo {
         };
         self.stats.unchanged += unchanged as u64;
         self.queue.reserve(objects.len() - unchanged);
-        for ((object, &hash), &is_unchanged) in objects.into_iter().zip(hashes).zip(is_unchanged) {
+        for (item, (object, &is_unchanged)) in objects.into_iter().zip(is_unchanged).enumerate() {
             if is_unchanged && self.options.skip_unchanged {
                 continue;
             }
+            let hash = hashes.get(item).copied();
+            let hash = hash.unwrap_or_else(|| self.queue.hash(object.key()));
             let Ok(object) = self.transformed(object.into()) else {
                 summary.withheld += 1;
                 continue;
