@@ -212,6 +212,7 @@ impl InformerLoop {
             store.set_version(version, self.guard.epoch());
         }
         store.publish();
+        status.tell_published();
         metrics.store_objects.set(store.len());
         metrics.store_bytes.set(store.bytes());
         metrics.delta_fifo_keys.set(fifo.len());

@@ -2,6 +2,7 @@
 //!
 //! Source: client-go `shared_informer.go`; where it departs, the item says so.
 
+mod freshness;
 mod hand_over;
 mod reconfigure;
 mod start;
@@ -21,6 +22,7 @@ use kube::Client;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use freshness::NotFresh;
 pub use reconfigure::ReconfigureError;
 pub(crate) use reconfigure::judge_identity;
 pub use start::StartError;

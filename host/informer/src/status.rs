@@ -4,13 +4,14 @@
 //! and metrics show too. Ages are kept as moments and become durations when somebody asks.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use informant_cache::{Environment, Moment, Source, SourceState};
 use informant_object::{Key, KeyRef, ResourceVersion, SourceId};
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 
 use crate::metrics::SourceMetrics;
 
@@ -108,6 +109,30 @@ pub(crate) struct StatusCell {
     /// The number of the reflector whose word counts.
     generation: AtomicU64,
     reconfiguring: watch::Sender<Option<Reconfiguring>>,
+    publishing: Publishing,
+}
+
+/// Tells those who wait for a version that another state is published. Costs the loop one load while nobody waits.
+#[derive(Debug, Default)]
+struct Publishing {
+    waiting: AtomicUsize,
+    published: Notify,
+}
+
+/// Somebody waits for states to be published, until it is dropped.
+pub(crate) struct Waiting<'a>(&'a Publishing);
+
+impl Waiting<'_> {
+    /// Ends once another state is published; those published before it is enabled do not count.
+    pub(crate) fn published(&self) -> Notified<'_> {
+        self.0.published.notified()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// An environment, opaque to `Debug`.
@@ -183,7 +208,22 @@ impl StatusCell {
             synced: watch::Sender::new(false),
             generation: AtomicU64::new(0),
             reconfiguring: watch::Sender::new(None),
+            publishing: Publishing::default(),
         }
+    }
+
+    /// Another state is published.
+    pub(crate) fn tell_published(&self) {
+        // Who began to wait after this was read takes the store's lock after the publishing did, and finds the new state.
+        if self.publishing.waiting.load(Ordering::Relaxed) > 0 {
+            self.publishing.published.notify_waiters();
+        }
+    }
+
+    /// Begins to wait for states to be published.
+    pub(crate) fn wait_for_publishing(&self) -> Waiting<'_> {
+        self.publishing.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.publishing)
     }
 
     pub(crate) fn set_reach(&self, reach: Reach) {

@@ -1,0 +1,120 @@
+//! Waiting until the cache has seen a version: reading one's own writes.
+//!
+//! Who wrote to the cluster got a version back. Once the store has seen everything up to it, a lookup finds that write or something newer. Versions
+//! compare within one source epoch only: after a restored backup the old ones mean nothing any more, and waits for them end as stale.
+//!
+//! Source: KEP-5647 (`LastStoreSyncResourceVersion`, which client-go leaves to be polled).
+
+use std::time::Duration;
+
+use informant_cache::{Snapshot, SourceState};
+use informant_object::ResourceVersion;
+
+use super::SharedInformer;
+
+/// Why the store is not known to have seen a version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotFresh {
+    /// It has not yet. A version that belongs to another resource, or to an object that the source's selectors leave out, is seen with the next
+    /// bookmark, which comes about once a minute.
+    #[error(
+        "{wanted} was not seen within {:.1} s; the source is {state}, {}", .waited.as_secs_f64(), fresh_as_of(.seen)
+    )]
+    Timeout {
+        /// What was waited for.
+        wanted: ResourceVersion,
+        /// Up to where everything was seen; `None` before the first list.
+        seen: Option<ResourceVersion>,
+        /// How the source is doing.
+        state: SourceState,
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// The version is of another epoch than the store: the cluster went back in time in between. Read the object anew.
+    #[error(
+        "{wanted} is stale: it is of epoch {epoch}, and the source is in epoch {now} since the cluster went back in time; read anew"
+    )]
+    Stale {
+        /// What was waited for.
+        wanted: ResourceVersion,
+        /// The epoch it was meant in.
+        epoch: u64,
+        /// The source's.
+        now: u64,
+    },
+    /// Versions that are no decimal numbers do not compare: nobody can say which is newer.
+    #[error("unsupported: version {0:?} is no decimal number, and others do not compare")]
+    Unsupported(String),
+    /// The informer was stopped.
+    #[error("the informer was stopped; start it again to wait for it")]
+    Stopped,
+}
+
+fn fresh_as_of(seen: &Option<ResourceVersion>) -> String {
+    match seen {
+        Some(version) => format!("fresh as of {}", version.as_str()),
+        None => "without a first list".to_owned(),
+    }
+}
+
+impl SharedInformer {
+    /// Waits until the store has seen everything up to `wanted`, for at most `timeout`, and returns a state that has: what was written at `wanted` is
+    /// in it, or something newer.
+    ///
+    /// `epoch` is the source epoch the version belongs to ([`Snapshot::epoch`], [`SourceStatus::epoch`](crate::SourceStatus::epoch)); `None` is the one
+    /// of the moment. Version `0` is any: it is there with the first list.
+    ///
+    /// # Errors
+    /// [`NotFresh`].
+    pub async fn wait_for_version(
+        &self,
+        wanted: &ResourceVersion,
+        epoch: Option<u64>,
+        timeout: Duration,
+    ) -> Result<Snapshot, NotFresh> {
+        let Some(number) = wanted.number() else {
+            return Err(NotFresh::Unsupported(wanted.as_str().to_owned()));
+        };
+        let epoch = epoch.unwrap_or_else(|| self.source.snapshot().epoch());
+        let mut ended = self.loop_ended.clone();
+        tokio::select! {
+            biased;
+            seen = self.seen(wanted, number, epoch) => seen,
+            _ = ended.wait_for(|ended| *ended) => Err(NotFresh::Stopped),
+            () = self.environment.0.sleep(timeout) => {
+                let snapshot = self.source.snapshot();
+                Err(NotFresh::Timeout {
+                    wanted: wanted.clone(),
+                    seen: snapshot.version().cloned(),
+                    state: self.source.state(),
+                    waited: timeout,
+                })
+            }
+        }
+    }
+
+    async fn seen(&self, wanted: &ResourceVersion, number: u64, epoch: u64) -> Result<Snapshot, NotFresh> {
+        let waiting = self.status.wait_for_publishing();
+        loop {
+            // Listening begins before looking, so that nothing that is published in between is slept through.
+            let mut published = std::pin::pin!(waiting.published());
+            published.as_mut().enable();
+            let snapshot = self.source.snapshot();
+            if snapshot.epoch() != epoch {
+                return Err(NotFresh::Stale {
+                    wanted: wanted.clone(),
+                    epoch,
+                    now: snapshot.epoch(),
+                });
+            }
+            if let Some(version) = snapshot.version() {
+                match version.number() {
+                    Some(seen) if seen >= number => return Ok(snapshot),
+                    Some(_) => {}
+                    None => return Err(NotFresh::Unsupported(version.as_str().to_owned())),
+                }
+            }
+            published.await;
+        }
+    }
+}

@@ -1,0 +1,186 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use informant_apiserver::{Action, Answer, ApiServer, Filter, Rule};
+use informant_cache::{Snapshot, SourceState};
+use informant_object::{KeyRef, ResourceVersion};
+use kube::Client;
+use tower::Service;
+
+use crate::NotFresh;
+use crate::testing::{Rig, RigOptions, api_server, pass, put, settle};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn newest(server: &ApiServer) -> ResourceVersion {
+    ResourceVersion::new(&server.revision().to_string())
+}
+
+/// Something that no informer here watches, so that only a bookmark shows its version.
+fn put_another_kind(server: &ApiServer) {
+    let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    server.create("v1/configmaps", "default", object).unwrap();
+}
+
+fn has(snapshot: &Snapshot, name: &str) -> bool {
+    let key = KeyRef {
+        namespace: "default",
+        name,
+    };
+    snapshot.get(key).is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_read_once_its_version_was_seen() {
+    let server = api_server();
+    let rig = Rig::start(&server);
+    settle().await;
+    for name in ["a", "b", "c"] {
+        put(&server, name, 1);
+        assert!(!has(&rig.informer.snapshot(), name), "nothing ran in between");
+        let wanted = newest(&server);
+        let snapshot = rig.informer.wait_for_version(&wanted, None, MINUTE).await.unwrap();
+        assert!(has(&snapshot, name));
+        // What was seen already is not waited for.
+        let again = rig.informer.wait_for_version(&wanted, Some(0), Duration::ZERO).await;
+        assert!(again.is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_first_list_nothing_is_seen_and_zero_is_seen_with_it() {
+    let server = api_server();
+    put(&server, "a", 1);
+    server.faults().rule(Rule {
+        filter: Filter::any().verb("list"),
+        times: Some(1),
+        action: Action::Answer(Answer::internal_error()),
+    });
+    let rig = Rig::start(&server);
+    let zero = ResourceVersion::new("0");
+    let early = rig
+        .informer
+        .wait_for_version(&zero, None, Duration::from_millis(10))
+        .await;
+    let Err(NotFresh::Timeout {
+        seen: None,
+        state: SourceState::Syncing,
+        ..
+    }) = early
+    else {
+        panic!("{early:?}");
+    };
+    insta::assert_snapshot!(early.unwrap_err(), @"0 was not seen within 0.0 s; the source is Syncing, without a first list");
+    let snapshot = rig.informer.wait_for_version(&zero, None, MINUTE).await.unwrap();
+    assert!(has(&snapshot, "a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_another_resource_is_seen_with_the_next_bookmark() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let seen = newest(&server);
+    let rig = Rig::start(&server);
+    settle().await;
+    put_another_kind(&server);
+    let wanted = newest(&server);
+    let began = tokio::time::Instant::now();
+    let late = rig
+        .informer
+        .wait_for_version(&wanted, None, Duration::from_secs(2))
+        .await;
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    let late = late.unwrap_err();
+    assert_eq!(
+        late,
+        NotFresh::Timeout {
+            wanted: wanted.clone(),
+            seen: Some(seen),
+            state: SourceState::Live,
+            waited: Duration::from_secs(2),
+        }
+    );
+    insta::assert_snapshot!(late.to_string().replace(wanted.as_str(), "V"), @"V was not seen within 2.0 s; the source is Live, fresh as of 5");
+    let snapshot = rig.informer.wait_for_version(&wanted, None, 2 * MINUTE).await.unwrap();
+    assert_eq!(snapshot.version(), Some(&wanted));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_a_history_that_is_gone_is_stale() {
+    let (old, new) = (api_server(), api_server());
+    for name in ["a", "b", "c"] {
+        put(&old, name, 1);
+    }
+    put(&new, "c", 1);
+    let replaced = Arc::new(AtomicBool::new(false));
+    let service = {
+        let (old, new, replaced) = (old.service(), new.service(), Arc::clone(&replaced));
+        tower::service_fn(move |request| {
+            let mut service = if replaced.load(Ordering::Relaxed) {
+                new.clone()
+            } else {
+                old.clone()
+            };
+            async move { service.call(request).await }
+        })
+    };
+    let options = RigOptions {
+        client: Some(Client::new(service, "default")),
+        ..RigOptions::default()
+    };
+    let rig = Rig::start_with(&old, options);
+    pass(70).await;
+    put_another_kind(&old);
+    let wanted = newest(&old);
+    let waits = rig.informer.wait_for_version(&wanted, None, 10 * MINUTE);
+    let restores = async {
+        pass(1).await;
+        old.faults().restart(Duration::from_secs(20), false);
+        pass(2).await;
+        replaced.store(true, Ordering::Relaxed);
+    };
+    let (stale, ()) = tokio::join!(waits, restores);
+    let stale = stale.unwrap_err();
+    assert_eq!(
+        stale,
+        NotFresh::Stale {
+            wanted: wanted.clone(),
+            epoch: 0,
+            now: 1
+        }
+    );
+    insta::assert_snapshot!(stale.to_string().replace(wanted.as_str(), "V"), @"V is stale: it is of epoch 0, and the source is in epoch 1 since the cluster went back in time; read anew");
+    // Who remembers the epoch of his version is told at once; in the new one waits are as before.
+    let remembered = rig
+        .informer
+        .wait_for_version(&ResourceVersion::new("1"), Some(0), MINUTE)
+        .await;
+    assert!(matches!(remembered, Err(NotFresh::Stale { .. })), "{remembered:?}");
+    put(&new, "d", 1);
+    let snapshot = rig
+        .informer
+        .wait_for_version(&newest(&new), Some(1), MINUTE)
+        .await
+        .unwrap();
+    assert!(has(&snapshot, "d"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_are_no_numbers_are_refused_and_a_stop_ends_the_wait() {
+    let server = api_server();
+    let rig = Rig::start(&server);
+    settle().await;
+    for text in ["", "abc", "007", "-1"] {
+        let refused = rig
+            .informer
+            .wait_for_version(&ResourceVersion::new(text), None, MINUTE)
+            .await;
+        assert_eq!(refused.err(), Some(NotFresh::Unsupported(text.to_owned())));
+    }
+    let wanted = ResourceVersion::new("999999");
+    let waits = rig.informer.wait_for_version(&wanted, None, 5 * MINUTE);
+    let (stopped, report) = tokio::join!(waits, rig.informer.stop(MINUTE));
+    assert!(report.is_clean());
+    assert_eq!(stopped.err(), Some(NotFresh::Stopped));
+}
