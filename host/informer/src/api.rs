@@ -14,6 +14,6 @@ mod status;
 pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, open, text_start};
 pub use error::ApiError;
 pub use error::Cause;
-pub(crate) use frames::{Frames, Patience};
+pub(crate) use frames::{Frame, Frames, Patience};
 pub(crate) use request::{CollectionRequest, ListQuery, WatchListQuery, WatchQuery};
 pub(crate) use status::Status;

@@ -10,6 +10,7 @@
 //!
 //! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so.
 
+mod alive;
 mod decide;
 mod events;
 mod list;
@@ -35,6 +36,7 @@ use crate::backoff::{Backoff, BackoffOptions};
 use crate::metrics::SourceMetrics;
 use crate::status::{Reach, StatusCell, Step, WatchListUse};
 use crate::updates::UpdateSender;
+use alive::Life;
 use decide::{WatchNext, after_list_failure};
 use paging::ListVersions;
 pub(crate) use trial::Trial;
@@ -112,8 +114,9 @@ pub(crate) struct Reflector {
     has_outdated: bool,
     /// Watches in a row that ended soon and without an event.
     fruitless_watches: u32,
-    /// The API server could not be reached since the last watch: it may be another one, or one of the past, when it is there again.
+    /// The API server could not be reached, or the last watch fell silent: it may be another one, or one of the past.
     was_away: bool,
+    life: Life,
 }
 
 /// Why a round of list and watch is over.
@@ -144,6 +147,7 @@ impl Reflector {
             has_outdated: false,
             fruitless_watches: 0,
             was_away: false,
+            life: Life::default(),
             parts,
         }
     }

@@ -115,6 +115,10 @@ impl Reflector {
         match Bookmark::parse(object) {
             Ok(bookmark) => {
                 reading.counts.bookmark += 1;
+                // A sign of life all the same; but what was seen stays seen, and "fresh as of" does not go back.
+                if self.versions.last().is_some_and(|last| bookmark.version < *last) {
+                    return self.parts.status.count_rejected("bookmark");
+                }
                 reading.updates.push(Update::Bookmark(bookmark.version));
             }
             Err(error) => {

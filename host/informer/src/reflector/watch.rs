@@ -68,12 +68,12 @@ impl Reflector {
             ..
         } = &self.parts;
         let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
-        let opened = self.open_watch(timeout).await;
+        let opened = self.open_watch_in_time(timeout).await;
         match opened {
             Ok(response) => {
                 metrics.count_watch("ok");
                 status.count(Step::Watch);
-                self.set_reach(Reach::Open);
+                self.watch_is_open();
                 let open = self.begin_watch(response.into_body(), timeout);
                 self.read_watch(open).await
             }
@@ -87,7 +87,7 @@ impl Reflector {
         WatchEnd::Failed(error)
     }
 
-    async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
+    pub(super) async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
         let request = self.parts.request.watch(&WatchQuery {
             version,
@@ -98,10 +98,7 @@ impl Reflector {
 
     fn begin_watch(&self, body: Body, timeout: Duration) -> OpenWatch {
         let began = self.parts.environment.now();
-        let patience = Patience {
-            until: began + timeout + WATCH_SLACK,
-            silence: WATCH_SLACK,
-        };
+        let patience = self.patience_from(began, timeout);
         OpenWatch {
             frames: Frames::new(body, self.parts.environment.clone(), patience),
             splitter: LineSplitter::new(self.parts.options.watch_line_bytes_max),
@@ -127,7 +124,7 @@ impl Reflector {
             Err(end) => return end,
         }
         let error = loop {
-            let frame = match frames.next().await {
+            let frame = match self.next_frame(&mut frames, began).await {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break None,
                 Err(error) => break Some(error),
@@ -183,6 +180,7 @@ impl Reflector {
         self.parts.metrics.count_events(&counts);
         if counts.sum() > 0 {
             self.parts.status.saw_frame(received, counts.bookmark > 0);
+            self.saw_life(&counts);
         }
         let mut waited = false;
         if !updates.is_empty() {
@@ -218,6 +216,11 @@ impl Reflector {
 
     /// A watch that ended is opened again at once, unless such ends are all there is.
     fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchNext {
+        if let Some(ApiError::Silent(_)) = error {
+            self.set_reach(Reach::Down);
+            // Half open; or an API server of the past, which is silent until what was seen already is passed.
+            self.was_away = true;
+        }
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
             if let Some(error) = error {
@@ -230,7 +233,7 @@ impl Reflector {
         if lasted >= SHORT_WATCH && self.fruitless_watches <= FRUITLESS_WATCHES_FREE {
             return WatchNext::Reopen;
         }
-        self.set_reach(Reach::Down);
+        self.doubt();
         let pause = self.pause(Pace::Backoff { at_least: None });
         let text = match error {
             Some(error) => error.to_string(),

@@ -304,7 +304,9 @@ async fn a_silent_watch_is_reopened_after_its_deadline() {
     // timeoutSeconds and half a minute more, whatever was drawn.
     assert!((330.0..=631.0).contains(&watches[1]), "{watches:?}");
     assert!(rig.informer.status().last_error.unwrap().0.contains("nothing came for"));
-    assert_eq!(rig.requests("list").len(), 1);
+    let lists = rig.requests("list");
+    assert_eq!(lists.len(), 2, "{lists:?}");
+    assert_eq!(lists[1], "limit=1", "how new the API server is, and no more");
 }
 
 #[tokio::test(start_paused = true)]
