@@ -7,6 +7,8 @@
 //! The checker is a pure function over the history; the history is plain data that prints as JSON lines, so that what a seed
 //! did can be read and compared. One seed replays exactly.
 
+#![doc = include_str!("simulation/cases.md")]
+
 pub mod checker;
 mod dice;
 mod handler;
