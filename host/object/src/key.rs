@@ -186,7 +186,12 @@ impl PartialOrd for Key {
 }
 
 impl Ord for Key {
+    #[inline]
     fn cmp(&self, other: &Key) -> Ordering {
+        // Where namespaces are equally long, and above all where they are the same, the texts order as the keys do.
+        if self.namespace_bytes == other.namespace_bytes {
+            return self.text.as_bytes().cmp(other.text.as_bytes());
+        }
         self.as_ref().cmp(&other.as_ref())
     }
 }
@@ -290,6 +295,21 @@ mod tests {
         // As texts, "a-b/c" sorts before "a/z"; as keys, namespace "a" comes first.
         assert!(Key::new("a", "z") < Key::new("a-b", "c"));
         assert!(Key::new("", "z") < Key::new("a", "a"));
+    }
+
+    #[test]
+    fn owned_keys_order_as_borrowed_ones() {
+        let parts = ["", "a", "a-", "a/", "ab", "b", "b.c", "é"];
+        let keys: Vec<Key> = parts
+            .iter()
+            .flat_map(|namespace| parts[1..].iter().map(|name| Key::new(namespace, name)))
+            .collect();
+        for a in &keys {
+            for b in &keys {
+                assert_eq!(a.cmp(b), a.as_ref().cmp(&b.as_ref()), "{a} {b}");
+                assert_eq!(a.cmp(b).is_eq(), a == b, "{a} {b}");
+            }
+        }
     }
 
     #[test]
