@@ -148,7 +148,8 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
 
     let daemon = east.daemon(&format!("{one}{PODS}{RECORDER}")).await;
     daemon.wait_for_events("recorder", "add", 1.0).await;
-    let watches = east.server.requests().len();
+    wait_for_check(&daemon, "[+]informer/pods/east ok", "Live").await;
+    let asked = east.server.requests().len();
 
     // One more.
     east.configure(&format!("{both}{PODS}{RECORDER}"));
@@ -217,7 +218,7 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
     assert_eq!(daemon.metric("informant_handler_events_total", &labels).await, 1.0);
     assert_eq!(
         east.server.requests().len(),
-        watches,
+        asked,
         "the first cluster was asked nothing more"
     );
 }
