@@ -16,7 +16,11 @@ pub trait Payload: Sized {
 
 impl<T: DeserializeOwned> Payload for T {
     fn decode(json: Vec<u8>) -> Result<Self> {
-        Ok(serde_json::from_slice(&json)?)
+        // As text, which is looked at once: of bytes, each string would be.
+        Ok(match str::from_utf8(&json) {
+            Ok(text) => serde_json::from_str(text)?,
+            Err(_) => serde_json::from_slice(&json)?,
+        })
     }
 }
 
