@@ -1,6 +1,6 @@
 //! Putting an [`Object`] together: one scan, one copy, one allocation.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ops::Range;
 
 use triomphe::{Arc, HeaderSlice};
@@ -17,7 +17,7 @@ use crate::version::decimal;
 pub const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
-    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { cuts: Cuts::new(), text: String::new() }) };
+    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { cuts: Cuts::new(), text: String::new() }) };
 }
 
 /// What assembling an object needs for a moment. Kept by each thread, so that an object costs one allocation, not three.
@@ -83,12 +83,18 @@ pub(crate) fn first(
     })
 }
 
+/// In place: moved out of the thread's variable and in again, what was just written is read in other widths, and for that the processor waits until the
+/// whole object is in its cache.
 fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
-    let mut scratch = SCRATCH.take();
-    let result = work(&mut scratch);
-    scratch.clear();
-    SCRATCH.set(scratch);
-    result
+    SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
+        Ok(mut scratch) => {
+            let result = work(&mut scratch);
+            scratch.clear();
+            result
+        }
+        // Whoever is asked whether an object is wanted reads another one.
+        Err(_) => work(&mut Scratch::default()),
+    })
 }
 
 /// `json` as text, if it is short enough and UTF-8.
