@@ -1,0 +1,151 @@
+//! What an event costs from its listener to the guest's answer, on one thread: `cargo run --release -p informant-plugin-host --example call`.
+//!
+//! Prints microseconds per event. Arguments: a component that handles pods (default: the benchmark's handler, where `cargo xtask guests` puts it), how
+//! many events, and how many of them come at once.
+
+#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::{
+    BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
+};
+use informant_object::{Object, ResourceVersion, Shape, SourceId};
+use informant_plugin_host::{Compiler, HostOptions, PluginHost, PluginMetrics, PluginSpec};
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
+
+// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ROUNDS: usize = 5;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let mut args = std::env::args().skip(1);
+    let component = args.next().map_or_else(built, PathBuf::from);
+    let mut number = |usual| args.next().and_then(|arg| arg.parse().ok()).unwrap_or(usual);
+    let (events, at_once) = (number(200_000usize), number(20));
+    let env: Arc<dyn Environment> = Arc::new(RealTime {
+        began: Instant::now(),
+        handle: Handle::current(),
+        random: AtomicU64::new(1),
+    });
+    let catalog = Catalog::new();
+    let (source, snapshot) = pods(&catalog);
+    let cache = tempfile::tempdir().expect("a folder");
+    let host = PluginHost::new(HostOptions {
+        cache_dir: cache.path().to_owned(),
+        env: Arc::clone(&env),
+        handle: Handle::current(),
+        compiler: Compiler::InProcess,
+        catalog,
+        metrics: PluginMetrics::register(&mut Registry::default()),
+        kube: None,
+        script_runner: None,
+    })
+    .expect("an engine");
+    let plugin = host
+        .load(PluginSpec::new("measured", component))
+        .await
+        .expect("a plugin");
+    plugin.start().await;
+    let listener = plugin.listener().clone();
+    listener.attach(source, &snapshot, env.now());
+    while !listener.has_synced(source) {
+        tokio::task::yield_now().await;
+    }
+    let changes = updates(at_once, env.now());
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        for _ in 0..events / at_once {
+            listener.push(source, &snapshot, &changes, env.now());
+            delivered(&listener).await;
+        }
+        let each = began.elapsed().as_secs_f64() * 1e6 / events as f64;
+        println!("{each:8.3} us an event, {at_once} at once");
+    }
+}
+
+fn built() -> PathBuf {
+    PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../target/wasm32-wasip2/plugin/guest_measured.wasm"
+    ))
+}
+
+/// A synced source without objects.
+fn pods(catalog: &Catalog) -> (SourceId, Snapshot) {
+    let source = catalog.add_source(SourceInfo {
+        informer: "pods".to_owned(),
+        cluster: String::new(),
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: None,
+    });
+    let mut writer = StoreWriter::publishing_to(catalog, source).expect("a source");
+    writer.set_version(ResourceVersion::new("1"), 0);
+    let snapshot = writer.publish().clone();
+    catalog.set_state(source, SourceState::Live);
+    catalog.source(source).expect("a source").set_synced();
+    (source, snapshot)
+}
+
+/// Updates of as many pods.
+fn updates(count: usize, received: Moment) -> Vec<Change> {
+    let text = include_str!("../../object/corpus/taken/pod.json");
+    let pod = |number: usize, version: u32| {
+        let mut pod: serde_json::Value = serde_json::from_str(text).expect("a pod");
+        pod["metadata"]["name"] = format!("pod-{number}").into();
+        pod["metadata"]["resourceVersion"] = version.to_string().into();
+        Object::parse(pod.to_string().as_bytes(), &Shape::of("v1", "Pod")).expect("a pod")
+    };
+    let update = |number| ChangeKind::Update {
+        old: pod(number, 1),
+        new: pod(number, 2),
+    };
+    (0..count)
+        .map(|number| Change {
+            kind: update(number),
+            reason: Reason::Watch,
+            received,
+        })
+        .collect()
+}
+
+async fn delivered(listener: &ListenerHandle) {
+    while listener.pending() + listener.in_flight() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Time as it passes.
+struct RealTime {
+    began: Instant,
+    handle: Handle,
+    random: AtomicU64,
+}
+
+impl Environment for RealTime {
+    fn now(&self) -> Moment {
+        Moment::ZERO + self.began.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture {
+        let _entered = self.handle.enter();
+        Box::pin(tokio::time::sleep(duration))
+    }
+
+    fn spawn(&self, _name: &'static str, task: BoxFuture) {
+        self.handle.spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        self.random.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed)
+    }
+}
