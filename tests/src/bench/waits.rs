@@ -75,7 +75,7 @@ mod tests {
     fn one_in_a_thousand_may_wait_longer() {
         let event = |number: u64| Handled {
             written_us: number * 1_000,
-            handled_us: number * 1_000 + if number % 1_000 == 0 { 25_000 } else { 500 },
+            handled_us: number * 1_000 + if number.is_multiple_of(1_000) { 25_000 } else { 500 },
         };
         let events: Vec<Handled> = (1..=2_000).map(event).collect();
         let waits = Waits::of(&events, &Stalls::default(), 20_000.0);
