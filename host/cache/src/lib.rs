@@ -21,6 +21,7 @@ mod environment;
 mod event_handler;
 mod index;
 pub mod index_feed;
+mod journal;
 mod known_objects;
 pub mod listener;
 mod lister;
@@ -44,6 +45,7 @@ pub use index::{
     IndexConflict, IndexContents, IndexError, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
 };
 pub use index_feed::IndexFeedHandle;
+pub use journal::Journal;
 pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
 pub use listener::ListenerHandle;
 pub use lister::{Found, Lister, NamespaceLister, NotFound};

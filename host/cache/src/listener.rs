@@ -38,6 +38,7 @@ mod pull;
 mod push;
 mod queue;
 mod replay;
+mod resume;
 mod retry;
 mod slots;
 mod sources;
@@ -57,6 +58,7 @@ pub use self::options::{
     RETRY_AFTER_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
 };
 pub use self::replay::Requeue;
+pub use self::resume::{AcceptedStates, OpenKeys, Resume, Vanished};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;

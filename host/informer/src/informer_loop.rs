@@ -32,6 +32,7 @@ pub(crate) use successor::Successor;
 
 use crate::garbage::GarbageBin;
 use crate::metrics::SourceMetrics;
+use crate::shared_informer::Durable;
 use crate::status::StatusCell;
 use crate::updates::{EventKind, Update, UpdateReceiver, Updates};
 
@@ -53,6 +54,8 @@ pub(crate) struct LoopParts {
     pub(crate) garbage: GarbageBin,
     /// Native indexes, and how many failures of each have been counted.
     pub(crate) native_indexes: Vec<(String, u64)>,
+    /// Keeps what is shown, and tells listeners in the loop's place.
+    pub(crate) durable: Option<Durable>,
     /// Ends the reflector that `updates` come from.
     pub(crate) reflector: CancellationToken,
 }
@@ -80,6 +83,10 @@ pub(crate) struct InformerLoop {
 
 impl InformerLoop {
     pub(crate) fn new(parts: LoopParts) -> Self {
+        let mut guard = VersionGuard::new();
+        if let Some(high_water) = parts.durable.as_ref().and_then(|durable| durable.high_water) {
+            guard.resume_from(high_water);
+        }
         Self {
             batch: Batch::new(),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
@@ -87,7 +94,7 @@ impl InformerLoop {
             gate: None,
             fed: 0,
             feeds: Feeds::new(),
-            guard: VersionGuard::new(),
+            guard,
             synced: false,
             successor: None,
             held: false,
@@ -205,6 +212,7 @@ impl InformerLoop {
             metrics,
             status,
             native_indexes,
+            durable,
             ..
         } = &mut self.parts;
         if let Some(version) = fifo.fresh_as_of() {
@@ -213,6 +221,9 @@ impl InformerLoop {
         }
         store.publish();
         status.tell_published();
+        if let (Some(durable), Some(high_water)) = (durable, self.guard.high_water()) {
+            durable.journal.seen(high_water);
+        }
         metrics.store_objects.set(store.len());
         metrics.store_bytes.set(store.bytes());
         metrics.delta_fifo_keys.set(fifo.len());
@@ -234,8 +245,13 @@ impl InformerLoop {
         }
         let now = self.parts.environment.now();
         let snapshot = self.parts.store.published();
-        for listener in &self.listeners {
-            listener.push(self.parts.source, snapshot, &self.changes, now);
+        match &self.parts.durable {
+            Some(durable) => durable.journal.push(snapshot, &self.changes, now),
+            None => {
+                for listener in &self.listeners {
+                    listener.push(self.parts.source, snapshot, &self.changes, now);
+                }
+            }
         }
         self.changes.clear();
     }

@@ -19,7 +19,7 @@ use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::resource::GroupVersionResource;
 use crate::shared_informer::{
-    AddIndexersError, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
+    AddIndexersError, InformerOptions, InformerStopped, KeepsSources, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
 use crate::status::SourceStatus;
@@ -36,6 +36,8 @@ pub struct InformerSpec {
     pub namespaces: BTreeSet<String>,
     /// How lists and watches are made and retried.
     pub reflector: ReflectorOptions,
+    /// Keeps sources from one process to the next, as they start.
+    pub durable: Option<Arc<dyn KeepsSources>>,
 }
 
 /// An informer with any number of namespaces and resources. Cheap to clone; a clone is the same informer.
@@ -83,6 +85,7 @@ impl InformerSpec {
             source,
             resources: None,
             reflector: ReflectorOptions::default(),
+            durable: None,
         }
     }
 
@@ -348,6 +351,7 @@ impl Parts {
         let (catalog, metrics) = (self.catalog.clone(), &self.metrics);
         let options = InformerOptions {
             reflector: whole.reflector,
+            durable: whole.durable.as_ref().and_then(|keeper| keeper.keep(&spec)),
             ..InformerOptions::default()
         };
         let started = match among {

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{
-    Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot, Source,
-    Transform,
+    Catalog, Environment, EventHandler, IndexConflict, IndexFeedHandle, IndexFunc, Journal, ListenerHandle, Snapshot,
+    Source, Transform,
 };
 use informant_object::SourceId;
 use kube::Client;
@@ -45,8 +45,25 @@ pub struct InformerOptions {
     pub channel_bytes_max: usize,
     /// Run once on each object that the API server sends, before it is stored or shown.
     pub transform: Option<Box<dyn Transform>>,
+    /// Keeps what the source shows where it outlives the process; listeners are told of nothing that is not kept.
+    pub durable: Option<Durable>,
     /// Native indexes that are no pointers; those of [`SourceSpec::indexes`] come with them.
     pub index_funcs: Vec<Box<dyn IndexFunc>>,
+}
+
+/// Says which sources are kept from one process to the next, and where.
+pub trait KeepsSources: Send + Sync + std::fmt::Debug {
+    /// Where the source that `spec` describes is kept; none if it is not. Asked when the source starts; may wait for a disk.
+    fn keep(&self, spec: &SourceSpec) -> Option<Durable>;
+}
+
+/// Where a source is kept from one process to the next.
+#[derive(Debug, Clone)]
+pub struct Durable {
+    /// What keeps it.
+    pub journal: Arc<dyn Journal>,
+    /// The highest version that an earlier process had seen: a lagging replica cannot take the source back behind it.
+    pub high_water: Option<u64>,
 }
 
 impl Default for InformerOptions {
@@ -55,6 +72,7 @@ impl Default for InformerOptions {
             reflector: ReflectorOptions::default(),
             channel_bytes_max: CHANNEL_BYTES_MAX,
             transform: None,
+            durable: None,
             index_funcs: Vec::new(),
         }
     }
@@ -76,6 +94,7 @@ pub struct SharedInformer {
     garbage: GarbageBin,
     /// Ends the reflector.
     cancel: CancellationToken,
+    journal: Option<Arc<dyn Journal>>,
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
     channel_bytes_max: usize,

@@ -4,9 +4,11 @@
 //! began with: what changes ahead of it is shown as it is by then, and costs nothing.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use informant_object::{KeyRef, Object};
 
+use crate::listener::AcceptedStates;
 use crate::listener::options::CURSOR_CHUNK_OBJECTS;
 use crate::{Moment, Reason, Snapshot};
 
@@ -18,6 +20,8 @@ pub(super) struct Cursor {
     last: Option<Object>,
     /// Fetched and not yet shown.
     stretch: VecDeque<Object>,
+    /// What an earlier process was told that the handler accepted.
+    pub(super) accepted: Option<Arc<AcceptedStates>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,10 @@ pub(super) enum CursorKind {
     Replay,
     /// As `Replay`, for a handler that lost its memory: states that are dead letters are left out. It would only fail on them again.
     Recovery,
+    /// The handler may know anything of the source from an earlier process, and is shown all.
+    Return,
+    /// As `Return`, but for the states that it accepted then.
+    Resume,
     /// The handler knows all, and is reminded of it.
     Resync,
 }
@@ -39,7 +47,13 @@ impl Cursor {
             begun,
             last: None,
             stretch: VecDeque::new(),
+            accepted: None,
         }
+    }
+
+    /// Whether `object` is as the handler accepted it in an earlier process.
+    pub(super) fn was_accepted(&self, object: &Object) -> bool {
+        self.accepted.as_ref().is_some_and(|accepted| accepted.holds(object))
     }
 
     /// Whether the object at `key` will be shown as it is by then, so that no change of it has to be told.
@@ -78,12 +92,12 @@ impl Cursor {
 impl CursorKind {
     /// Whether the handler may have been told of anything before.
     pub(super) const fn is_again(self) -> bool {
-        matches!(self, CursorKind::Replay | CursorKind::Recovery)
+        !matches!(self, CursorKind::Initial | CursorKind::Resync)
     }
 
     pub(super) const fn reason(self) -> Reason {
         match self {
-            CursorKind::Initial => Reason::Initial,
+            CursorKind::Initial | CursorKind::Return | CursorKind::Resume => Reason::Initial,
             CursorKind::Replay | CursorKind::Recovery => Reason::Replay,
             CursorKind::Resync => Reason::Resync,
         }

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use informant_object::{KeyRef, SourceId};
+use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    Change, DeadLetter, Delivery, Listener, ListenerOptions, ListenerStats, Next, Outcome, Pause, Pull, Requeue, Token,
+    Change, DeadLetter, Delivery, Listener, ListenerOptions, ListenerStats, Next, OpenKeys, Outcome, Pause, Pull,
+    Requeue, Resume, Token,
 };
 use crate::{Moment, Snapshot};
 
@@ -81,6 +82,25 @@ impl ListenerHandle {
     /// A late handler is attached in the same way. Does nothing for a source that is attached already, or once closed.
     pub fn attach(&self, source: SourceId, snapshot: &Snapshot, now: Moment) {
         self.change(|listener| listener.attach(source, snapshot, now));
+    }
+
+    /// As [`attach`](Self::attach), for a handler that was told of the source by an earlier process: what vanished since is told first, as deletes with
+    /// reason `Relist`; then every object is shown as an add with reason `Initial`, but for those that it accepted already. Informer side.
+    pub fn attach_resumed(&self, source: SourceId, snapshot: &Snapshot, resume: Resume, now: Moment) {
+        self.change(|listener| listener.attach_resumed(source, snapshot, resume, now));
+    }
+
+    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown by a cursor, or are dead letters. None for a source
+    /// that is not attached.
+    #[must_use]
+    pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
+        lock(&self.0.listener).are_open(source, keys)
+    }
+
+    /// All keys that the handler has not done with, if they are no more than `max`. Looks at every key that waits.
+    #[must_use]
+    pub fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
+        lock(&self.0.listener).open_keys(source, max)
     }
 
     /// Takes `changes`, exactly those between the snapshot pushed before and this one. Informer side.

@@ -184,6 +184,7 @@ impl Listener {
         let Some((object, stretch_ends)) = cursor.next(&state.snapshot) else {
             return Step::End;
         };
+        let was_accepted = cursor.was_accepted(&object);
         if stretch_ends {
             self.sources.end_turn();
         }
@@ -193,7 +194,7 @@ impl Listener {
             self.queue.counters.resync_keys_skipped += 1;
             return Step::PassedOver;
         }
-        if !occupied && kind == CursorKind::Recovery && self.letters.is_about(source, &object) {
+        if !occupied && (was_accepted || kind == CursorKind::Recovery && self.letters.is_about(source, &object)) {
             return Step::PassedOver;
         }
         self.queue.counters.shown += 1;

@@ -384,6 +384,17 @@ impl Queue {
         }
     }
 
+    /// Marks the source's deletes that are ready as what cursors wait for.
+    pub(super) fn drain_deletes(&mut self, source: SourceId) {
+        for id in self.slots.ids() {
+            let slot = self.slots.get_mut(id);
+            if slot.source == source && slot.state == State::Ready && slot.head.is_delete() && !slot.drains {
+                slot.drains = true;
+                self.draining += 1;
+            }
+        }
+    }
+
     /// Takes a slot out with all that is in it. Returns how many events waited.
     fn remove(&mut self, id: SlotId) -> usize {
         let slot = self.slots.remove(id);

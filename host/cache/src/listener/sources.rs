@@ -1,9 +1,11 @@
 //! The sources a listener is attached to, and the cursors over them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use informant_object::SourceId;
 
+use crate::listener::AcceptedStates;
 use crate::listener::cursor::{Cursor, CursorKind};
 use crate::{Moment, Snapshot};
 
@@ -111,6 +113,20 @@ impl Sources {
         }
         if state.cursor.replace(Cursor::new(kind, now)).is_none() {
             self.turns.push_back(source);
+        }
+    }
+
+    /// Begins a walk over the source, in place of one that runs, that may leave out what was accepted in an earlier process.
+    pub(super) fn begin_resumed(
+        &mut self,
+        source: SourceId,
+        kind: CursorKind,
+        accepted: Option<Arc<AcceptedStates>>,
+        now: Moment,
+    ) {
+        self.begin(source, kind, now);
+        if let Some(cursor) = self.get_mut(source).and_then(|state| state.cursor.as_mut()) {
+            cursor.accepted = accepted;
         }
     }
 

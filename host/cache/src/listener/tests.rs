@@ -6,6 +6,7 @@ mod failures;
 mod inherit;
 mod order;
 mod property;
+mod resumes;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -305,5 +305,6 @@ fn spec(place: &OwnPlace, section: &InformerSection, discovered: &Discovered) ->
             watch_list: section.watch_list,
             ..ReflectorOptions::default()
         },
+        durable: None,
     }
 }

@@ -88,7 +88,8 @@ impl InformerLoop {
 
     /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single objects.
     fn note(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
-        if self.synced && !(self.listeners.is_empty() && self.feeds.is_empty()) {
+        let is_heard = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
+        if self.synced && is_heard {
             self.changes.push(Change {
                 kind: kind(),
                 reason: delta.reason,

@@ -110,7 +110,10 @@ impl InformerLoop {
 
     fn remove_listener(&mut self, listener: &ListenerHandle) {
         self.listeners.retain(|known| !known.ptr_eq(listener));
-        listener.detach(self.parts.source);
+        match &self.parts.durable {
+            Some(durable) => durable.journal.detach(listener),
+            None => listener.detach(self.parts.source),
+        }
     }
 
     fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
@@ -154,7 +157,10 @@ impl InformerLoop {
 
     fn attach(&self, listener: &ListenerHandle) {
         let now = self.parts.environment.now();
-        listener.attach(self.parts.source, self.parts.store.published(), now);
+        match &self.parts.durable {
+            Some(durable) => durable.journal.attach(listener, now),
+            None => listener.attach(self.parts.source, self.parts.store.published(), now),
+        }
     }
 
     /// What the reflector had handed over before it was stopped is processed to the end.

@@ -110,6 +110,9 @@ impl InformerLoop {
                 continue;
             }
             listener.inherit(&olds, self.parts.source, &scope, &snapshot, &changes, now);
+            if let Some(durable) = &self.parts.durable {
+                durable.journal.adopt(&listener);
+            }
             self.listeners.push(listener);
         }
     }

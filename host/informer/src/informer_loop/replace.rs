@@ -94,13 +94,19 @@ impl InformerLoop {
             self.parts.garbage.throw(std::mem::replace(&mut self.changes, changes));
         }
         if !self.synced && self.parts.fifo.has_synced() {
-            self.begin_to_tell();
+            self.begin_to_tell(reason);
         }
     }
 
     /// The first list is complete and published: from now on there is something to tell.
-    fn begin_to_tell(&mut self) {
+    fn begin_to_tell(&mut self, reason: Reason) {
         self.synced = true;
+        if let Some(durable) = &self.parts.durable {
+            let restored = reason == Reason::Restored;
+            durable
+                .journal
+                .begin(self.parts.source, self.parts.store.published(), restored);
+        }
         self.begin_backfills();
         self.parts.status.set_synced();
         self.attach_all();

@@ -131,6 +131,7 @@ impl SharedInformer {
             metrics: Arc::clone(&metrics),
             garbage: garbage.clone(),
             native_indexes,
+            durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
         });
         let reflector = Reflector::new(ReflectorParts {
@@ -162,6 +163,7 @@ impl SharedInformer {
             metrics,
             garbage,
             cancel,
+            journal: options.durable.map(|durable| durable.journal),
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
             reconfigure_turn: tokio::sync::Mutex::default(),

@@ -16,6 +16,9 @@ const DRAINED_POLL: Duration = Duration::from_millis(10);
 /// It is asked ever more rarely, down to this: what waits long is in back-off.
 const DRAINED_POLL_MAX: Duration = Duration::from_millis(500);
 
+/// How long what was acknowledged last may take to be kept at the end.
+const LAST_FLUSH_MAX: Duration = Duration::from_secs(1);
+
 /// What an orderly stop could not bring to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use = "what was not delivered should be told to somebody"]
@@ -58,6 +61,8 @@ impl SharedInformer {
             loop_unfinished: !self.finish_loop(until).await,
             ..StopReport::default()
         };
+        // What was shown is kept and told first; at the end, what was acknowledged of it.
+        self.flush_journal(until).await;
         for handler in &handlers {
             handler.listener().close();
         }
@@ -84,6 +89,17 @@ impl SharedInformer {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.members().stopped
+    }
+
+    /// Waits until what is to be kept is kept, and told.
+    async fn flush_journal(&self, until: Moment) {
+        let Some(journal) = &self.journal else { return };
+        let (done, flushed) = oneshot::channel();
+        journal.flush(Box::new(move || {
+            // Whoever waited may have given up.
+            let _ = done.send(());
+        }));
+        self.before(until, flushed).await;
     }
 
     fn take_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {
@@ -121,6 +137,8 @@ impl SharedInformer {
             self.environment.0.sleep(pause.min(left)).await;
             pause = (pause * 2).min(DRAINED_POLL_MAX);
         }
+        self.flush_journal(until.max(self.environment.0.now() + LAST_FLUSH_MAX))
+            .await;
         let discarded = || listener.stats().counters.discarded;
         let before = discarded();
         listener.detach(self.source());

@@ -1,5 +1,6 @@
 //! The shared informer as its users see it, on the embedded API server.
 
+mod durable;
 mod freshness;
 mod handlers;
 mod indexes;

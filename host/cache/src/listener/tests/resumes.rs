@@ -1,0 +1,99 @@
+//! A handler that knows a source from an earlier process.
+
+use std::sync::Arc;
+
+use super::*;
+
+fn vanished(name: &str) -> Vanished {
+    Vanished {
+        key: key(name).to_key(),
+        last: Some(state(name, "old", 1, 0)),
+        final_state_unknown: true,
+    }
+}
+
+fn accepted(states: &[(&str, &str, &str)]) -> Option<Arc<AcceptedStates>> {
+    let mut accepted = AcceptedStates::default();
+    for (name, uid, version) in states {
+        accepted.insert(key(name).to_key(), uid, version);
+    }
+    Some(Arc::new(accepted))
+}
+
+/// A source that holds `a`, `b` and `c`, resumed and not asked yet.
+fn resumed(resume: Resume) -> Rig {
+    let mut rig = Rig::bare(options());
+    for (name, version) in [("a", 2), ("b", 3), ("c", 4)] {
+        rig.store(PODS).add(state(name, "u", version, 0));
+    }
+    let snapshot = rig.store(PODS).publish();
+    rig.listener.attach_resumed(PODS, &snapshot, resume, rig.now);
+    rig
+}
+
+#[test]
+fn what_vanished_is_told_before_everything_is_shown() {
+    let resume = Resume {
+        deletes: vec![vanished("x"), vanished("y")],
+        accepted: None,
+    };
+    insta::assert_snapshot!(resumed(resume).drain(), @"
+    delete x@1? relist
+    delete y@1? relist
+    add a@2 initial
+    add b@3 initial
+    add c@4 initial
+    synced initial
+    ");
+}
+
+#[test]
+fn what_was_accepted_in_the_same_state_is_not_shown_again() {
+    let resume = Resume {
+        deletes: vec![vanished("c")],
+        accepted: accepted(&[("a", "u", "2"), ("b", "u", "2"), ("c", "old", "4")]),
+    };
+    insta::assert_snapshot!(resumed(resume).drain(), @"
+    delete c@1? relist
+    add b@3 initial
+    add c@4 initial
+    synced initial
+    ");
+}
+
+#[test]
+fn what_changes_before_it_is_reached_is_shown_as_it_is_then_and_a_delete_is_told() {
+    let mut rig = resumed(Resume {
+        deletes: Vec::new(),
+        accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
+    });
+    rig.write(PODS, state("b", "u", 5, 0));
+    rig.delete("c");
+    insta::assert_snapshot!(rig.drain(), @"
+    delete c@4 watch
+    add b@5 initial
+    synced initial
+    ");
+}
+
+#[test]
+fn open_is_what_the_handler_has_not_done_with() {
+    let mut rig = resumed(Resume {
+        deletes: Vec::new(),
+        accepted: accepted(&[("a", "u", "2")]),
+    });
+    let keys = ["a", "b", "c", "d"].map(|name| key(name).to_key());
+    let open = |rig: &Rig| rig.listener.are_open(PODS, &keys).unwrap();
+    assert_eq!(open(&rig), [true; 4], "the cursor has yet to come by");
+    assert_eq!(rig.take(), "add b@3 initial");
+    assert_eq!(rig.take(), "add c@4 initial");
+    rig.answer(permanent());
+    rig.answer(Outcome::Ok);
+    assert_eq!(rig.drain(), "synced initial\n");
+    assert_eq!(open(&rig), [false, true, false, false], "b is a dead letter");
+    assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Keys(vec![keys[1].clone()]));
+    assert_eq!(rig.listener.open_keys(PODS, 0), OpenKeys::Many);
+    assert_eq!(rig.listener.open_keys(NODES, 8), OpenKeys::Detached);
+    rig.listener.replay(rig.now);
+    assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::All);
+}

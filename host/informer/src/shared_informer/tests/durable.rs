@@ -1,0 +1,168 @@
+//! A source that is kept from one process to the next: what its loop does with the journal.
+
+use std::sync::{Arc, Mutex};
+
+use informant_apiserver::ApiServer;
+use informant_cache::listener::Change;
+use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
+use informant_object::SourceId;
+
+use crate::Durable;
+use crate::testing::{Rig, RigOptions, api_server, by_list, pass, put, settle};
+use crate::{InformerOptions, ReflectorOptions};
+
+/// Keeps nothing, and hands on when it is told to.
+#[derive(Debug, Default)]
+struct Gate(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    source: Option<SourceId>,
+    snapshot: Snapshot,
+    listeners: Vec<ListenerHandle>,
+    waiting: Vec<(Snapshot, Vec<Change>)>,
+    restored: bool,
+    seen: Option<u64>,
+}
+
+impl Gate {
+    fn open(&self) {
+        let mut held = self.0.lock().unwrap();
+        let source = held.source.unwrap();
+        for (snapshot, changes) in std::mem::take(&mut held.waiting) {
+            for listener in &held.listeners {
+                listener.push(source, &snapshot, &changes, Moment::ZERO);
+            }
+            held.snapshot = snapshot;
+        }
+    }
+
+    fn seen(&self) -> Option<u64> {
+        self.0.lock().unwrap().seen
+    }
+}
+
+impl Journal for Gate {
+    fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool) {
+        let mut held = self.0.lock().unwrap();
+        (held.source, held.snapshot, held.restored) = (Some(source), snapshot.clone(), restored);
+    }
+
+    fn attach(&self, listener: &ListenerHandle, now: Moment) {
+        let mut held = self.0.lock().unwrap();
+        listener.attach(held.source.unwrap(), &held.snapshot, now);
+        held.listeners.push(listener.clone());
+    }
+
+    fn detach(&self, listener: &ListenerHandle) {
+        self.0.lock().unwrap().listeners.retain(|known| !known.ptr_eq(listener));
+    }
+
+    fn adopt(&self, listener: &ListenerHandle) {
+        self.0.lock().unwrap().listeners.push(listener.clone());
+    }
+
+    fn push(&self, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
+        let mut held = self.0.lock().unwrap();
+        held.waiting.push((snapshot.clone(), changes.to_vec()));
+    }
+
+    fn seen(&self, high_water: u64) {
+        self.0.lock().unwrap().seen = Some(high_water);
+    }
+
+    fn flush(&self, done: Box<dyn FnOnce() + Send>) {
+        self.open();
+        done();
+    }
+}
+
+fn kept(gate: &Arc<Gate>, high_water: Option<u64>) -> InformerOptions {
+    InformerOptions {
+        durable: Some(Durable {
+            journal: Arc::clone(gate) as Arc<dyn Journal>,
+            high_water,
+        }),
+        ..by_list(ReflectorOptions::default())
+    }
+}
+
+fn start(server: &ApiServer, gate: &Arc<Gate>, high_water: Option<u64>) -> Rig {
+    let options = RigOptions {
+        informer: kept(gate, high_water),
+        ..RigOptions::default()
+    };
+    Rig::start_with(server, options)
+}
+
+#[tokio::test(start_paused = true)]
+async fn handlers_are_told_when_the_journal_hands_on_and_readers_see_it_before() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let gate = Arc::new(Gate::default());
+    let rig = start(&server, &gate, None);
+    let recorder = rig.record();
+    settle().await;
+    assert_eq!(recorder.take().len(), 2, "the first list and its end");
+    put(&server, "b", 1);
+    settle().await;
+    assert_eq!(rig.stored().len(), 2);
+    assert_eq!(recorder.take(), [""; 0], "it is not kept yet");
+    gate.open();
+    settle().await;
+    assert_eq!(recorder.take().len(), 1);
+    assert_eq!(
+        gate.seen(),
+        rig.informer.snapshot().version().and_then(|version| version.number())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_at_a_stop_is_kept_and_told() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let gate = Arc::new(Gate::default());
+    let rig = start(&server, &gate, None);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    put(&server, "b", 1);
+    settle().await;
+    assert!(rig.informer.stop(std::time::Duration::from_secs(5)).await.is_clean());
+    assert_eq!(recorder.take().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_lags_does_not_take_a_source_back_behind_what_an_earlier_process_had_seen() {
+    let server = api_server();
+    put(&server, "a", 1);
+    let replica = server.replica();
+    replica.freeze();
+    put(&server, "b", 1);
+    let gate = Arc::new(Gate::default());
+    let earlier = start(&server, &gate, None);
+    settle().await;
+    let high_water = gate.seen();
+    let truth = earlier.stored();
+    drop(earlier);
+    // The next process asks the replica first, whose list is older than what is remembered.
+    let (lagging, current) = (replica.service(), server.service());
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let first = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        tower::ServiceExt::oneshot(if first { lagging.clone() } else { current.clone() }, request)
+    });
+    let gate = Arc::new(Gate::default());
+    let options = RigOptions {
+        informer: kept(&gate, high_water),
+        client: Some(kube::Client::new(service, "default")),
+        ..RigOptions::default()
+    };
+    let rig = Rig::start_with(&server, options);
+    let recorder = rig.record();
+    pass(20).await;
+    assert_eq!(rig.stored(), truth);
+    assert_eq!(recorder.take().len(), 3, "both objects and the end of the list, once");
+    assert_eq!(rig.informer.status().epoch, 0);
+    assert!(!gate.0.lock().unwrap().restored);
+}

@@ -1,0 +1,151 @@
+//! One durable source, as the recorder knows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use informant_cache::{ListenerHandle, Snapshot};
+use informant_object::SourceId;
+
+use crate::handler::Handler;
+use crate::metrics::SourceNumbers;
+use crate::queue::Inbox;
+use crate::row::Keep;
+use crate::seal::Sealer;
+
+/// What a source is called from one process to the next.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceIdentity {
+    /// The informer's name.
+    pub informer: String,
+    /// The cluster's name; empty where there is only one.
+    pub cluster: String,
+    /// Where its API server is: at another place there is another cluster, whose versions and objects are others.
+    pub server: String,
+    /// What is watched, for example `apps/v1/deployments`.
+    pub resource: String,
+    /// `None` is all of them.
+    pub namespace: Option<String>,
+}
+
+impl SourceIdentity {
+    pub(crate) fn row_key(&self) -> Vec<u8> {
+        let namespace = self.namespace.as_deref().unwrap_or("");
+        let parts = [
+            self.informer.as_str(),
+            &self.cluster,
+            &self.server,
+            &self.resource,
+            namespace,
+        ];
+        parts.join("\0").into_bytes()
+    }
+
+    /// What the rows of an informer begin with.
+    pub(crate) fn informer_prefix(informer: &str) -> Vec<u8> {
+        format!("{informer}\0").into_bytes()
+    }
+
+    /// What the rows of an informer in a cluster begin with.
+    pub(crate) fn cluster_prefix(informer: &str, cluster: &str) -> Vec<u8> {
+        format!("{informer}\0{cluster}\0").into_bytes()
+    }
+}
+
+/// How a source is kept.
+#[derive(Clone, Debug)]
+pub struct SourceOptions {
+    /// Which.
+    pub identity: SourceIdentity,
+    /// How much of an object.
+    pub keep: Keep,
+    /// In what form objects come: what is cut from them. Where it is another than before, one version may mean two states, and everything is shown.
+    pub form: String,
+    /// Enciphers what is kept of objects, but for their names.
+    pub sealer: Option<Sealer>,
+    /// Handlers that are expected; what was kept of others is forgotten.
+    pub handlers: BTreeSet<String>,
+}
+
+/// What a handler that an earlier process told of a source is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnStart {
+    /// What vanished meanwhile as deletes, and everything that is there as adds.
+    #[default]
+    Replay,
+    /// What vanished meanwhile as deletes, and as adds what it has not acknowledged in the state it is in.
+    Continue,
+}
+
+/// Which listeners are handlers with a name that survives the process.
+pub(crate) type Names = Vec<(ListenerHandle, String, OnStart)>;
+
+pub(crate) struct Recorded {
+    pub(crate) number: u32,
+    pub(crate) options: SourceOptions,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) numbers: SourceNumbers,
+    /// Its number in this process; none before the first list.
+    pub(crate) id: Option<SourceId>,
+    /// What was handed on.
+    pub(crate) current: Snapshot,
+    /// Whether the database is known to say what was recorded; else it is to be read and compared.
+    pub(crate) is_known: bool,
+    /// Everything is to be open: versions do not compare with what was kept.
+    pub(crate) distrusted: bool,
+    pub(crate) handlers: BTreeMap<String, Handler>,
+    /// Listeners without a name.
+    pub(crate) others: Vec<ListenerHandle>,
+    pub(crate) high_water_kept: Option<u64>,
+}
+
+impl Recorded {
+    pub(crate) fn new(
+        number: u32,
+        options: SourceOptions,
+        inbox: Arc<Inbox>,
+        numbers: SourceNumbers,
+        high_water: Option<u64>,
+    ) -> Self {
+        Self {
+            number,
+            options,
+            inbox,
+            numbers,
+            id: None,
+            current: Snapshot::default(),
+            is_known: false,
+            distrusted: false,
+            handlers: BTreeMap::new(),
+            others: Vec::new(),
+            high_water_kept: high_water,
+        }
+    }
+
+    /// Every listener that is attached.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &ListenerHandle> {
+        let named = self.handlers.values().filter_map(|handler| handler.listener.as_ref());
+        named.chain(&self.others)
+    }
+
+    /// Whether what was handed on was not kept.
+    pub(crate) fn must_catch_up(&self) -> bool {
+        self.id.is_some() && !self.is_known
+    }
+
+    /// Whether somebody may acknowledge something.
+    pub(crate) fn awaits_acknowledgements(&self) -> bool {
+        let awaits = |handler: &Handler| handler.listener.is_some() && (handler.all_open || !handler.open.is_empty());
+        self.handlers.values().any(awaits)
+    }
+
+    /// Forgets the listener.
+    pub(crate) fn lose(&mut self, listener: &ListenerHandle) -> Option<String> {
+        self.others.retain(|other| !other.ptr_eq(listener));
+        let mut handlers = self.handlers.iter();
+        let is_it = |handler: &Handler| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
+        let name = handlers
+            .find(|(_, handler)| is_it(handler))
+            .map(|(name, _)| name.clone());
+        name.inspect(|name| drop(self.handlers.remove(name)))
+    }
+}

@@ -1,0 +1,228 @@
+//! The recorder by hand, turn by turn, with real stores and listeners: what a later process knows, wherever this one was killed.
+
+mod behaviour;
+mod property;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use informant_cache::listener::{Change, ChangeKind, Delivery, ListenerOptions, Next, Outcome, What};
+use informant_cache::{Journal, ListenerHandle, Moment, Reason, StoreWriter};
+use informant_object::{Key, KeyRef, Object, ResourceVersion, Shape, SourceId};
+
+use crate::StateMetrics;
+use crate::queue::SourceState;
+use crate::recorder::{Command, Recorder, Shared};
+use crate::row::Keep;
+use crate::seal::Sealer;
+use crate::source::{OnStart, SourceIdentity, SourceOptions};
+use crate::store::Store;
+
+const SOURCE: SourceId = SourceId(7);
+const HANDLER: &str = "greeter";
+
+fn object(name: &str, uid: &str, version: u64) -> Object {
+    let json = format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"namespace":"default","name":"{name}","uid":"{uid}","resourceVersion":"{version}"}},"spec":{{"x":1}}}}"#
+    );
+    Object::parse(json.as_bytes(), &Shape::verbatim()).unwrap()
+}
+
+fn key(name: &str) -> KeyRef<'_> {
+    KeyRef::new("default", name)
+}
+
+fn options() -> SourceOptions {
+    SourceOptions {
+        identity: SourceIdentity {
+            informer: "pods".to_owned(),
+            cluster: String::new(),
+            server: "https://127.0.0.1:6443".to_owned(),
+            resource: "v1/pods".to_owned(),
+            namespace: None,
+        },
+        keep: Keep::Metadata,
+        form: "whole".to_owned(),
+        sealer: None,
+        handlers: BTreeSet::from([HANDLER.to_owned()]),
+    }
+}
+
+/// One process: a source with its store, one handler.
+struct Process {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    recorder: Recorder,
+    metrics: StateMetrics,
+    source: Option<SourceState>,
+    store: StoreWriter,
+    listener: ListenerHandle,
+}
+
+impl Process {
+    /// One that finds the file as it is.
+    fn start(path: &Path, options: SourceOptions) -> Self {
+        let metrics = StateMetrics::default();
+        let store = Store::open(path.to_owned(), metrics.clone()).unwrap();
+        let shared = Arc::new(Shared::default());
+        let mut process = Self {
+            path: path.to_owned(),
+            recorder: Recorder::new(store, Arc::clone(&shared), metrics.clone()),
+            metrics,
+            shared,
+            source: None,
+            store: StoreWriter::default(),
+            listener: ListenerHandle::new(ListenerOptions::default()),
+        };
+        let (reply, answer) = std::sync::mpsc::channel();
+        process.command(Command::Open(Box::new(options), reply));
+        process.recorder.turn();
+        process.source = answer.try_recv().ok();
+        process
+    }
+
+    fn command(&self, command: Command) {
+        self.shared.commands.lock().unwrap().push(command);
+    }
+
+    fn journal(&self) -> &SourceState {
+        self.source.as_ref().unwrap()
+    }
+
+    /// The first list is there.
+    fn sync(&mut self, objects: impl IntoIterator<Item = Object>) {
+        for object in objects {
+            self.store.add(object);
+        }
+        let snapshot = self.store.publish();
+        self.journal().begin(SOURCE, &snapshot, false);
+    }
+
+    fn attach(&self, on_start: OnStart) {
+        self.shared
+            .names
+            .lock()
+            .unwrap()
+            .push((self.listener.clone(), HANDLER.to_owned(), on_start));
+        self.journal().attach(&self.listener, Moment::ZERO);
+    }
+
+    fn write(&mut self, object: Object) {
+        let version = object.version().to_version();
+        let kind = match self.store.add(object.clone()) {
+            Some(old) => ChangeKind::Update { old, new: object },
+            None => ChangeKind::Add(object),
+        };
+        self.push(kind, version);
+    }
+
+    fn delete(&mut self, name: &str, version: u64) {
+        let kind = ChangeKind::Delete {
+            last: self.store.delete(key(name)),
+            key: Key::new("default", name),
+            final_state_unknown: false,
+        };
+        self.push(kind, ResourceVersion::new(&version.to_string()));
+    }
+
+    fn push(&mut self, kind: ChangeKind, version: ResourceVersion) {
+        let change = Change {
+            kind,
+            reason: Reason::Watch,
+            received: Moment::ZERO,
+        };
+        self.journal().seen(version.number().unwrap());
+        self.store.set_version(version, 0);
+        let snapshot = self.store.publish();
+        self.journal().push(&snapshot, &[change], Moment::ZERO);
+    }
+
+    /// One delivery, if there is one.
+    fn take(&self) -> Option<Delivery> {
+        loop {
+            match self.listener.next(Moment::ZERO) {
+                Next::Deliver(delivery) => return Some(delivery),
+                // A cursor let others have the lock.
+                Next::WaitUntil(Moment::ZERO) => {}
+                _ => return None,
+            }
+        }
+    }
+
+    fn done(&self, delivery: &Delivery, outcome: Outcome) {
+        self.listener.done(delivery.token, outcome, Moment::ZERO);
+    }
+
+    /// Handles all there is.
+    fn handle_all(&self) -> String {
+        let mut told = Vec::new();
+        while let Some(delivery) = self.take() {
+            told.push(shown(&delivery));
+            self.done(&delivery, Outcome::Ok);
+        }
+        told.join(", ")
+    }
+
+    /// Turns until nothing is left to do and what was handled is known.
+    fn settle(&mut self) -> String {
+        self.recorder.turn();
+        let told = self.handle_all();
+        self.recorder.turn();
+        self.recorder.turn();
+        told
+    }
+
+    /// The file as a crash would leave it now.
+    fn crash(&self, to: &Path) {
+        fs::copy(&self.path, to).unwrap();
+    }
+}
+
+fn shown(delivery: &Delivery) -> String {
+    let name = delivery.key().map_or("", |key| key.name);
+    match &delivery.what {
+        What::Add(object) => format!("add {name}@{}", object.version()),
+        What::Update { new, .. } => format!("update {name}@{}", new.version()),
+        What::Delete {
+            last,
+            final_state_unknown,
+            ..
+        } => {
+            let version = last.as_ref().map_or(String::new(), |last| last.version().to_string());
+            format!("delete {name}@{version}{}", if *final_state_unknown { "?" } else { "" })
+        }
+        What::Synced => "synced".to_owned(),
+    }
+}
+
+/// What the next process tells the handler, which finds the file `path` and lists `objects`.
+fn next_process(path: &Path, objects: &[(&str, &str, u64)], on_start: OnStart) -> String {
+    next_process_with(path, objects, on_start, options())
+}
+
+fn next_process_with(path: &Path, objects: &[(&str, &str, u64)], on_start: OnStart, options: SourceOptions) -> String {
+    let mut process = Process::start(path, options);
+    process.sync(objects.iter().map(|(name, uid, version)| object(name, uid, *version)));
+    process.attach(on_start);
+    process.settle()
+}
+
+/// A folder and a file in it, which a process has filled with `a`, `b` and `c`, all acknowledged.
+fn kept(options: SourceOptions) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    let mut process = Process::start(&path, options);
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "add a@1, add b@2, add c@3, synced");
+    (folder, path)
+}
+
+fn sealed() -> SourceOptions {
+    SourceOptions {
+        sealer: Some(Sealer::of([1; 32])),
+        ..options()
+    }
+}
