@@ -147,6 +147,7 @@ fn spec(id: u32, selection: &Selection, reflector: ReflectorOptions) -> Informer
         resources: None,
         namespaces: selection.namespaces.clone(),
         reflector,
+        durable: None,
     }
 }
 
