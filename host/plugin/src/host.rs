@@ -89,24 +89,7 @@ pub struct Inspection {
     pub size_bytes: usize,
 }
 
-impl Inspection {
-    pub(crate) fn of(version: &Described) -> Inspection {
-        let Described { component, manifest } = version;
-        Inspection {
-            roles: component.roles,
-            imports: component.imports.clone(),
-            manifest: Arc::clone(manifest),
-            digest: component.digest,
-            size_bytes: component.size_bytes,
-        }
-    }
-}
-
 impl PluginHost {
-    pub(crate) fn parts(&self) -> &Arc<HostParts> {
-        &self.0
-    }
-
     /// Starts the engine and its ticker.
     ///
     /// # Errors
@@ -151,8 +134,14 @@ impl PluginHost {
             .0
             .describe(path.to_owned(), None, Arc::from("inspect"), Limits::default())
             .await;
-        let (version, _) = found.map_err(|problem| LoadError::new(path, problem))?;
-        Ok(Inspection::of(&version))
+        let (Described { component, manifest }, _) = found.map_err(|problem| LoadError::new(path, problem))?;
+        Ok(Inspection {
+            roles: component.roles,
+            imports: component.imports.clone(),
+            manifest,
+            digest: component.digest,
+            size_bytes: component.size_bytes,
+        })
     }
 
     /// Loads a plugin: judges, compiles and describes its component, makes its instances and lets them initialise. It is not

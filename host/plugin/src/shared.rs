@@ -79,18 +79,10 @@ impl Actor {
         }
     }
 
-    pub(crate) const fn role(self) -> InstanceRole {
+    const fn role(self) -> InstanceRole {
         match self {
             Actor::Events => InstanceRole::Events,
             Actor::Index => InstanceRole::Index,
-        }
-    }
-
-    /// What its instance sees of time and chance.
-    pub(crate) const fn world(self) -> World {
-        match self {
-            Actor::Events => World::Real,
-            Actor::Index => World::Still,
         }
     }
 
@@ -175,18 +167,23 @@ impl Shared {
     }
 
     fn ration(&self, terms: &Terms, actor: Actor) -> Ration {
-        let (access, kube) = match actor {
+        let (world, access, kube) = match actor {
             Actor::Events => (
+                World::Real,
                 Access::Granted(Arc::clone(&terms.grants)),
                 KubeAccess::Granted(Arc::clone(&self.kube), Arc::clone(&terms.kube)),
             ),
-            Actor::Index => (Access::Denied(DENIED_IN_INDEX), KubeAccess::Denied(DENIED_IN_INDEX)),
+            Actor::Index => (
+                World::Still,
+                Access::Denied(DENIED_IN_INDEX),
+                KubeAccess::Denied(DENIED_IN_INDEX),
+            ),
         };
         let reader = Reader::new(self.host.catalog.clone(), access);
         let ration = self.host.ration(
             self.counters.plugin(),
             terms.spec.limits,
-            actor.world(),
+            world,
             reader,
             kube,
             self.counters.log_dropped.clone(),

@@ -75,8 +75,9 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let Query(question) = question.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
     let wanted = question.wanted()?;
-    let informer = find::informer(&state.board, &resource)?;
-    let sources = find::synced_sources(&state.board, &informer, &question.clusters()?)?;
+    let asked = find::informer(&state.board, &resource)?;
+    let sources = find::synced_sources(&state.board, &asked, &question.clusters()?)?;
+    let informer = asked.informer;
     let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
         let message = format!("{STREAMS_MAX} answers are being read already: ask again later");
         ApiError::new(Code::Busy, message)

@@ -6,10 +6,11 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use informant_cache::Source;
-use informant_informer::{SourceStatus, WatchListUse};
+use informant_informer::{SharedInformer, SourceStatus, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
+use crate::config::Resources;
 use crate::daemon::{InformerPhase, Place};
 
 /// All sources, by informer.
@@ -127,7 +128,7 @@ fn of_source(place: &Place, source: &Source) -> SourceView {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
-        resource: place.section.resource.value.text(),
+        resource: resource_of(place, source).unwrap_or_else(|| place.section.resource.value.text()),
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),
@@ -149,12 +150,23 @@ fn of_source(place: &Place, source: &Source) -> SourceView {
 
 /// What the source's reflector says.
 pub(super) fn of_reflector(place: &Place, source: &Source) -> Option<SourceStatus> {
+    Some(running(place, source)?.status())
+}
+
+/// Which of an informer's several resources a source is of; of an only one the configuration says it.
+fn resource_of(place: &Place, source: &Source) -> Option<String> {
+    match &place.section.resource.value {
+        Resources::One(_) => None,
+        Resources::Several(_) => Some(running(place, source)?.spec().resource.to_string()),
+    }
+}
+
+fn running(place: &Place, source: &Source) -> Option<Arc<SharedInformer>> {
     let InformerPhase::Running(running) = &place.phase else {
         return None;
     };
-    let sources = running.shared.sources();
-    let found = sources.iter().find(|other| other.source() == source.id())?;
-    Some(found.status())
+    let mut sources = running.shared.sources().into_iter();
+    sources.find(|other| other.source() == source.id())
 }
 
 fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {

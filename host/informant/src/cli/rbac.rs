@@ -1,12 +1,15 @@
 //! `informant rbac`: the least rights in the cluster that a configuration needs, as YAML to apply.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use informant_informer::{ResourceName, discover};
+use informant_informer::{GroupVersionResource, ResourceName, TokioEnvironment, discover, discover_matching};
+use kube::Client;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, Problem, Problems, did_you_mean, judge_name};
+use crate::config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, judge_name};
 use crate::rbac::{Rights, Subject, yaml};
 
 /// `informant rbac`.
@@ -90,8 +93,8 @@ async fn rights(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<
             continue;
         }
         let found = match &section.resource.value {
-            ResourceName::Exact(gvr) => gvr.clone(),
-            loose @ ResourceName::Loose { .. } => {
+            Resources::One(ResourceName::Exact(gvr)) => vec![gvr.clone()],
+            not_exact => {
                 let client = match &connected {
                     Some(connected) => connected.client.clone(),
                     None => {
@@ -99,17 +102,17 @@ async fn rights(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<
                         connected.insert(Cluster::connect(&section).await?).client.clone()
                     }
                 };
-                discover(&client, loose)
-                    .await
-                    .map_err(|error| unknown(config, name, &error.to_string()))?
-                    .gvr
+                let found = found(&client, not_exact, section).await;
+                found.map_err(|error| unknown(config, name, &error))?
             }
         };
-        if section.namespaces.is_empty() {
-            rights.add_informer(name, &found.group, &found.plural, None);
-        }
-        for namespace in &section.namespaces {
-            rights.add_informer(name, &found.group, &found.plural, Some(namespace));
+        for found in &found {
+            if section.namespaces.is_empty() {
+                rights.add_informer(name, &found.group, &found.plural, None);
+            }
+            for namespace in &section.namespaces {
+                rights.add_informer(name, &found.group, &found.plural, Some(namespace));
+            }
         }
     }
     for (name, section) in &config.plugins {
@@ -118,6 +121,31 @@ async fn rights(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<
         }
     }
     Ok(rights)
+}
+
+/// What the cluster serves of what is not named exactly; of a pattern, what it serves now.
+async fn found(
+    client: &Client,
+    resources: &Resources,
+    section: &InformerSection,
+) -> Result<Vec<GroupVersionResource>, String> {
+    match resources {
+        Resources::One(name) => {
+            let found = discover(client, name).await;
+            found.map(|found| vec![found.gvr]).map_err(|error| error.to_string())
+        }
+        Resources::Several(pattern) => {
+            let environment = Arc::new(TokioEnvironment::current(0));
+            let served = discover_matching(client, environment, pattern, &section.exclude).await;
+            let served = served.map_err(|error| error.to_string())?;
+            let in_scope = |namespaced: bool| section.namespaces.is_empty() || namespaced;
+            let watched = served
+                .resources
+                .into_values()
+                .filter(|found| in_scope(found.namespaced));
+            Ok(watched.map(|found| found.gvr).collect())
+        }
+    }
 }
 
 fn unknown(config: &Config, informer: &str, why: &str) -> Problems {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use informant_informer::ResourceName;
+use informant_informer::Exclude;
 use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
 
 use super::name;
+use super::resources::{self, Resources};
 use super::source::{Located, Place};
 use super::table::{Keys, Table};
 
@@ -13,6 +14,7 @@ const KEYS: Keys = Keys {
     known: &[
         "clusters",
         "drop",
+        "exclude",
         "field-selector",
         "index",
         "keep-managed-fields",
@@ -55,8 +57,10 @@ pub enum Required {
 pub struct InformerSection {
     /// Where the section begins.
     pub place: Place,
-    /// group/version/plural, or a kind.
-    pub resource: Located<ResourceName>,
+    /// group/version/plural, a kind, or a pattern.
+    pub resource: Located<Resources>,
+    /// What is left out of a pattern.
+    pub exclude: Exclude,
     /// The clusters it is watched in, a source for each. Empty: all there are.
     pub clusters: Vec<Located<String>>,
     /// In the order of the file, a source for each. Empty: all, or none for what lives outside of namespaces.
@@ -106,7 +110,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
         watch_list: table.boolean("watch-list").unwrap_or(true),
         indexes: read_indexes(table),
         required: read_required(table, Required::Once),
-        resource: resource.and_then(|resource| judge_resource(table, resource))?,
+        exclude: resources::read_exclude(table),
+        resource: resource.and_then(|resource| resources::read(table, &resource))?,
     };
     Some(section)
 }
@@ -129,26 +134,6 @@ pub(super) fn read_required(table: &Table<'_>, default: Required) -> Required {
         Some(true) => Required::Once,
         Some(false) => Required::No,
         None => default,
-    }
-}
-
-fn judge_resource(table: &Table<'_>, resource: Located<String>) -> Option<Located<ResourceName>> {
-    if resource.value.contains('*') {
-        let what = format!("`resource` = \"{}\" (many resources in one informer)", resource.value);
-        table.report_planned(resource.place, &what, "write one informer for each resource");
-        return None;
-    }
-    match ResourceName::parse(&resource.value) {
-        Ok(value) => Some(Located {
-            value,
-            place: resource.place,
-        }),
-        Err(error) => {
-            table
-                .reporter()
-                .report(table.error(resource.place, format!("`resource`: {error}")));
-            None
-        }
     }
 }
 

@@ -89,17 +89,23 @@ fn the_whole_shape_is_read() {
                     column: 19,
                 },
                 resource: Located {
-                    value: Exact(
-                        GroupVersionResource {
-                            group: "",
-                            version: "v1",
-                            plural: "pods",
-                        },
+                    value: One(
+                        Exact(
+                            GroupVersionResource {
+                                group: "",
+                                version: "v1",
+                                plural: "pods",
+                            },
+                        ),
                     ),
                     place: Place {
                         line: 10,
                         column: 20,
                     },
+                },
+                exclude: Exclude {
+                    resources: [],
+                    versions: [],
                 },
                 clusters: [],
                 namespaces: [
@@ -245,7 +251,7 @@ fn an_almost_empty_section_gets_the_defaults() {
         (OnFailure::Retry, Continuation::Replay)
     );
     assert_eq!(greeter.informers[0].0, "pods");
-    assert_eq!(greeter.config.value, serde_json::json!({}));
+    assert_eq!(greeter.config, serde_json::json!({}));
     assert_eq!(greeter.component.value, Path::new("./greeter.wasm"));
 }
 
@@ -281,7 +287,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `colour` in [informer.pods]
-      help: keys of [informer.pods]: clusters, drop, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
+      help: keys of [informer.pods]: clusters, drop, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
@@ -381,9 +387,6 @@ fn what_is_not_built_yet_says_so() {
 [cluster.east]
 context = "east"
 
-[informer.all]
-resource = "apps/v1/*"
-
 [informer.pods]
 resource = "v1/pods"
 namespaces = ["a", "b"]
@@ -399,19 +402,17 @@ as = "system:serviceaccount:ns:name"
 limits = { instances = 4 }
 "#
     ), @r#"
-    error: config.toml:6:12: `resource` = "apps/v1/*" (many resources in one informer) is known but not built yet in this version
-      help: write one informer for each resource
-    error: config.toml:12:1: `transform` is known but not built yet in this version
+    error: config.toml:9:1: `transform` is known but not built yet in this version
       help: use `drop` to leave fields out
-    error: config.toml:13:1: `store` is known but not built yet in this version
+    error: config.toml:10:1: `store` is known but not built yet in this version
       help: whole objects are kept: leave it out, and use `drop`
-    error: config.toml:16:13: `component` from oci:// is known but not built yet in this version
+    error: config.toml:13:13: `component` from oci:// is known but not built yet in this version
       help: fetch the component beforehand and name the file
-    error: config.toml:18:22: `http` is known but not built yet in this version
+    error: config.toml:15:22: `http` is known but not built yet in this version
       help: plugins cannot reach the network yet: leave it out
-    error: config.toml:19:1: `as` is known but not built yet in this version
+    error: config.toml:16:1: `as` is known but not built yet in this version
       help: plugins act with Informant's own identity, within `allow`: leave it out
-    error: config.toml:20:24: `instances` = 4 is known but not built yet in this version
+    error: config.toml:17:24: `instances` = 4 is known but not built yet in this version
       help: a plugin has one instance
     "#);
 }
@@ -730,4 +731,42 @@ fn more_watches_than_one_cluster_is_asked_for_are_refused() {
     };
     accepted(&informers(WATCHES_MAX));
     insta::assert_snapshot!(refusal(&informers(WATCHES_MAX + 1)), @"error: config.toml:513:11: 257 watches (an informer has one, or one for each of its namespaces) are more than the 256 that one cluster is asked for");
+}
+
+#[test]
+fn many_resources_in_one_informer_are_a_pattern_less_what_is_excluded() {
+    let config =
+        accepted("[informer.all]\nresource = \"*\"\nexclude = [\"v1/secrets\", \"metrics.k8s.io/v1beta1/*\"]\n");
+    let section = &config.informers["all"];
+    assert_eq!(section.resource.value.text(), "*");
+    assert_eq!(
+        (section.exclude.resources.len(), section.exclude.versions.len()),
+        (1, 1)
+    );
+    insta::assert_snapshot!(
+        refusal(
+            r#"
+[informer.one]
+resource = "v1/pods"
+exclude = ["v1/secrets"]
+
+[informer.all]
+resource = "apps/*/deployments"
+
+[informer.apps]
+resource = "apps/v1/*"
+field-selector = "spec.nodeName=a"
+exclude = ["secrets", "v1/"]
+"#
+        ),
+        @r#"
+    error: config.toml:4:11: `exclude` says nothing for resource = "v1/pods"
+      help: it leaves resources out of `*` and the like: leave it out
+    error: config.toml:7:12: `resource`: `apps/*/deployments` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`
+    error: config.toml:11:18: `field-selector` says nothing for resource = "apps/v1/*"
+      help: every kind has other fields: leave it out, or write an informer for each resource
+    error: config.toml:12:12: `exclude`: `secrets` has no version: write it as in `v1/secrets` and `apps/v1/deployments`
+    error: config.toml:12:23: `exclude`: `v1/` names no resource: a part of it is empty; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
+    "#
+    );
 }

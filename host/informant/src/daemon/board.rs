@@ -83,8 +83,8 @@ pub enum InformerPhase {
 pub struct RunningInformer {
     /// The informer.
     pub shared: NamedInformer,
-    /// What its resource turned out to be.
-    pub discovered: Discovered,
+    /// What its only resource turned out to be. Of several, `shared.spec().resources` has those that are served.
+    pub discovered: Option<Discovered>,
 }
 
 /// One plugin of the configuration.

@@ -3,11 +3,15 @@
 //! A cluster that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the rest of the daemon, the same
 //! informer in other clusters included, goes on. Once the informer runs, it looks after itself.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_informer::{Discovered, InformerSpec, NamedInformer, ReflectorOptions, SourceSpec, discover_in};
+use informant_informer::{
+    Discovered, GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, ResourceName, Served, SourceSpec,
+    discover_in,
+};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +20,9 @@ use super::board::{Board, InformerPhase, OwnPlace, RunningInformer};
 use super::clusters::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
 use super::order::{Order, Outcome, Removal};
+use super::served;
 use crate::cluster::Cluster;
-use crate::config::InformerSection;
+use crate::config::{InformerSection, Resources};
 use crate::metrics::Metrics;
 
 /// The pause after the first failed question; it doubles with each further one.
@@ -106,9 +111,12 @@ impl InformerKeeper {
                 *cluster = Some(Arc::clone(&connected));
                 parts.run(&connected).await;
             }
-            // From here on nothing is to be done until the cluster is another one.
             if let Some(own) = cluster {
-                another_than(own, &mut clusters).await;
+                tokio::select! {
+                    biased;
+                    () = another_than(own, &mut clusters) => {}
+                    () = parts.follow(own) => {}
+                }
             }
         };
         tokio::select! {
@@ -127,8 +135,9 @@ impl InformerKeeper {
         if let InformerPhase::Running(running) = self.place.phase() {
             let own = self.place.section();
             if own.is_some_and(|own| own.resource == section.resource) {
-                let spec = spec(&self.place, &section, &running.discovered);
-                let changed = running.shared.reconfigure(spec).await;
+                // What else a pattern means by the new section is asked for right afterwards.
+                let found = Found::of(&running, &section);
+                let changed = running.shared.reconfigure(spec(&self.place, &section, &found)).await;
                 changed.map_err(|error| Arc::from(error.to_string()))?;
                 self.place.set_section(section);
                 return Ok(());
@@ -213,32 +222,55 @@ impl BringUp<'_> {
 
     /// Asks what the resource is, until that is known, and starts the informer.
     async fn run(&self, cluster: &Cluster) {
-        let discovered = self.discover(cluster).await;
+        let found = self.discover(cluster).await;
         let (informer, of) = (self.place.name(), &self.place.cluster);
-        let (resource, kind) = (&discovered.gvr, &discovered.kind);
-        match self.start(cluster, &discovered) {
+        match self.start(cluster, &found) {
             Ok(shared) => {
-                tracing::info!(%informer, cluster = %of, %resource, %kind, "informer started");
+                tracing::info!(%informer, cluster = %of, "informer started: {found}");
+                let discovered = found.one();
                 self.place
                     .set_phase(InformerPhase::Running(Arc::new(RunningInformer { shared, discovered })));
             }
             Err(reason) => {
-                tracing::error!(%informer, cluster = %of, %resource, %reason, "informer refused");
+                tracing::error!(%informer, cluster = %of, %reason, "informer refused: {found}");
                 self.place.set_phase(InformerPhase::Refused { reason: reason.into() });
             }
         }
     }
 
-    fn start(&self, cluster: &Cluster, discovered: &Discovered) -> Result<NamedInformer, String> {
+    /// Lets an informer of several resources follow what the API server serves. Does not end.
+    async fn follow(&self, cluster: &Cluster) {
+        if let (InformerPhase::Running(running), Some(section)) = (self.place.phase(), self.place.section())
+            && let Resources::Several(pattern) = &section.resource.value
+        {
+            let follower = served::Follower {
+                place: self.place,
+                section: &section,
+                pattern,
+                informer: &running.shared,
+                client: &cluster.client,
+                environment: self.environment,
+            };
+            follower.run().await;
+        }
+        std::future::pending().await
+    }
+
+    fn start(&self, cluster: &Cluster, found: &Found) -> Result<NamedInformer, String> {
         let section = self.place.section().ok_or("it was removed")?;
-        if let (Some(namespace), false) = (section.namespaces.first(), discovered.namespaced) {
-            let resource = &discovered.gvr;
+        if let (
+            Some(namespace),
+            Found::One(Discovered {
+                gvr, namespaced: false, ..
+            }),
+        ) = (section.namespaces.first(), found)
+        {
             return Err(format!(
-                "`namespaces` names {namespace}, but {resource} is not in namespaces: leave it out"
+                "`namespaces` names {namespace}, but {gvr} is not in namespaces: leave it out"
             ));
         }
         NamedInformer::start(
-            spec(self.place, &section, discovered),
+            spec(self.place, &section, found),
             cluster.client.clone(),
             Arc::clone(self.environment),
             self.board.catalog().clone(),
@@ -248,18 +280,22 @@ impl BringUp<'_> {
     }
 
     /// Asks until there is an answer.
-    async fn discover(&self, cluster: &Cluster) -> Discovered {
+    async fn discover(&self, cluster: &Cluster) -> Found {
         let mut pause = DISCOVERY_RETRY_FIRST;
         let (informer, of) = (self.place.name(), &self.place.cluster);
         let Some(section) = self.place.section() else {
             return std::future::pending().await;
         };
         loop {
-            let resource = &section.resource.value;
-            let error = match discover_in(&cluster.client, Arc::clone(self.environment), resource).await {
-                Ok(discovered) => {
+            let environment = Arc::clone(self.environment);
+            let found = match &section.resource.value {
+                Resources::One(name) => one(cluster, environment, name).await,
+                Resources::Several(pattern) => served::first(&cluster.client, environment, pattern, &section).await,
+            };
+            let error = match found {
+                Ok(found) => {
                     self.metrics.daemon.discovered(informer, of, true);
-                    return discovered;
+                    return found;
                 }
                 Err(error) => error,
             };
@@ -268,7 +304,7 @@ impl BringUp<'_> {
             let again = humantime::format_duration(Duration::from_millis(jittered.as_millis() as u64)).to_string();
             tracing::warn!(%informer, cluster = %of, url = %cluster.url, %error, again_in = %again, "informer cannot start yet");
             self.place.set_phase(InformerPhase::Discovering {
-                trouble: Some(error.to_string().into()),
+                trouble: Some(error.into()),
             });
             self.environment.sleep(jittered).await;
             pause = (pause * 2).min(DISCOVERY_RETRY_MAX);
@@ -281,13 +317,69 @@ pub(super) fn jitter(random: u64) -> f64 {
     0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
 }
 
-fn spec(place: &OwnPlace, section: &InformerSection, discovered: &Discovered) -> InformerSpec {
+async fn one(cluster: &Cluster, environment: Arc<dyn Environment>, name: &ResourceName) -> Result<Found, String> {
+    let found = discover_in(&cluster.client, environment, name).await;
+    found.map(Found::One).map_err(|error| error.to_string())
+}
+
+/// What a section's `resource` turned out to be.
+#[derive(Debug)]
+pub(super) enum Found {
+    One(Discovered),
+    Several(Served),
+}
+
+impl Found {
+    fn one(self) -> Option<Discovered> {
+        match self {
+            Self::One(discovered) => Some(discovered),
+            Self::Several(_) => None,
+        }
+    }
+
+    /// What is known of a running informer's, less what `section` excludes.
+    fn of(running: &RunningInformer, section: &InformerSection) -> Self {
+        match &running.discovered {
+            Some(discovered) => Self::One(discovered.clone()),
+            None => {
+                let mut resources = running.shared.spec().resources.unwrap_or_default();
+                resources.retain(|_, found| !section.exclude.covers(&found.gvr));
+                let unread = Default::default();
+                Self::Several(Served { resources, unread })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    /// `v1/pods (Pod)`, `12 resources`
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(found) => write!(out, "{} ({})", found.gvr, found.kind),
+            Self::Several(served) => write!(out, "{} resources", served.resources.len()),
+        }
+    }
+}
+
+pub(super) fn spec(place: &OwnPlace, section: &InformerSection, found: &Found) -> InformerSpec {
+    let (one, resources) = match found {
+        Found::One(discovered) => (discovered.clone(), None),
+        // What each of several is stands with it.
+        Found::Several(served) => {
+            let none = Discovered {
+                gvr: GroupVersionResource::new("", "", ""),
+                kind: String::new(),
+                namespaced: true,
+            };
+            (none, Some(served.resources.clone()))
+        }
+    };
     let source = SourceSpec {
         informer: place.name().to_owned(),
         cluster: place.cluster.clone(),
-        resource: discovered.gvr.clone(),
-        kind: discovered.kind.clone(),
-        namespaced: discovered.namespaced,
+        resource: one.gvr,
+        kind: one.kind,
+        namespaced: one.namespaced,
         namespace: None,
         label_selector: section.label_selector.clone(),
         field_selector: section.field_selector.clone(),
@@ -299,7 +391,7 @@ fn spec(place: &OwnPlace, section: &InformerSection, discovered: &Discovered) ->
     };
     InformerSpec {
         source,
-        resources: None,
+        resources,
         namespaces: section.namespaces.iter().cloned().collect(),
         reflector: ReflectorOptions {
             watch_list: section.watch_list,

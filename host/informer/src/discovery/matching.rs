@@ -71,7 +71,7 @@ impl Served {
     fn take_in(&mut self, resources: Vec<ApiResource>, exclude: &Exclude, known: &mut BTreeSet<(String, String)>) {
         for resource in resources {
             let is_new = known.insert((resource.group.clone(), resource.plural.clone()));
-            if is_new && resource.is_watchable() && !exclude.covers(&resource) {
+            if is_new && resource.is_watchable() && !exclude.covers(&resource.gvr()) {
                 self.resources.insert(resource.gvr(), resource.into_discovered());
             }
         }

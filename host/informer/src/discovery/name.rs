@@ -34,8 +34,8 @@ impl ResourceName {
     /// Reads a resource's name.
     ///
     /// # Errors
-    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is refused: watching all
-    /// of a group is not offered here.
+    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is refused: several at once
+    /// are a [`ResourcePattern`](super::ResourcePattern).
     pub fn parse(text: &str) -> Result<Self, ResourceNameError> {
         let refuse = |problem| {
             Err(ResourceNameError {
@@ -44,7 +44,7 @@ impl ResourceName {
             })
         };
         if text.contains('*') {
-            return refuse("`*` is not offered yet, name one resource");
+            return refuse("`*` means several, name one");
         }
         if let Some(strange) = text
             .chars()
@@ -166,7 +166,7 @@ mod tests {
         `` names no resource: a part of it is empty
         `v1/` names no resource: a part of it is empty
         `a/b/c/d` names no resource: it has more than three parts
-        `apps/v1/*` names no resource: `*` is not offered yet, name one resource
+        `apps/v1/*` names no resource: `*` means several, name one
         `po ds` names no resource: it contains white space
         `pöds` names no resource: it contains a character that no resource has
         ");

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::resources::ApiResource;
 use crate::resource::GroupVersionResource;
 
 /// All resources of an API server, or of one version of one group.
@@ -81,11 +80,13 @@ pub struct Exclude {
 }
 
 impl Exclude {
-    pub(super) fn covers(&self, served: &ApiResource) -> bool {
-        self.resources.contains(&served.gvr())
+    /// Whether `resource` is left out.
+    #[must_use]
+    pub fn covers(&self, resource: &GroupVersionResource) -> bool {
+        self.resources.contains(resource)
             || self.versions.iter().any(|pattern| match pattern {
                 ResourcePattern::Everything => true,
-                ResourcePattern::Version { group, version } => *group == served.group && *version == served.version,
+                ResourcePattern::Version { group, version } => *group == resource.group && *version == resource.version,
             })
     }
 }

@@ -5,8 +5,6 @@
 //! {"event":"add","object":"web-0","call":0,"code":"ok","status":0,"message":"","answer":{"kind":"Pod"}}
 //! ```
 //!
-//! A call under `at-init` is made by `init`, which fails if it does.
-//!
 //! `event` is `add`, `index` or `describe`: in the latter two the first call is tried as well, and has to be denied.
 
 use informant_plugin_sdk::prelude::*;
@@ -18,11 +16,11 @@ struct Caller {
 }
 
 /// The `config` table.
-#[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Config {
+    #[serde(default)]
     calls: Vec<Call>,
-    at_init: Option<Call>,
 }
 
 /// One call. `$name` in `name` stands for the name of the object that the event is about.
@@ -114,11 +112,7 @@ impl Plugin for Caller {
     }
 
     fn init(init: Init) -> Result<Self> {
-        let config: Config = init.config()?;
-        if let Some(call) = &config.at_init {
-            call.make("")?;
-        }
-        Ok(Self { config })
+        Ok(Self { config: init.config()? })
     }
 }
 

@@ -8,17 +8,33 @@ use informant_informer::Discovered;
 use informant_object::SourceId;
 
 use super::super::error::{ApiError, Code};
-use crate::daemon::{Board, InformerEntry, InformerPhase, Place, Places};
+use crate::daemon::{Board, InformerEntry, InformerPhase, Place, Places, RunningInformer};
 
-/// The informer that is called `resource`, or else the only one that watches it.
-pub(super) fn informer(board: &Board, resource: &str) -> Result<Arc<InformerEntry>, ApiError> {
-    if let Some(entry) = board.informer(resource) {
-        return Ok(entry);
+/// What somebody asks for.
+pub(super) struct Asked<'a> {
+    pub(super) informer: Arc<InformerEntry>,
+    /// One of the informer's several resources.
+    only: Option<&'a str>,
+}
+
+/// The informer that is called `resource`, or else the only one that watches it; one that watches nothing else comes before those that do.
+pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<Asked<'a>, ApiError> {
+    if let Some(informer) = board.informer(resource) {
+        return Ok(Asked { informer, only: None });
     }
     let informers = board.informers();
-    let watching: Vec<_> = informers.iter().filter(|entry| watches(entry, resource)).collect();
+    let named: Vec<_> = informers.iter().filter(|entry| watches(entry, resource)).collect();
+    let (watching, only) = if named.is_empty() {
+        let among = informers.iter().filter(|entry| watches_among_others(entry, resource));
+        (among.collect(), Some(resource))
+    } else {
+        (named, None)
+    };
     match watching[..] {
-        [entry] => Ok(Arc::clone(entry)),
+        [entry] => Ok(Asked {
+            informer: Arc::clone(entry),
+            only,
+        }),
         [] => {
             let names: Vec<_> = informers.iter().map(|entry| entry.name.as_str()).collect();
             let help = crate::config::did_you_mean(resource, &names, "informers");
@@ -40,8 +56,27 @@ pub(super) fn informer(board: &Board, resource: &str) -> Result<Arc<InformerEntr
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
     entry.places().values().any(|place| {
         place.section.resource.value.to_string() == resource
-            || matches!(&place.phase, InformerPhase::Running(running) if means(&running.discovered, resource))
+            || matches!(&place.phase, InformerPhase::Running(running)
+                if running.discovered.as_ref().is_some_and(|discovered| means(discovered, resource)))
     })
+}
+
+fn watches_among_others(entry: &InformerEntry, resource: &str) -> bool {
+    entry.places().values().any(|place| {
+        matches!(&place.phase, InformerPhase::Running(running)
+            if !sources_of(running, resource).is_empty())
+    })
+}
+
+/// The sources of one of an informer's several resources.
+fn sources_of(running: &RunningInformer, resource: &str) -> Vec<SourceId> {
+    let resources = running.shared.spec().resources.unwrap_or_default();
+    let meant: Vec<_> = resources.values().filter(|found| means(found, resource)).collect();
+    let sources = running.shared.sources();
+    let of_it = sources
+        .iter()
+        .filter(|source| meant.iter().any(|found| found.gvr == source.spec().resource));
+    of_it.map(|source| source.source()).collect()
 }
 
 fn means(discovered: &Discovered, resource: &str) -> bool {
@@ -55,12 +90,21 @@ fn means(discovered: &Discovered, resource: &str) -> bool {
 /// is not there yet is never left out silently.
 pub(super) fn synced_sources(
     board: &Board,
-    informer: &InformerEntry,
+    asked: &Asked<'_>,
     clusters: &BTreeSet<String>,
 ) -> Result<Vec<Arc<Source>>, ApiError> {
+    let informer = &asked.informer;
     let places = informer.places();
     judge_clusters(informer, &places, clusters)?;
     let mut sources = board.sources(&informer.name);
+    if let Some(resource) = asked.only {
+        let running = places.values().filter_map(|place| match &place.phase {
+            InformerPhase::Running(running) => Some(running),
+            _ => None,
+        });
+        let meant: BTreeSet<SourceId> = running.flat_map(|running| sources_of(running, resource)).collect();
+        sources.retain(|source| meant.contains(&source.id()));
+    }
     sources.retain(|source| clusters.is_empty() || clusters.contains(&source.info().cluster));
     let asked = places
         .iter()
@@ -119,7 +163,9 @@ fn trouble_of<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Sourc
         InformerPhase::Discovering { trouble: Some(trouble) } => Some(trouble.to_string()),
         InformerPhase::Refused { reason } => Some(reason.to_string()),
         InformerPhase::Stopped => Some("it was stopped".to_owned()),
-        InformerPhase::Running(running) if running.shared.sources().is_empty() => Some("it is starting".to_owned()),
+        InformerPhase::Running(running) if running.discovered.is_some() && running.shared.sources().is_empty() => {
+            Some("it is starting".to_owned())
+        }
         InformerPhase::Running(_) => {
             let late = sources.find(|source| !source.is_synced())?;
             Some(why_not_synced(late))

@@ -1,17 +1,18 @@
 //! The cluster's part: does it serve the resources, and may we list and watch them?
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use informant_informer::{Discovered, DiscoveryError, discover};
+use informant_informer::{Discovered, DiscoveryError, ResourcePattern, TokioEnvironment, discover, discover_matching};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Findings, grants};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, InformerSection, Problem};
+use crate::config::{Config, InformerSection, Problem, Resources};
 
 /// How long the cluster may take to answer one question.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -106,7 +107,19 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
     };
     let informers = config.informers.iter();
     for (name, section) in informers.filter(|(_, section)| config.clusters_of(section).any(|name| name == cluster)) {
-        let resource = &section.resource.value;
+        let resource = match &section.resource.value {
+            Resources::One(resource) => resource,
+            Resources::Several(pattern) => {
+                if let Err(why) = judge_several(&place, name, section, pattern, &mut asked.findings).await {
+                    asked
+                        .findings
+                        .problems
+                        .push(not_asked(&format!("{}: {why}", reached.url)));
+                    return asked;
+                }
+                continue;
+            }
+        };
         let answer = match tokio::time::timeout(ANSWER_MAX, discover(&place.client, resource)).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -178,6 +191,54 @@ async fn judge(
     for namespace in &section.namespaces {
         judge_rights(cluster, name, section, discovered, Some(namespace), findings).await;
     }
+}
+
+/// Judges what a pattern means now: one line for all that may be read, and one problem for all that may not.
+async fn judge_several(
+    cluster: &Place<'_>,
+    name: &str,
+    section: &InformerSection,
+    pattern: &ResourcePattern,
+    findings: &mut Findings,
+) -> Result<(), String> {
+    let environment = Arc::new(TokioEnvironment::current(0));
+    let asked = discover_matching(&cluster.client, environment, pattern, &section.exclude);
+    let served = match tokio::time::timeout(ANSWER_MAX, asked).await {
+        Ok(served) => served.map_err(|error| error.to_string())?,
+        Err(_) => return Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
+    };
+    let (mut watched, mut denied) = (0, Vec::new());
+    for found in served.resources.values() {
+        let mut each = Findings::default();
+        if section.namespaces.is_empty() {
+            judge_rights(cluster, name, section, found, None, &mut each).await;
+        }
+        for namespace in section.namespaces.iter().filter(|_| found.namespaced) {
+            judge_rights(cluster, name, section, found, Some(namespace), &mut each).await;
+        }
+        watched += each.good.len();
+        if !each.problems.is_empty() {
+            denied.push(found.gvr.to_string());
+        }
+    }
+    let unread = served
+        .unread
+        .iter()
+        .map(|(version, why)| format!("{version} does not answer ({why})"));
+    let said = cluster.said();
+    let mut good = format!(
+        "informer {name}: `{pattern}` is {} resources{said}, {watched} watches",
+        served.resources.len()
+    );
+    unread.for_each(|unread| good.push_str(&format!("; {unread}")));
+    findings.good.push(good);
+    if !denied.is_empty() {
+        let message = format!("[informer.{name}] may not list and watch{said}: {}", denied.join(", "));
+        let help = "grant `list` and `watch` on them to the identity that Informant runs as, or name them in `exclude`";
+        let problem = cluster.config.problem(section.resource.place, message);
+        findings.problems.push(problem.help(help));
+    }
+    Ok(())
 }
 
 /// Judges whether an informer may read in one namespace, or in all.

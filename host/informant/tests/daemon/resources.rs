@@ -1,0 +1,93 @@
+//! `resource = "*"`: all that the API server serves, as it comes and goes.
+
+use serde_json::{Value, json};
+
+use super::world::{Running, World, until};
+
+/// The resources of the sources that are synced.
+async fn resources(daemon: &Running) -> Vec<String> {
+    let answer = daemon.json("/api/v1/sources").await;
+    let items = answer["items"].as_array().unwrap();
+    let synced = items.iter().filter(|item| item["synced"] == true);
+    synced
+        .map(|item| item["resource"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+async fn wait_for_resource(daemon: &Running, resource: &str, there: bool) {
+    until(&format!("{resource} watched: {there}"), async || {
+        let resources = resources(daemon).await;
+        let found = resources.iter().any(|other| other == resource);
+        if found == there {
+            Ok(())
+        } else {
+            Err(resources.join(" "))
+        }
+    })
+    .await;
+}
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "orders.shop.example.com"},
+        "spec": {
+            "group": "shop.example.com", "scope": "Namespaced",
+            "names": {"plural": "orders", "singular": "order", "kind": "Order"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_is_watched_but_what_is_excluded_and_kinds_come_and_go() {
+    let world = World::start().await;
+    world.create_pod("web", "nginx");
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});
+    world.server.create("v1/configmaps", "default", config_map).unwrap();
+    let section = "[informer.all]\nresource = \"*\"\n";
+    let daemon = world.daemon(&format!("{section}exclude = [\"v1/secrets\"]\n")).await;
+    daemon.wait_until_ready().await;
+    let at_first = resources(&daemon).await;
+    assert!(at_first.contains(&"v1/pods".to_owned()) && at_first.contains(&"apps/v1/deployments".to_owned()));
+    assert!(!at_first.contains(&"v1/secrets".to_owned()), "{at_first:?}");
+
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
+    assert_eq!(
+        daemon.names("/api/v1/get/v1/configmaps?name=settings").await,
+        ["settings"]
+    );
+    let all = daemon.names("/api/v1/get/all").await;
+    assert!(all.contains(&"web".to_owned()) && all.contains(&"settings".to_owned()));
+
+    let definitions = "apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.server.create(definitions, "", definition()).unwrap();
+    wait_for_resource(&daemon, "shop.example.com/v1/orders", true).await;
+    let order = json!({"apiVersion": "shop.example.com/v1", "kind": "Order", "metadata": {"name": "first"}});
+    world
+        .server
+        .create("shop.example.com/v1/orders", "default", order)
+        .unwrap();
+    until("the order to be found", async || {
+        let names = daemon.names("/api/v1/get/orders").await;
+        if names == ["first"] {
+            Ok(())
+        } else {
+            Err(names.join(" "))
+        }
+    })
+    .await;
+
+    world.configure(&format!("{section}exclude = [\"v1/secrets\", \"v1/configmaps\"]\n"));
+    wait_for_resource(&daemon, "v1/configmaps", false).await;
+
+    world.server.delete(definitions, "", "orders.shop.example.com").unwrap();
+    wait_for_resource(&daemon, "shop.example.com/v1/orders", false).await;
+    let (status, _) = daemon.get("/api/v1/get/orders").await;
+    assert_eq!(status, 404);
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web"]);
+    daemon.stop().await;
+}
