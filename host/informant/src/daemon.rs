@@ -44,6 +44,7 @@ pub use cluster_keeper::{LOGIN_AWAITED_MAX, LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX};
 pub use configuration::{Configuration, ReloadResult, Section};
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_keeper::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
+pub(crate) use plugin_spec::Wanted;
 pub use stop::{STOP_MAX, StopReport};
 
 use crate::admin::{AdminServer, AdminState};

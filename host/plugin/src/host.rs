@@ -89,7 +89,24 @@ pub struct Inspection {
     pub size_bytes: usize,
 }
 
+impl Inspection {
+    pub(crate) fn of(version: &Described) -> Inspection {
+        let Described { component, manifest } = version;
+        Inspection {
+            roles: component.roles,
+            imports: component.imports.clone(),
+            manifest: Arc::clone(manifest),
+            digest: component.digest,
+            size_bytes: component.size_bytes,
+        }
+    }
+}
+
 impl PluginHost {
+    pub(crate) fn parts(&self) -> &Arc<HostParts> {
+        &self.0
+    }
+
     /// Starts the engine and its ticker.
     ///
     /// # Errors
@@ -134,14 +151,8 @@ impl PluginHost {
             .0
             .describe(path.to_owned(), None, Arc::from("inspect"), Limits::default())
             .await;
-        let (Described { component, manifest }, _) = found.map_err(|problem| LoadError::new(path, problem))?;
-        Ok(Inspection {
-            roles: component.roles,
-            imports: component.imports.clone(),
-            manifest,
-            digest: component.digest,
-            size_bytes: component.size_bytes,
-        })
+        let (version, _) = found.map_err(|problem| LoadError::new(path, problem))?;
+        Ok(Inspection::of(&version))
     }
 
     /// Loads a plugin: judges, compiles and describes its component, makes its instances and lets them initialise. It is not

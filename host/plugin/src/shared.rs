@@ -79,10 +79,18 @@ impl Actor {
         }
     }
 
-    const fn role(self) -> InstanceRole {
+    pub(crate) const fn role(self) -> InstanceRole {
         match self {
             Actor::Events => InstanceRole::Events,
             Actor::Index => InstanceRole::Index,
+        }
+    }
+
+    /// What its instance sees of time and chance.
+    pub(crate) const fn world(self) -> World {
+        match self {
+            Actor::Events => World::Real,
+            Actor::Index => World::Still,
         }
     }
 
@@ -167,23 +175,18 @@ impl Shared {
     }
 
     fn ration(&self, terms: &Terms, actor: Actor) -> Ration {
-        let (world, access, kube) = match actor {
+        let (access, kube) = match actor {
             Actor::Events => (
-                World::Real,
                 Access::Granted(Arc::clone(&terms.grants)),
                 KubeAccess::Granted(Arc::clone(&self.kube), Arc::clone(&terms.kube)),
             ),
-            Actor::Index => (
-                World::Still,
-                Access::Denied(DENIED_IN_INDEX),
-                KubeAccess::Denied(DENIED_IN_INDEX),
-            ),
+            Actor::Index => (Access::Denied(DENIED_IN_INDEX), KubeAccess::Denied(DENIED_IN_INDEX)),
         };
         let reader = Reader::new(self.host.catalog.clone(), access);
         let ration = self.host.ration(
             self.counters.plugin(),
             terms.spec.limits,
-            world,
+            actor.world(),
             reader,
             kube,
             self.counters.log_dropped.clone(),

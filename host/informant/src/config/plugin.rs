@@ -76,7 +76,7 @@ pub struct PluginSection {
     /// Pairs of the plugin's own name for an informer and the informer's.
     pub informers: Vec<(String, Located<String>)>,
     /// What init receives: a JSON object.
-    pub config: serde_json::Value,
+    pub config: Located<serde_json::Value>,
     /// What it may do on the cluster.
     pub allow_kube: Vec<Located<KubeGrant>>,
     /// Limits.
@@ -237,12 +237,19 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     informers
 }
 
-fn read_config(table: &Table<'_>) -> serde_json::Value {
-    let empty = serde_json::Value::Object(serde_json::Map::new());
-    if !table.has("config") || table.table("config").is_none() {
-        return empty;
+/// `config`; where it is absent, the section stands for it.
+fn read_config(table: &Table<'_>) -> Located<serde_json::Value> {
+    let is_table = table.has("config") && table.table("config").is_some();
+    let config = is_table.then(|| table.json("config")).flatten();
+    let empty = || serde_json::Value::Object(serde_json::Map::new());
+    Located {
+        value: config.unwrap_or_else(empty),
+        place: if is_table {
+            table.value_place("config")
+        } else {
+            table.place()
+        },
     }
-    table.json("config").unwrap_or(empty)
 }
 
 fn read_limits(table: &Table<'_>) -> Limits {

@@ -251,7 +251,7 @@ fn an_almost_empty_section_gets_the_defaults() {
         (OnFailure::Retry, Continuation::Replay)
     );
     assert_eq!(greeter.informers[0].0, "pods");
-    assert_eq!(greeter.config, serde_json::json!({}));
+    assert_eq!(greeter.config.value, serde_json::json!({}));
     assert_eq!(greeter.component.value, Path::new("./greeter.wasm"));
 }
 

@@ -9,14 +9,14 @@ use crate::config::{Config, PluginSection, Required};
 
 /// A plugin as the whole configuration wants it.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     pub(super) section: PluginSection,
     /// How often it is told everything again: what its own section says, or the shortest that any of its informers asks for.
     pub(super) resync: Option<Duration>,
 }
 
 impl Wanted {
-    pub(super) fn new(config: &Config, section: &PluginSection) -> Self {
+    pub(crate) fn new(config: &Config, section: &PluginSection) -> Self {
         let informers = section.informers.iter();
         let of_informers = informers.filter_map(|(_, name)| config.informers.get(&name.value)?.resync);
         Self {
@@ -41,7 +41,7 @@ impl Wanted {
     }
 
     /// What the plugin host is to load it as.
-    pub(super) fn spec(&self, name: &str) -> PluginSpec {
+    pub(crate) fn spec(&self, name: &str) -> PluginSpec {
         let section = &self.section;
         let informers = section
             .informers
@@ -51,7 +51,7 @@ impl Wanted {
             name: name.to_owned(),
             component: section.component.value.clone(),
             sha256: section.sha256,
-            config: section.config.clone(),
+            config: section.config.value.clone(),
             informers: informers.collect(),
             allow_kube: section.allow_kube.iter().map(|grant| grant.value.clone()).collect(),
             limits: section.limits,

@@ -11,6 +11,7 @@ mod events;
 mod metrics;
 mod plugins;
 mod program;
+mod rehearsal;
 mod reload;
 mod resources;
 mod world;

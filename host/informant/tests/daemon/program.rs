@@ -28,7 +28,7 @@ async fn output(world: &World, args: &[&str]) -> Output {
 }
 
 /// Exit code, stdout and stderr, as one text.
-async fn transcript(world: &World, args: &[&str]) -> String {
+pub(crate) async fn transcript(world: &World, args: &[&str]) -> String {
     let output = output(world, args).await;
     let (out, err) = (
         String::from_utf8(output.stdout).unwrap(),

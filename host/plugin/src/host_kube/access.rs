@@ -11,6 +11,7 @@ use crate::KubeGrant;
 use crate::bindings::informant::plugin::kube::WriteOptions;
 use crate::grant::{Act, allow_line};
 use crate::kube_api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
+use crate::rehearsal::Absence;
 
 /// The longest name of a field manager. Source: apimachinery `FieldManagerMaxLength`.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
@@ -22,6 +23,8 @@ pub(crate) enum KubeAccess {
     Granted(Arc<KubeRights>, Arc<KubeGrants>),
     /// Never, for this reason.
     Denied(&'static str),
+    /// There is no cluster, and it is noted that it was asked for.
+    Absent(Absence),
 }
 
 /// The grants of one plugin, which may change under its instances: each call is judged by those that hold then.
@@ -42,6 +45,7 @@ impl KubeAccess {
         match self {
             KubeAccess::Granted(rights, grants) => Ok((rights, grants)),
             KubeAccess::Denied(reason) => Err(KubeError::new(KubeErrorCode::Denied, *reason)),
+            KubeAccess::Absent(absence) => Err(KubeError::new(KubeErrorCode::Unavailable, absence.note())),
         }
     }
 

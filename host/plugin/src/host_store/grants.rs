@@ -7,6 +7,7 @@ use informant_cache::{Catalog, SourceInfo};
 use super::Answer;
 use super::answer::error;
 use crate::bindings::informant::plugin::types::ErrorCode;
+use crate::rehearsal::Absence;
 
 /// Whether an instance is answered at all.
 #[derive(Clone)]
@@ -15,6 +16,8 @@ pub(crate) enum Access {
     Granted(Arc<GrantsCell>),
     /// Never, for this reason.
     Denied(&'static str),
+    /// There is nothing to read, and it is noted that it was asked for.
+    Absent(Absence),
 }
 
 /// The grants of the moment: they may change under an instance that runs.
@@ -34,6 +37,7 @@ impl Access {
         match self {
             Access::Granted(grants) => Ok(grants.get()),
             Access::Denied(reason) => Err(error(ErrorCode::Denied, *reason)),
+            Access::Absent(absence) => Err(error(ErrorCode::NotReady, absence.note())),
         }
     }
 }

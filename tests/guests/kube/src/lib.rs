@@ -5,6 +5,8 @@
 //! {"event":"add","object":"web-0","call":0,"code":"ok","status":0,"message":"","answer":{"kind":"Pod"}}
 //! ```
 //!
+//! A call under `at-init` is made by `init`, which fails if it does.
+//!
 //! `event` is `add`, `index` or `describe`: in the latter two the first call is tried as well, and has to be denied.
 
 use informant_plugin_sdk::prelude::*;
@@ -16,11 +18,11 @@ struct Caller {
 }
 
 /// The `config` table.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Config {
-    #[serde(default)]
     calls: Vec<Call>,
+    at_init: Option<Call>,
 }
 
 /// One call. `$name` in `name` stands for the name of the object that the event is about.
@@ -112,7 +114,11 @@ impl Plugin for Caller {
     }
 
     fn init(init: Init) -> Result<Self> {
-        Ok(Self { config: init.config()? })
+        let config: Config = init.config()?;
+        if let Some(call) = &config.at_init {
+            call.make("")?;
+        }
+        Ok(Self { config })
     }
 }
 

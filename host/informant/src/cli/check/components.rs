@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use informant_plugin_host::{Inspection, PluginHost};
+use informant_plugin_host::{Inspection, PluginHost, Problem as LoadProblem, Refused, Rehearsal};
 
 use super::Findings;
 use super::cluster::Asked;
 use crate::config::{Config, PluginSection, Problem, show_size};
+use crate::daemon::Wanted;
 
 /// What each plugin's component is, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 
-/// Compiles and describes each component, one after the other.
+/// Compiles and describes each component and lets it initialise, one after the other.
 pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspections<'c>, Findings) {
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();
     for (name, section) in &config.plugins {
-        match host.inspect(&section.component.value).await {
-            Ok(inspection) => {
+        match host.rehearse(&Wanted::new(config, section).spec(name)).await {
+            Ok(Rehearsal { inspection, refused }) => {
+                findings
+                    .problems
+                    .extend(refused.map(|refused| start_problem(config, name, section, &refused)));
                 findings.problems.extend(judge(config, name, section, &inspection));
                 findings.good.push(line(name, &inspection));
                 inspections.insert(name, inspection);
@@ -31,6 +35,24 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     }
     findings.problems.extend(index_conflicts(config, &inspections));
     (inspections, findings)
+}
+
+/// Why a plugin would not start. Where `init` asked for what is there only while Informant runs, it is a warning.
+fn start_problem(config: &Config, name: &str, section: &PluginSection, refused: &Refused) -> Problem {
+    let error = &refused.error;
+    let place = match error.problem() {
+        LoadProblem::Init { .. } => section.config.place,
+        LoadProblem::Needs { .. } => section.place,
+        _ => section.component.place,
+    };
+    if !refused.asked {
+        return config.problem(place, format!("[plugin.{name}] {error}"));
+    }
+    let help = "it asked for objects or the cluster, which are not there for `check`: it may do once Informant runs";
+    config
+        .problem(place, format!("[plugin.{name}] could not be judged: {error}"))
+        .help(help)
+        .warning()
 }
 
 fn line(name: &str, inspection: &Inspection) -> String {
