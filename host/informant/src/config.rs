@@ -11,6 +11,7 @@
 mod admin;
 mod allow;
 mod cluster;
+mod durable;
 mod informer;
 mod name;
 mod plugin;
@@ -18,6 +19,7 @@ mod problem;
 mod references;
 mod resources;
 mod source;
+mod state;
 mod suggest;
 mod table;
 mod units;
@@ -30,6 +32,7 @@ use toml::de::DeTable;
 
 pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
 pub use cluster::ClusterSection;
+pub use durable::Durable;
 pub use informer::{InformerSection, Required};
 pub(crate) use name::judge_name;
 pub use plugin::PluginSection;
@@ -37,13 +40,14 @@ pub use problem::{Problem, Problems, Severity};
 pub use references::WATCHES_MAX;
 pub use resources::Resources;
 pub use source::{CONFIG_BYTES_MAX, Located, Place, ReadError, SourceFile, TextHash};
+pub use state::StateSection;
 pub(crate) use suggest::did_you_mean;
 pub(crate) use units::show_size;
 
 use table::{Keys, Reporter, Table};
 
 const KEYS: Keys = Keys {
-    known: &["admin", "cluster", "informer", "plugin"],
+    known: &["admin", "cluster", "informer", "plugin", "state"],
     planned: &[],
 };
 
@@ -56,6 +60,8 @@ pub struct Config {
     pub clusters: BTreeMap<String, Located<ClusterSection>>,
     /// The admin server.
     pub admin: AdminSection,
+    /// Where what outlives the process is kept.
+    pub state: StateSection,
     /// The informers by name.
     pub informers: BTreeMap<String, InformerSection>,
     /// The plugins by name.
@@ -163,6 +169,7 @@ fn read(root: &Table<'_>) -> Config {
         path: root.reporter().file().path().to_owned(),
         clusters,
         admin: admin::read(root),
+        state: state::read(root),
         informers,
         plugins,
         hash: root.reporter().file().hash(),

@@ -16,6 +16,7 @@ mod clusters;
 mod config_keeper;
 mod configuration;
 mod content;
+mod durables;
 mod file_watch;
 mod fleet;
 mod informer_keeper;
@@ -50,10 +51,12 @@ pub use stop::{STOP_MAX, StopReport};
 use crate::admin::{AdminServer, AdminState};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
+use crate::directories;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::script_runner;
 use config_keeper::ConfigKeeper;
+use durables::Durables;
 use file_watch::FileWatch;
 use fleet::{Fleet, FleetParts};
 
@@ -80,6 +83,7 @@ pub struct Daemon {
     board: Board,
     metrics: Metrics,
     admin: AdminServer,
+    durables: Durables,
     keepers: TaskTracker,
     stop: CancellationToken,
 }
@@ -124,6 +128,11 @@ impl Daemon {
             script_runner: script_runner::component()?,
         })
         .context("the engine for plugins cannot be made")?;
+        let path = config.state.path.clone().unwrap_or_else(directories::state_file);
+        let durables = Durables::new(path, metrics.state.clone());
+        durables
+            .begin(&config)
+            .context("what durable informers are to outlive the process by cannot be kept")?;
         metrics.watch(board.clone());
         let admin = AdminServer::start(
             listener,
@@ -134,6 +143,7 @@ impl Daemon {
             board,
             metrics,
             admin,
+            durables,
             keepers: TaskTracker::new(),
             stop,
         };
@@ -167,6 +177,7 @@ impl Daemon {
             environment: Arc::clone(environment),
             host,
             metrics: self.metrics.clone(),
+            durables: self.durables.clone(),
             tasks: self.keepers.clone(),
             stop: self.stop.clone(),
         });

@@ -9,9 +9,24 @@ pub(crate) fn cache() -> PathBuf {
     cache_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
 }
 
+/// The file of what outlives the process: `$XDG_STATE_HOME/informant/state.redb`, `~/.local/state/informant/state.redb`, or else one in the temporary
+/// folder.
+#[must_use]
+pub(crate) fn state_file() -> PathBuf {
+    state_file_in(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
+}
+
+fn state_file_in(xdg: Option<OsString>, home: Option<OsString>) -> PathBuf {
+    let base = absolute(xdg).or_else(|| absolute(home).map(|home| home.join(".local/state")));
+    base.unwrap_or_else(std::env::temp_dir).join("informant/state.redb")
+}
+
+/// The specification wants relative paths ignored; a container may have HOME=/.
+fn absolute(path: Option<OsString>) -> Option<PathBuf> {
+    path.map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 fn cache_in(xdg: Option<OsString>, home: Option<OsString>) -> PathBuf {
-    // The specification wants relative paths ignored; a container may have HOME=/.
-    let absolute = |path: Option<OsString>| path.map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute(xdg).or_else(|| absolute(home).map(|home| home.join(".cache")));
     base.unwrap_or_else(std::env::temp_dir).join("informant")
 }
@@ -21,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cache_is_where_the_xdg_specification_wants_it() {
+    fn cache_and_state_are_where_the_xdg_specification_wants_it() {
         assert_eq!(
             cache_in(Some("/x".into()), Some("/home/a".into())),
             PathBuf::from("/x/informant")
@@ -33,6 +48,14 @@ mod tests {
         assert_eq!(
             cache_in(Some("x".into()), Some("/home/a".into())),
             PathBuf::from("/home/a/.cache/informant")
+        );
+        assert_eq!(
+            state_file_in(Some("/x".into()), None),
+            PathBuf::from("/x/informant/state.redb")
+        );
+        assert_eq!(
+            state_file_in(Some("x".into()), Some("/home/a".into())),
+            PathBuf::from("/home/a/.local/state/informant/state.redb")
         );
         assert_eq!(cache_in(None, None), std::env::temp_dir().join("informant"));
     }

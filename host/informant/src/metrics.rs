@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use informant_cache::listener::ListenerStats;
 use informant_informer::InformerMetrics;
 use informant_plugin_host::PluginMetrics;
+use informant_state::StateMetrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -29,6 +30,8 @@ pub struct Metrics {
     pub informers: InformerMetrics,
     /// Those of the plugin room.
     pub plugins: PluginMetrics,
+    /// Those of the state database.
+    pub state: StateMetrics,
     /// Those of this room.
     pub daemon: DaemonMetrics,
 }
@@ -133,6 +136,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("informant");
         let informers = InformerMetrics::register(&mut registry);
         let plugins = PluginMetrics::register(&mut registry);
+        let state = StateMetrics::register(&mut registry);
         let daemon = DaemonMetrics::default();
         daemon.register(&mut registry);
         let build = Info::new(vec![
@@ -144,6 +148,7 @@ impl Metrics {
             registry: Arc::new(Mutex::new(registry)),
             informers,
             plugins,
+            state,
             daemon,
         }
     }

@@ -9,6 +9,7 @@ mod changes_under_load;
 mod clusters;
 mod custom_resources;
 mod deploy;
+mod durable;
 mod kubectl;
 mod lifecycle;
 mod load;

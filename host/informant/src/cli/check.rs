@@ -9,6 +9,7 @@ mod grants;
 
 use anyhow::Result;
 use clap::Args;
+use informant_state::Sealer;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::config::{Config, Problem, Problems};
@@ -52,6 +53,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         problems: config.warnings.clone(),
         good: Vec::new(),
     };
+    findings.problems.extend(key_files(&config));
     let guests = Guests::for_inspection()?;
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
@@ -64,6 +66,17 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         findings.add(found);
     }
     report(&config, findings)
+}
+
+/// Keys of durable informers that are none.
+fn key_files(config: &Config) -> Vec<Problem> {
+    let informers = config.informers.values();
+    let key_files = informers.filter_map(|section| Some((section.place, section.durable.as_ref()?.key_file.as_ref()?)));
+    let problems = key_files.filter_map(|(place, path)| {
+        let error = Sealer::read(path).err()?;
+        Some(config.problem(place, format!("`durable-key-file`: {error}")))
+    });
+    problems.collect()
 }
 
 fn report(config: &Config, findings: Findings) -> Result<Exit> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use informant_informer::Exclude;
 use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
 
+use super::durable::{self, Durable};
 use super::name;
 use super::resources::{self, Resources};
 use super::source::{Located, Place};
@@ -14,6 +15,9 @@ const KEYS: Keys = Keys {
     known: &[
         "clusters",
         "drop",
+        "durable",
+        "durable-key-file",
+        "durable-secrets",
         "exclude",
         "field-selector",
         "index",
@@ -81,6 +85,8 @@ pub struct InformerSection {
     pub watch_list: bool,
     /// Native indexes by name.
     pub indexes: Vec<(String, Pointer)>,
+    /// What outlives the process; none: nothing.
+    pub durable: Option<Durable>,
     /// Whether readiness waits for its first sync.
     pub required: Required,
 }
@@ -109,6 +115,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
         metadata_only: table.boolean("metadata-only").unwrap_or(false),
         watch_list: table.boolean("watch-list").unwrap_or(true),
         indexes: read_indexes(table),
+        durable: durable::read(table, resource.as_ref().map(|resource| resource.value.as_str())),
         required: read_required(table, Required::Once),
         exclude: resources::read_exclude(table),
         resource: resource.and_then(|resource| resources::read(table, &resource))?,

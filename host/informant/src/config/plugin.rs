@@ -23,6 +23,7 @@ const KEYS: Keys = Keys {
         "on-failure",
         "on-reload",
         "on-restart",
+        "on-start",
         "required",
         "resync",
         "script",
@@ -89,6 +90,8 @@ pub struct PluginSection {
     pub on_reload: Continuation,
     /// What it is shown after a trap or a timeout cost it its memory.
     pub on_restart: Continuation,
+    /// What it is shown of durable informers when Informant was restarted.
+    pub on_start: Continuation,
     /// Whether readiness waits for it to be loaded.
     pub required: Required,
 }
@@ -118,6 +121,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         on_restart: table
             .choice("on-restart", &CONTINUATION)
             .unwrap_or(Continuation::Continue),
+        on_start: table.choice("on-start", &CONTINUATION).unwrap_or(Continuation::Replay),
         required: read_required(table, Required::No),
         component: component?,
     };

@@ -64,17 +64,23 @@ pub(super) fn read(table: &Table<'_>, resource: &Located<String>) -> Option<Loca
 
 /// What only one resource can have, and what only several can.
 fn judge_keys_of_one(table: &Table<'_>, resources: &Resources) {
-    let (key, help) = match resources {
-        Resources::One(_) => ("exclude", "it leaves resources out of `*` and the like: leave it out"),
-        Resources::Several(_) => (
-            "field-selector",
-            "every kind has other fields: leave it out, or write an informer for each resource",
-        ),
+    let out_of_place: &[(&str, &str)] = match resources {
+        Resources::One(_) => &[("exclude", "it leaves resources out of `*` and the like: leave it out")],
+        Resources::Several(_) => &[
+            (
+                "field-selector",
+                "every kind has other fields: leave it out, or write an informer for each resource",
+            ),
+            (
+                "durable",
+                "what is kept on disk is named one by one: write an informer for each such resource",
+            ),
+        ],
     };
-    if table.has(key) {
-        let message = format!("`{key}` says nothing for resource = \"{}\"", resources.text());
+    for (key, help) in out_of_place.iter().filter(|(key, _)| table.has(key)) {
+        let message = format!("`{key}` cannot be had with resource = \"{}\"", resources.text());
         let problem = table.error(table.value_place(key), message);
-        table.reporter().report(problem.help(help));
+        table.reporter().report(problem.help(*help));
     }
 }
 

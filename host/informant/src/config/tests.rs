@@ -82,6 +82,9 @@ fn the_whole_shape_is_read() {
         admin: AdminSection {
             listen: 127.0.0.1:0,
         },
+        state: StateSection {
+            path: None,
+        },
         informers: {
             "pods": InformerSection {
                 place: Place {
@@ -163,6 +166,7 @@ fn the_whole_shape_is_read() {
                         "/spec/nodeName",
                     ),
                 ],
+                durable: None,
                 required: Always,
             },
         },
@@ -194,16 +198,22 @@ fn the_whole_shape_is_read() {
                         },
                     ),
                 ],
-                config: Object {
-                    "greeting": String("hello"),
-                    "list": Array [
-                        Number(1),
-                        String("b"),
-                    ],
-                    "on": Bool(true),
-                    "ratio": Number(0.5),
-                    "since": String("1979-05-27"),
-                    "times": Number(3),
+                config: Located {
+                    value: Object {
+                        "greeting": String("hello"),
+                        "list": Array [
+                            Number(1),
+                            String("b"),
+                        ],
+                        "on": Bool(true),
+                        "ratio": Number(0.5),
+                        "since": String("1979-05-27"),
+                        "times": Number(3),
+                    },
+                    place: Place {
+                        line: 27,
+                        column: 18,
+                    },
                 },
                 allow_kube: [],
                 limits: Limits {
@@ -217,6 +227,7 @@ fn the_whole_shape_is_read() {
                 on_failure: Quarantine,
                 on_reload: Continue,
                 on_restart: Replay,
+                on_start: Replay,
                 required: Once,
             },
         },
@@ -287,7 +298,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `colour` in [informer.pods]
-      help: keys of [informer.pods]: clusters, drop, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
+      help: keys of [informer.pods]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
@@ -295,6 +306,46 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:18:27: unknown key `cpus` in [plugin.p.limits]
       help: did you mean `cpu`?
     ");
+}
+
+#[test]
+fn secrets_outlive_the_process_only_where_somebody_said_so_and_enciphered() {
+    let informer = |keys: &str| format!("[informer.s]\nresource = \"v1/secrets\"\n{keys}\n");
+    for keys in [
+        "durable = \"metadata\"",
+        "durable = \"whole\"\ndurable-secrets = true",
+        "durable = \"whole\"\ndurable-key-file = \"key\"",
+    ] {
+        let refused = refusal(&informer(keys));
+        let place = "error: config.toml:3:11: secrets would be kept on disk in the clear";
+        assert!(refused.starts_with(place), "{refused}");
+    }
+    let config = accepted(&informer(
+        "durable = \"whole\"\ndurable-secrets = true\ndurable-key-file = \"key\"",
+    ));
+    let durable = config.informers["s"].durable.as_ref().unwrap();
+    assert_eq!(durable.key_file.as_deref(), Some(Path::new("./key")));
+    assert!(durable.may_keep("secrets"));
+    for named in ["secrets", "Secret"] {
+        let text = format!("[informer.s]\nresource = \"{named}\"\ndurable = \"metadata\"\n");
+        assert!(refusal(&text).contains("in the clear"));
+    }
+}
+
+#[test]
+fn what_is_to_outlive_the_process_is_judged() {
+    let informer = |keys: &str| format!("[informer.p]\nresource = \"v1/pods\"\n{keys}\n");
+    assert!(
+        refusal(&informer("durable-secrets = true")).contains("3:19: `durable-secrets` says nothing without `durable`")
+    );
+    assert!(refusal(&informer("durable = \"all\"")).contains("3:11: `durable` cannot be \"all\""));
+    assert!(refusal("[state]\npath = \"\"\n[informer.p]\nresource = \"v1/pods\"\n").contains("2:8: `path` is empty"));
+    let config = accepted(&format!(
+        "[state]\npath = \"s/db\"\n{}",
+        informer("durable = \"metadata\"")
+    ));
+    assert_eq!(config.state.path.as_deref(), Some(Path::new("./s/db")));
+    assert!(!config.informers["p"].durable.as_ref().unwrap().may_keep("secrets"));
 }
 
 #[test]
@@ -760,10 +811,10 @@ exclude = ["secrets", "v1/"]
 "#
         ),
         @r#"
-    error: config.toml:4:11: `exclude` says nothing for resource = "v1/pods"
+    error: config.toml:4:11: `exclude` cannot be had with resource = "v1/pods"
       help: it leaves resources out of `*` and the like: leave it out
     error: config.toml:7:12: `resource`: `apps/*/deployments` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`
-    error: config.toml:11:18: `field-selector` says nothing for resource = "apps/v1/*"
+    error: config.toml:11:18: `field-selector` cannot be had with resource = "apps/v1/*"
       help: every kind has other fields: leave it out, or write an informer for each resource
     error: config.toml:12:12: `exclude`: `secrets` has no version: write it as in `v1/secrets` and `apps/v1/deployments`
     error: config.toml:12:23: `exclude`: `v1/` names no resource: a part of it is empty; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`

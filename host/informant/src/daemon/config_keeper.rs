@@ -21,10 +21,10 @@ use super::board::Board;
 use super::configuration::{ReloadResult, Section};
 use super::file_watch::{FileWatch, Ticks};
 use super::fleet::{Change, Fleet, Pending};
-use crate::config::{AdminSection, Config, Problems, ReadError, SourceFile, TextHash};
+use crate::config::{AdminSection, Config, Problems, ReadError, SourceFile, StateSection, TextHash};
 use crate::metrics::Metrics;
 
-/// Why `[admin]` waits.
+/// Why `[admin]` and `[state]` wait.
 const RESTART: &str = "is taken in when Informant is restarted";
 
 /// Keeps the configuration and what runs together.
@@ -32,6 +32,7 @@ pub(super) struct ConfigKeeper {
     path: PathBuf,
     /// What the process was started with.
     admin: AdminSection,
+    state: StateSection,
     board: Board,
     fleet: Fleet,
     watch: FileWatch,
@@ -67,6 +68,7 @@ impl ConfigKeeper {
         let mut keeper = Self {
             path: config.path.clone(),
             admin: config.admin.clone(),
+            state: config.state.clone(),
             board,
             fleet,
             watch,
@@ -214,8 +216,12 @@ impl ConfigKeeper {
     fn note_restart(&self, config: &Config) -> bool {
         let mut configuration = self.board.configuration();
         let before = configuration.waiting.clone();
-        let differs = config.admin != self.admin;
-        configuration.note(Section::Admin, differs.then(|| RESTART.into()));
+        for (section, differs) in [
+            (Section::Admin, config.admin != self.admin),
+            (Section::State, config.state != self.state),
+        ] {
+            configuration.note(section, differs.then(|| RESTART.into()));
+        }
         before != configuration.waiting
     }
 

@@ -42,6 +42,8 @@ pub enum Section {
     Cluster(String),
     /// `[admin]`
     Admin,
+    /// `[state]`
+    State,
     /// `[informer.NAME]`, in one of its clusters (empty: the only one)
     Informer(String, String),
     /// `[plugin.NAME]`
@@ -99,6 +101,7 @@ impl fmt::Display for Section {
             Self::Cluster(name) if name.is_empty() => f.write_str("cluster"),
             Self::Cluster(name) => write!(f, "cluster.{name}"),
             Self::Admin => f.write_str("admin"),
+            Self::State => f.write_str("state"),
             Self::Informer(name, cluster) if cluster.is_empty() => write!(f, "informer.{name}"),
             Self::Informer(name, cluster) => write!(f, "informer.{name} in cluster {cluster}"),
             Self::Plugin(name) => write!(f, "plugin.{name}"),

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::board::{Board, PluginPhase};
 use super::cluster_keeper::ClusterKeeper;
 use super::configuration::Section;
+use super::durables::Durables;
 use super::file_watch::Ticks;
 use super::informer_keeper::InformerKeeper;
 use super::order::{Order, Outcome, Removal};
@@ -37,6 +38,7 @@ pub(super) struct FleetParts {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
+    pub(super) durables: Durables,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
 }
@@ -130,6 +132,7 @@ impl Fleet {
 
     /// Makes what is kept what `config` says. The orders are given when this returns; what comes of them is in the answer.
     pub(super) fn take(&mut self, config: &Config) -> Vec<Pending> {
+        self.parts.durables.take(config);
         let mut pending = self.take_clusters(config);
         pending.extend(self.take_informers(config));
         for (name, section) in &config.plugins {
@@ -289,6 +292,7 @@ impl Fleet {
             cluster,
             environment: Arc::clone(&parts.environment),
             metrics: parts.metrics.clone(),
+            durables: parts.durables.clone(),
             orders,
             stop: parts.stop.clone(),
         };
@@ -307,6 +311,7 @@ impl Fleet {
             board: parts.board.clone(),
             host: parts.host.clone(),
             metrics: parts.metrics.clone(),
+            durables: parts.durables.clone(),
             orders,
             ticks: self.ticks(),
             released: Arc::clone(&self.released),

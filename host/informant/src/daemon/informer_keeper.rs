@@ -19,6 +19,7 @@ use super::STOP_MAX;
 use super::board::{Board, InformerPhase, OwnPlace, RunningInformer};
 use super::clusters::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
+use super::durables::Durables;
 use super::order::{Order, Outcome, Removal};
 use super::served;
 use crate::cluster::Cluster;
@@ -38,6 +39,7 @@ pub(super) struct InformerKeeper {
     pub(super) cluster: Arc<ClusterEntry>,
     pub(super) environment: Arc<dyn Environment>,
     pub(super) metrics: Metrics,
+    pub(super) durables: Durables,
     pub(super) orders: mpsc::UnboundedReceiver<Order<InformerSection>>,
     pub(super) stop: CancellationToken,
 }
@@ -104,6 +106,7 @@ impl InformerKeeper {
             board: &self.board,
             environment: &self.environment,
             metrics: &self.metrics,
+            durables: &self.durables,
         };
         let bring_up = async {
             if matches!(self.place.phase(), InformerPhase::Discovering { .. }) {
@@ -134,16 +137,23 @@ impl InformerKeeper {
     async fn change(&self, section: Arc<InformerSection>) -> Outcome {
         if let InformerPhase::Running(running) = self.place.phase() {
             let own = self.place.section();
-            if own.is_some_and(|own| own.resource == section.resource) {
+            if own.is_some_and(|own| own.resource == section.resource && own.durable == section.durable) {
                 // What else a pattern means by the new section is asked for right afterwards.
                 let found = Found::of(&running, &section);
-                let changed = running.shared.reconfigure(spec(&self.place, &section, &found)).await;
+                let spec = InformerSpec {
+                    durable: running.shared.spec().durable,
+                    ..spec(&self.place, &section, &found)
+                };
+                let changed = running.shared.reconfigure(spec).await;
                 changed.map_err(|error| Arc::from(error.to_string()))?;
                 self.place.set_section(section);
                 return Ok(());
             }
-            // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from the beginning.
-            self.stop_running("its section names another resource").await;
+            // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from the beginning. So is one that is kept
+            // in another way.
+            self.stop_running("its section names another resource, or another way to keep it")
+                .await;
+            self.forget();
         }
         // Nothing runs by the old section: it is asked for the new one's resource from the beginning.
         self.place.set_section(section);
@@ -159,6 +169,11 @@ impl InformerKeeper {
         }
     }
 
+    /// Forgets what was kept of it.
+    fn forget(&self) {
+        self.durables.forget(self.place.name(), &self.place.cluster);
+    }
+
     /// Ends the informer and gives its memory back. If handlers are to be told that its objects are gone, it is returned while it does so.
     async fn remove(&self, removal: Removal) -> Option<NamedInformer> {
         let leaving = match (removal, self.place.phase()) {
@@ -170,6 +185,7 @@ impl InformerKeeper {
             }
             _ => {
                 self.stop_running("removed").await;
+                self.forget();
                 None
             }
         };
@@ -201,6 +217,7 @@ struct BringUp<'k> {
     board: &'k Board,
     environment: &'k Arc<dyn Environment>,
     metrics: &'k Metrics,
+    durables: &'k Durables,
 }
 
 impl BringUp<'_> {
@@ -269,8 +286,12 @@ impl BringUp<'_> {
                 "`namespaces` names {namespace}, but {gvr} is not in namespaces: leave it out"
             ));
         }
+        let spec = InformerSpec {
+            durable: self.durables.keeper(&section, &cluster.url)?,
+            ..spec(self.place, &section, found)
+        };
         NamedInformer::start(
-            spec(self.place, &section, found),
+            spec,
             cluster.client.clone(),
             Arc::clone(self.environment),
             self.board.catalog().clone(),

@@ -14,6 +14,7 @@ use super::STOP_MAX;
 use super::board::{Board, PluginEntry, PluginPhase};
 use super::configuration::Section;
 use super::content::Content;
+use super::durables::Durables;
 use super::file_watch::Ticks;
 use super::order::{Order, Outcome};
 use super::plugin_spec::Wanted;
@@ -28,6 +29,7 @@ pub(super) struct PluginKeeper {
     pub(super) board: Board,
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
+    pub(super) durables: Durables,
     pub(super) orders: mpsc::UnboundedReceiver<Order<Wanted>>,
     pub(super) ticks: Ticks,
     /// Told when other informers may be named than before.
@@ -140,6 +142,9 @@ impl PluginKeeper {
             && outcome.is_ok()
         {
             self.entry.set_section(Arc::new(running.applied.section.clone()));
+            let listener = running.wiring.plugin.listener();
+            self.durables
+                .name(&listener, &self.entry.name, running.applied.section.on_start);
             // What was taken, which may be newer than what was looked at; unless the file was refused, and an older one runs.
             if running.wiring.plugin.status().rolled_back.is_none() {
                 *tried = Content::Hash(running.wiring.plugin.digest().bytes());
@@ -252,6 +257,7 @@ impl PluginKeeper {
             let plugin: Plugin = wiring.plugin.clone();
             let undelivered = plugin.stop(STOP_MAX).await.undelivered;
             wiring.set_informers(std::iter::empty());
+            self.durables.unname(&plugin.listener());
             tracing::info!(plugin = %name, undelivered, "plugin removed");
         }
         self.entry.set_phase(PluginPhase::Stopped);

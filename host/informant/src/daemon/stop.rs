@@ -36,6 +36,9 @@ impl Daemon {
         self.keepers.wait().await;
         self.stop_informers(until - ENDING).await;
         self.stop_plugins(until).await;
+        let durables = self.durables.clone();
+        // The disk is waited for; the task is lost only while the process ends.
+        let _ = tokio::task::spawn_blocking(move || durables.close()).await;
         let undelivered = self.discarded() - before;
         self.admin.stop();
         StopReport { undelivered }

@@ -76,7 +76,7 @@ async fn eventful(world: &World) -> Running {
     }
     world.install("guest-recorder", "recorder.wasm");
     world.install("guest-index", "index.wasm");
-    let config = "[informer.pods]\nresource = \"v1/pods\"\n[informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
+    let config = "[state]\npath = \"state.redb\"\n[informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\n[informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
         [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
         config = { rules = [{ name = \"trap-0\", attempts = 1, do = \"trap\" }] }\n\
         [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";

@@ -1,0 +1,174 @@
+//! What outlives the process: killed as nothing can be prepared for, then started again.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use informant_tests::cluster::{Cluster, Kind};
+use informant_tests::daemon::Daemon;
+use informant_tests::objects::{config_map, config_maps};
+use informant_tests::recording::{self, Call};
+use informant_tests::{guests, wait};
+use serde_json::json;
+
+/// How long something may take to happen.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// Objects that are deleted while nothing runs.
+const DELETED: usize = 100;
+
+/// A recorder on durable config maps that goes on where it was; `rules` say what it does about some of them.
+fn config(rules: &str) -> Result<String> {
+    Ok(format!(
+        "[state]\npath = \"state.redb\"\n\n\
+         [informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"default\"]\nlabel-selector = \"app=test\"\ndurable = \"metadata\"\n\n\
+         [plugin.recorder]\ncomponent = {:?}\ninformers = [\"maps\"]\non-start = \"continue\"\n\
+         limits = {{ cpu = \"60s\", call = \"60s\" }}\nconfig = {{ rules = [{rules}] }}\n",
+        guests::component("guest-recorder")?
+    ))
+}
+
+async fn start(cluster: &Cluster, rules: &str) -> Result<Daemon> {
+    let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config(rules)?).await?;
+    daemon.wait_until_ready().await?;
+    calls_until_synced(&daemon).await?;
+    Ok(daemon)
+}
+
+/// The calls up to the end of what it is shown at first.
+async fn calls_until_synced(daemon: &Daemon) -> Result<Vec<Call>> {
+    wait::until("the end of the first list", WITHIN, async || {
+        let calls = recording::calls(daemon, "recorder", 0);
+        let synced = calls.iter().position(|call| call.event == "synced");
+        let shown = || format!("{} calls so far", calls.len());
+        synced.map(|end| calls[..end].to_vec()).ok_or_else(shown)
+    })
+    .await
+}
+
+/// Waits until so many keys are kept as not acknowledged.
+async fn open_keys(daemon: &Daemon, keys: f64) -> Result<()> {
+    wait::until("the keys that are open", WITHIN, async || {
+        let open = daemon
+            .metric("informant_state_open_keys", &["plugin=\"recorder\""])
+            .await;
+        match open.map_err(|error| format!("{error:#}"))? {
+            Some(open) if open == keys => Ok(()),
+            open => Err(format!("{open:?} are open, {keys} are to be")),
+        }
+    })
+    .await
+}
+
+async fn kill(daemon: &mut Daemon) -> Result<()> {
+    daemon.process().signal("KILL").await?;
+    wait::until("the daemon to be gone", WITHIN, async || {
+        let running = daemon.process_mut().is_running();
+        if running { Err("it runs".to_owned()) } else { Ok(()) }
+    })
+    .await
+}
+
+fn names<'c>(calls: &'c [Call], event: &str) -> Vec<&'c str> {
+    let of_it = calls.iter().filter(|call| call.event == event);
+    let mut names: Vec<&str> = of_it.map(|call| call.name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_and_started_again_every_delete_and_every_unacknowledged_event_is_told_and_nothing_else() {
+    let cluster = Cluster::start(Kind::Embedded).await.unwrap();
+    killed_and_started_again(&cluster).await.unwrap();
+}
+
+async fn killed_and_started_again(cluster: &Cluster) -> Result<()> {
+    let client = cluster.client().await?;
+    let gone: Vec<String> = (0..DELETED).map(|number| format!("gone-{number:03}")).collect();
+    for name in gone
+        .iter()
+        .map(String::as_str)
+        .chain(["kept", "changed", "stuck", "waits"])
+    {
+        client.post(&config_maps(""), &config_map(name, "1")).await?;
+    }
+    // The update of `stuck` takes its handler half a minute, and what comes after it waits.
+    let rules = r#"{ name = "stuck", event = "update", do = { spin = 30000000000 } }"#;
+    let mut daemon = start(cluster, rules).await?;
+    open_keys(&daemon, 0.0).await?;
+    for name in ["stuck", "waits"] {
+        client
+            .merge(&config_maps(name), &json!({"data": {"value": "2"}}))
+            .await?;
+    }
+    open_keys(&daemon, 2.0).await?;
+    kill(&mut daemon).await?;
+    drop(daemon);
+
+    for name in &gone {
+        client.delete(&config_maps(name)).await?;
+    }
+    client
+        .merge(&config_maps("changed"), &json!({"data": {"value": "3"}}))
+        .await?;
+    client.post(&config_maps(""), &config_map("new", "1")).await?;
+
+    let mut daemon = start(cluster, "").await?;
+    let calls = calls_until_synced(&daemon).await?;
+    let deletes: Vec<&Call> = calls.iter().filter(|call| call.event == "delete").collect();
+    ensure!(names(&calls, "delete") == gone, "{:?}", names(&calls, "delete"));
+    ensure!(
+        deletes
+            .iter()
+            .all(|call| call.unknown && call.old && !call.uid.is_empty()),
+        "{deletes:?}"
+    );
+    ensure!(
+        names(&calls, "add") == ["changed", "new", "stuck", "waits"],
+        "{:?}",
+        names(&calls, "add")
+    );
+    ensure!(calls.iter().all(|call| call.event != "update"), "{calls:?}");
+
+    // Once more, with everything acknowledged: there is nothing to tell.
+    open_keys(&daemon, 0.0).await?;
+    kill(&mut daemon).await?;
+    drop(daemon);
+    let daemon = start(cluster, "").await?;
+    let told: BTreeSet<String> = calls_until_synced(&daemon)
+        .await?
+        .into_iter()
+        .filter(|call| call.event != "init")
+        .map(|call| format!("{} {}", call.event, call.name))
+        .collect();
+    ensure!(told.is_empty(), "{told:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_state_file_is_set_aside_and_one_in_use_refuses_a_second_process() {
+    let cluster = Cluster::start(Kind::Embedded).await.unwrap();
+    files(&cluster).await.unwrap();
+}
+
+async fn files(cluster: &Cluster) -> Result<()> {
+    let file = cluster.folder().join("state.redb");
+    std::fs::write(&file, "this is no database")?;
+    let first = start(cluster, "").await?;
+    let aside = cluster.folder().join("state.redb.broken-1");
+    ensure!(std::fs::read(&aside)? == b"this is no database");
+    ensure!(first.metric("informant_state_set_aside_total", &[]).await? == Some(1.0));
+
+    let other = cluster.folder().join("other");
+    std::fs::create_dir(&other)?;
+    let config = config("")?.replace("state.redb", path_text(&file)?);
+    let second = Daemon::start(&other, &cluster.kubeconfig(), &config).await;
+    let error = format!("{:#}", second.err().context("a second process took the file")?);
+    ensure!(error.contains("is in use by another process"), "{error}");
+    Ok(())
+}
+
+fn path_text(path: &Path) -> Result<&str> {
+    path.to_str().context("the folder has a name in UTF-8")
+}
