@@ -198,6 +198,13 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     informant_source_outdated_keys gauge
     informant_source_state gauge
     informant_source_watch_list_refused gauge
+    informant_state_commit_seconds counter
+    informant_state_commits counter
+    informant_state_errors counter
+    informant_state_failing gauge
+    informant_state_file_bytes gauge
+    informant_state_set_aside counter
+    informant_state_unreadable counter
     informant_stop_undelivered counter
     informant_store_bytes gauge
     informant_store_objects gauge
