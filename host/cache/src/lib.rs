@@ -27,6 +27,7 @@ pub mod listener;
 mod lister;
 mod moment;
 mod reason;
+pub mod seeded_bug;
 mod source;
 mod store;
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod successor;
 use std::sync::Arc;
 
 use informant_cache::listener::Change;
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Batch, DeltaFifo, Environment, ListenerHandle, Moment, StoreWriter, VersionGuard};
 use informant_object::{Object, SourceId};
 use tokio::sync::mpsc;
@@ -171,6 +172,10 @@ impl InformerLoop {
         loop {
             self.wait_for_room().await;
             let more = self.process_batch();
+            if seeded_bug(SeededBug::ToldBeforePublished) {
+                self.tell_listeners();
+                tokio::task::yield_now().await;
+            }
             self.feed_indexes().await;
             self.publish();
             self.tell_listeners();

@@ -5,8 +5,9 @@ use informant_object::{KeyRef, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
 use crate::listener::slots::{Slot, State};
-use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Pause, RESYNC_MIN};
-use crate::{Moment, Snapshot};
+use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Pause, RESYNC_MIN, What};
+use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::{Moment, Reason, Snapshot};
 
 impl Listener {
     /// Begins the initial list of a source. A source that is attached already stays as it is.
@@ -15,6 +16,10 @@ impl Listener {
             return;
         }
         self.sources.add(source, snapshot.clone(), now);
+        if seeded_bug(SeededBug::SyncedToldFirst) {
+            self.queue
+                .offer(source, Event::of_known(What::Synced, Reason::Initial, now));
+        }
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
         }

@@ -10,6 +10,7 @@ use informant_object::{KeyRef, Object};
 
 use crate::listener::AcceptedStates;
 use crate::listener::options::CURSOR_CHUNK_OBJECTS;
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
 #[derive(Debug)]
@@ -72,6 +73,9 @@ impl Cursor {
             let last = self.last.as_ref().map(Object::key);
             self.stretch
                 .extend(snapshot.after(last).take(CURSOR_CHUNK_OBJECTS).cloned());
+            if seeded_bug(SeededBug::CursorMissesOne) {
+                self.stretch.pop_front();
+            }
         }
         let next = self.stretch.pop_front()?;
         self.last = Some(next.clone());
@@ -80,6 +84,9 @@ impl Cursor {
 
     /// The snapshot is another one from now on.
     pub(super) fn rebase(&mut self) {
+        if seeded_bug(SeededBug::CursorShowsThePast) {
+            return;
+        }
         self.stretch.clear();
     }
 

@@ -1,6 +1,7 @@
 //! One event that waits in a listener, and how a newer event of its key folds into it.
 
 use crate::listener::What;
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
 /// One event of one key.
@@ -108,6 +109,8 @@ impl Event {
 fn merged(older: What, newer: What) -> What {
     match (older, newer) {
         (What::Add(_), What::Update { new, .. }) => What::Add(new),
+        (older @ What::Update { .. }, What::Update { .. }) if seeded_bug(SeededBug::FoldLosesLastState) => older,
+        (What::Update { .. }, newer @ What::Update { .. }) if seeded_bug(SeededBug::FoldTakesNewerOld) => newer,
         (What::Update { old, .. }, What::Update { new, .. }) => What::Update { old, new },
         // The handler knows the incarnation that was deleted first; of that one, a final state that was seen says more.
         (older @ What::Delete { .. }, newer @ What::Delete { .. }) => match (&older, &newer) {

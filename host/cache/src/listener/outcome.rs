@@ -10,6 +10,7 @@ use crate::listener::options::RETRY_AFTER_MAX;
 use crate::listener::retry::back_off;
 use crate::listener::slots::SlotId;
 use crate::listener::{Listener, OnFailure, Outcome, Token, What};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 
 impl Listener {
     pub(super) fn done(&mut self, token: Token, outcome: Outcome, now: Moment) {
@@ -93,6 +94,9 @@ impl Listener {
             .rest
             .front()
             .is_some_and(|next| !slot.head.is_delete() || next.is_delete());
+        if seeded_bug(SeededBug::FailureForgotten) {
+            return self.skip(id);
+        }
         if is_last && !superseded {
             return self.give_up(id, result, error, now);
         }
@@ -120,6 +124,9 @@ impl Listener {
         });
         self.queue.counters.dead_lettered += 1;
         self.queue.counters.dead_letters_evicted += evicted;
+        if seeded_bug(SeededBug::DeadLetterBlocksKey) {
+            return self.queue.back_off(id);
+        }
         self.queue.end(id, false);
     }
 

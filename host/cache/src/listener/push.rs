@@ -5,6 +5,7 @@ use informant_object::SourceId;
 use crate::listener::cursor::{Cursor, CursorKind};
 use crate::listener::event::Event;
 use crate::listener::{Change, ChangeKind, Listener, What};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
 impl Listener {
@@ -22,6 +23,9 @@ impl Listener {
         if let Some(cursor) = &mut state.cursor {
             cursor.rebase();
         }
+        if self.swapping && seeded_bug(SeededBug::SwapDropsEvents) {
+            return;
+        }
         for change in changes {
             self.push_change(source, change);
         }
@@ -31,7 +35,7 @@ impl Listener {
         let Change { kind, reason, received } = change;
         let (what, new_incarnation) = match kind {
             ChangeKind::Add(object) => (What::Add(object.clone()), None),
-            ChangeKind::Update { old, new } if old.uid() != new.uid() => {
+            ChangeKind::Update { old, new } if old.uid() != new.uid() && !seeded_bug(SeededBug::UpdateAcrossUids) => {
                 // The delete was not seen, or the store could not tell: two incarnations never become one update.
                 let key = old.key().to_key();
                 let delete = What::Delete {
@@ -64,6 +68,9 @@ impl Listener {
                 )
             }
         };
+        if matches!(what, What::Delete { .. }) && seeded_bug(SeededBug::DeleteToldTwice) {
+            self.accept(source, what.clone(), *reason, *received);
+        }
         self.accept(source, what, *reason, *received);
         if let Some(what) = new_incarnation {
             self.accept(source, what, *reason, *received);

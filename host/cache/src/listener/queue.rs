@@ -16,6 +16,7 @@ use crate::listener::event::{Event, Folded};
 use crate::listener::metadata::metadata_only;
 use crate::listener::slots::{Slot, SlotId, Slots, State};
 use crate::listener::{Delivery, ListenerCounters, ListenerOptions, Token, What};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -106,8 +107,10 @@ impl Queue {
         let hash = self.slots.hash(source, event.what.key());
         match self.slots.find(hash, source, event.what.key()) {
             Some(id) if keyed || self.slots.get(id).state == State::BackingOff => self.fold_into(id, event),
-            Some(id) => self.push_back(id, event),
-            None => {
+            Some(id) if !(seeded_bug(SeededBug::TwoCallsOfOneKey) && self.slots.get(id).is_in_flight()) => {
+                self.push_back(id, event);
+            }
+            _ => {
                 self.pending += 1;
                 self.bytes += event.kept_bytes();
                 let id = self.slots.insert(hash, source, event);

@@ -7,6 +7,7 @@ use informant_object::SourceId;
 
 use crate::listener::AcceptedStates;
 use crate::listener::cursor::{Cursor, CursorKind};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
 /// All sources of one listener.
@@ -88,6 +89,9 @@ impl Sources {
     /// Ends whatever shows the source, which has an heir: what it held is old from now on. Says that it was shown whole only if it was, so that
     /// its other heirs see it as this one does.
     pub(super) fn retire(&mut self, source: SourceId, was_shown: bool) {
+        if seeded_bug(SeededBug::RetiredSourceGoesOn) {
+            return;
+        }
         self.end(source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.snapshot = Snapshot::default();

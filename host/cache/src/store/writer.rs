@@ -14,6 +14,7 @@ use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
 use crate::index::{Failures, KeptValues, Sink};
 use crate::known_objects::{KnownObjects, LookupFailed};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::source::Source;
 
 /// Owns a source's objects and indexes: client-go's `Store` and `Indexer` as `&mut` methods, and
@@ -184,7 +185,9 @@ impl StoreWriter {
                 self.root.bytes -= stored.object.size_bytes();
                 if !is_same_version(&stored.object) {
                     self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
-                    stored.values.update(&mut self.sink, &mut self.root.postings, key);
+                    if !seeded_bug(SeededBug::IndexKeepsOldValues) {
+                        stored.values.update(&mut self.sink, &mut self.root.postings, key);
+                    }
                     self.feeds.iter_mut().for_each(|feed| feed.await_values(key));
                 }
                 Some(std::mem::replace(&mut stored.object, object))
@@ -219,7 +222,9 @@ impl StoreWriter {
         let (key, stored) = self.root.objects.remove_with_key(&key)?;
         self.dirty = true;
         self.root.bytes -= stored.object.size_bytes();
-        stored.values.remove(&mut self.root.postings, key.as_ref());
+        if !seeded_bug(SeededBug::IndexKeepsDeleted) {
+            stored.values.remove(&mut self.root.postings, key.as_ref());
+        }
         self.failures
             .iter_mut()
             .for_each(|failures| failures.forget(key.as_ref()));

@@ -3,6 +3,7 @@
 //! Source: client-go `processDeltas`: the store, not the event, decides between add and update.
 
 use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Delta, DeltaObject, DeltaType, EventVerdict, Reason};
 use informant_object::{KeyRef, Object, VersionRef};
 
@@ -46,7 +47,7 @@ impl InformerLoop {
         let Some(old) = self.parts.store.add(object.clone()) else {
             return self.note(delta, || ChangeKind::Add(object.clone()));
         };
-        if old.uid() == object.uid() {
+        if old.uid() == object.uid() || seeded_bug(SeededBug::UpdateAcrossUids) {
             return self.note(delta, || ChangeKind::Update {
                 old,
                 new: object.clone(),
@@ -82,7 +83,8 @@ impl InformerLoop {
         let stored = self.parts.store.delete(object.key());
         let last = object.object().cloned().or(stored);
         // Who changes what is asked for knows what became of the rest.
-        let unknown = object.is_tombstone() && delta.reason != Reason::Reconfigured;
+        let unknown =
+            object.is_tombstone() && delta.reason != Reason::Reconfigured && !seeded_bug(SeededBug::TombstoneUnmarked);
         self.note(delta, || deleted(object.key(), last, unknown));
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{ListSource, ListVerdict, Moment};
 use informant_object::ResourceVersion;
 use informant_object::frames::{ListHead, ListSplitter};
@@ -143,7 +144,7 @@ impl Reflector {
                 .map_err(|error| (page, error))?;
             page += 1;
             continuation = head.continue_token;
-            if continuation.is_empty() {
+            if continuation.is_empty() || seeded_bug(SeededBug::FirstPageIsAll) {
                 return Ok(Listed {
                     staged: staging.finish(),
                     version: head.version,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::Response;
 use informant_cache::Moment;
+use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::frames::LineSplitter;
 use kube::client::Body;
 
@@ -89,6 +90,11 @@ impl Reflector {
 
     pub(super) async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
+        // The decimal number after it.
+        let too_late = seeded_bug(SeededBug::WatchResumesTooLate)
+            .then(|| version.parse::<u64>().map(|version| (version + 1).to_string()))
+            .and_then(Result::ok);
+        let version = too_late.as_deref().unwrap_or(version);
         let request = self.parts.request.watch(&WatchQuery {
             version,
             timeout_seconds: timeout.as_secs(),

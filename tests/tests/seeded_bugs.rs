@@ -1,0 +1,60 @@
+//! Each bug that is in the code on purpose is caught by the simulation, within a stated number of seeds.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use informant_cache::seeded_bug::SeededBug;
+use informant_tests::simulation::run;
+
+/// Within so many seeds each bug has to be caught.
+const SEEDS_MAX: u64 = 50;
+
+/// What a run with a bug shows: the clauses it breaks, or that it breaks down.
+fn symptoms(bug: SeededBug, seed: u64) -> Option<String> {
+    // A bug may make the code notice itself, by a panic; its message is not wanted.
+    let ran = bug.in_force(|| std::panic::catch_unwind(|| run(seed).violations));
+    let Ok(violations) = ran else {
+        return Some("the run panicked".to_owned());
+    };
+    let mut clauses: Vec<&str> = violations.iter().map(|violation| violation.clause.as_str()).collect();
+    clauses.sort_unstable();
+    clauses.dedup();
+    (!clauses.is_empty()).then(|| clauses.join(", "))
+}
+
+/// The first seed that catches the bug, and how.
+fn caught(bug: SeededBug) -> Option<(u64, String)> {
+    (0..SEEDS_MAX).find_map(|seed| symptoms(bug, seed).map(|symptoms| (seed, symptoms)))
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "how soon each is caught is the result")]
+fn every_seeded_bug_is_caught() {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(bug) = SeededBug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let result = (*bug, caught(*bug));
+                    found.lock().expect("nobody panics with it").push(result);
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().expect("nobody panics with it");
+    found.sort();
+    let (mut table, mut escaped) = (String::new(), Vec::new());
+    for (bug, caught) in found {
+        match caught {
+            Some((seed, clauses)) => writeln!(table, "{bug:?}: caught by seed {seed}: {clauses}"),
+            None => {
+                escaped.push(bug);
+                writeln!(table, "{bug:?}: not caught by {SEEDS_MAX} seeds")
+            }
+        }
+        .expect("a string takes all");
+    }
+    println!("{table}");
+    assert!(escaped.is_empty(), "not caught by {SEEDS_MAX} seeds: {escaped:?}");
+}
