@@ -8,7 +8,9 @@ use informant_cache::seeded_bug::SeededBug;
 use informant_tests::simulation::run;
 
 /// Within so many seeds each bug has to be caught.
-const SEEDS_MAX: u64 = 50;
+///
+/// All but one are caught by the first few; that one needs namespaces that change while a resync runs.
+const SEEDS_MAX: u64 = 300;
 
 /// What a run with a bug shows: the clauses it breaks, or that it breaks down.
 fn symptoms(bug: SeededBug, seed: u64) -> Option<String> {

@@ -121,7 +121,8 @@ struct Believed {
     accepted: Option<(bool, ObjectVersion)>,
     /// The last state whose delivery is over, well or not; none after a delete.
     over: Option<ObjectVersion>,
-    refused_for_good: bool,
+    /// The state it refused for good, there (true) or gone, if nothing was accepted since.
+    refused: Option<(bool, ObjectVersion)>,
 }
 
 /// A call that has begun.

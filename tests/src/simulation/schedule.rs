@@ -106,7 +106,7 @@ impl Schedule {
     fn selection(&mut self) -> Selection {
         let several = NAMESPACES.map(str::to_owned);
         Selection {
-            namespaces: if self.dice.percent(30) {
+            namespaces: if self.dice.percent(40) {
                 BTreeSet::from(several)
             } else {
                 BTreeSet::new()

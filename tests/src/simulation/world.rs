@@ -51,6 +51,8 @@ pub(super) struct World {
     pub(super) informers: Mutex<Vec<Arc<Watched>>>,
     /// How many informers there ever were.
     pub(super) informers_ever: AtomicU32,
+    /// Every state that was written, as the server answered it.
+    pub(super) past: Mutex<Vec<serde_json::Value>>,
     history: Mutex<History>,
 }
 
@@ -75,6 +77,7 @@ impl World {
             trouble: AtomicBool::new(true),
             informers: Mutex::default(),
             informers_ever: AtomicU32::new(0),
+            past: Mutex::default(),
             history: Mutex::default(),
         })
     }
@@ -164,6 +167,7 @@ impl World {
             .put(RESOURCE, namespace, object)
             .expect("the object is sound");
         let object = version_of(&written);
+        locked(&self.past).push(written);
         self.record(Entry::Written {
             object: object.clone(),
             group: group.to_owned(),

@@ -201,12 +201,12 @@ impl Believed {
         let is_there = call.told != Told::Delete;
         match ended {
             Ended::Ok => {
-                self.refused_for_good = false;
+                self.refused = None;
                 self.accepted = Some((is_there, call.object.clone()));
             }
             Ended::Retry => return,
             Ended::Permanent => {
-                self.refused_for_good = true;
+                self.refused = Some((is_there, call.object.clone()));
                 if !is_there {
                     // It was told of the delete; what it makes of it is its own affair.
                     self.accepted = None;

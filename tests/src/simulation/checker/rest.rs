@@ -60,9 +60,11 @@ impl Handler {
 impl Believed {
     /// What is wrong with the last state that was accepted, given the state there is.
     fn lost(&self, current: Option<&ObjectVersion>) -> Option<String> {
-        // What was refused for good is a dead letter: it is listed, not lost.
-        if self.refused_for_good {
-            return None;
+        // What was refused for good is a dead letter: it is listed, not lost. What came after it is told as usual.
+        match (&self.refused, current) {
+            (Some((true, refused)), Some(current)) if refused == current => return None,
+            (Some((false, _)), None) => return None,
+            _ => {}
         }
         match (&self.accepted, current) {
             (Some((true, accepted)), Some(current)) if accepted == current => None,

@@ -229,6 +229,20 @@ fn what_was_refused_for_good_is_a_dead_letter_and_not_lost() {
 }
 
 #[test]
+fn what_comes_after_a_dead_letter_and_is_not_told_is_lost() {
+    let (one, two) = (object("a", "u1", 1), object("a", "u1", 2));
+    let entries = vec![
+        written(&one),
+        begin(Told::Add, &one, Some(1)),
+        end(&one, Ended::Permanent),
+        written(&two),
+        synced(),
+        quiet(&[&two]),
+    ];
+    assert_eq!(clauses(entries), [Clause::LastStateNeverLost]);
+}
+
+#[test]
 fn a_store_that_differs_from_the_cluster_at_rest_is_noticed() {
     let (one, two) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![

@@ -1,9 +1,12 @@
 //! What happens to the server, its watches and its answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
 
+use super::super::watched::Watched;
+use super::super::world::{locked, version_of};
 use super::Schedule;
 
 impl Schedule {
@@ -19,7 +22,8 @@ impl Schedule {
     /// Something happens to the watches that are open.
     fn watch_fault(&mut self) -> String {
         let (faults, any) = (self.world.server.faults(), Filter::any());
-        match self.dice.below(5) {
+        match self.dice.below(6) {
+            5 => self.replay_the_past(),
             0 | 1 => {
                 let endings = [
                     Ending::Clean,
@@ -47,6 +51,31 @@ impl Schedule {
                 format!("inject {injection:?}")
             }
         }
+    }
+
+    /// Watches show a state again that is older than what their informers have seen, as after a reconnect to a server that forgot.
+    fn replay_the_past(&mut self) -> String {
+        let newest_of = |watched: &Arc<Watched>| watched.stored().iter().map(|object| object.version).max();
+        let informers = self.world.informers();
+        let seen = informers.iter().map(newest_of).min().flatten().unwrap_or(0);
+        let past: Vec<_> = {
+            let all = locked(&self.world.past);
+            all.iter()
+                .filter(|state| version_of(state).version < seen)
+                .cloned()
+                .collect()
+        };
+        if past.is_empty() {
+            return "no past to show again".into();
+        }
+        let state = &past[self.dice.below(past.len() as u64) as usize];
+        let line = serde_json::json!({"type": "MODIFIED", "object": state}).to_string();
+        let all_namespaces = Filter::any().namespace("");
+        self.world
+            .server
+            .faults()
+            .inject(&all_namespaces, &Injection::Raw(line));
+        format!("show {} again", version_of(state))
     }
 
     /// Something happens to the server.
