@@ -121,6 +121,8 @@ struct Believed {
     accepted: Option<(bool, ObjectVersion)>,
     /// The last state whose delivery is over, well or not; none after a delete.
     over: Option<ObjectVersion>,
+    /// As what it was told to be gone for another request, last.
+    left: Option<ObjectVersion>,
     /// The state it refused for good, there (true) or gone, if nothing was accepted since.
     refused: Option<(bool, ObjectVersion)>,
 }

@@ -78,14 +78,9 @@ impl Watched {
         locked(&self.selections).last().cloned().unwrap_or_default()
     }
 
-    /// How often what it asks for has been said.
-    pub(super) fn selections_ever(&self) -> usize {
-        locked(&self.selections).len()
-    }
-
-    /// What it was to ask for from the `first`-th time on.
-    pub(super) fn selections_since(&self, first: usize) -> Vec<Selection> {
-        locked(&self.selections)[first..].to_vec()
+    /// All it was ever to ask for.
+    pub(super) fn selections_so_far(&self) -> Vec<Selection> {
+        locked(&self.selections).clone()
     }
 
     /// Requests go to a replica that may lag from now on.

@@ -36,8 +36,6 @@ pub(super) struct Witness {
     script: Script,
     /// What was there when it came.
     there: Vec<ObjectVersion>,
-    /// How often the informer had been told what to ask for.
-    selections_then: usize,
     began_unsynced: bool,
 }
 
@@ -69,7 +67,6 @@ impl Witness {
             } else {
                 watched.stored()
             },
-            selections_then: if began_unsynced { 1 } else { watched.selections_ever() },
             began_unsynced,
             world: Arc::clone(world),
             watched: Arc::clone(watched),
@@ -126,8 +123,9 @@ impl Witness {
     }
 
     fn still_there(&self, namespace: Option<&str>) -> Vec<(String, String)> {
-        // Where it is the state that decides whether an object belongs, only one that did not change belonged all the time.
-        let selections = self.watched.selections_since(self.selections_then - 1);
+        // What was asked for before may be in force for a while. Where it is the state that decides whether an object belongs, only one that did
+        // not change belonged all the time.
+        let selections = self.watched.selections_so_far();
         let by_state = selections.iter().any(|selection| selection.group.is_some());
         let mut there = self.there.clone();
         for selection in &selections {

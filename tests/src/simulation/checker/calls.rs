@@ -25,7 +25,7 @@ impl Checker {
             object: object.clone(),
             old: old.clone(),
             unknown: *unknown,
-            reason: reason.clone(),
+            reason: self.occasion(*id, *told, object, reason),
         };
         let mut breaches = Vec::new();
         breaches.extend(self.invented(&call));
@@ -53,6 +53,18 @@ impl Checker {
         for (clause, message) in breaches {
             self.violate(at, clause, format!("handler {id} {message}"));
         }
+    }
+
+    /// Why a call is made. A delete for another request that comes again by a requeue is one still.
+    fn occasion(&mut self, id: u32, told: Told, object: &ObjectVersion, reason: &str) -> String {
+        let key = (object.namespace.clone(), object.name.clone());
+        let believed = self.handlers.entry(id).or_default().keys.entry(key).or_default();
+        match (told, reason) {
+            (Told::Delete, "reconfigured") => believed.left = Some(object.clone()),
+            (Told::Delete, "requeue") if believed.left.as_ref() == Some(object) => return "reconfigured".to_owned(),
+            _ => {}
+        }
+        reason.to_owned()
     }
 
     fn invented(&self, call: &Running) -> Option<Breach> {

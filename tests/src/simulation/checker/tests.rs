@@ -321,6 +321,33 @@ fn a_delete_that_shows_another_state_than_the_last_and_does_not_say_so_is_notice
     assert_eq!(clauses(entries), [Clause::TombstoneMarked]);
 }
 
+fn with_reason(entry: Entry, because: &str) -> Entry {
+    let mut entry = entry;
+    if let Entry::Begin { reason, .. } = &mut entry {
+        *reason = because.to_owned();
+    }
+    entry
+}
+
+#[test]
+fn a_delete_for_another_request_may_show_a_state_in_between_and_so_may_its_requeue() {
+    let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
+    let refused_and_requeued = |first: &str| {
+        vec![
+            written(&one),
+            begin(Told::Add, &one, Some(1)),
+            end(&one, Ended::Ok),
+            Entry::Removed { object: gone.clone() },
+            with_reason(begin(Told::Delete, &one, None), first),
+            end(&one, Ended::Permanent),
+            with_reason(begin(Told::Delete, &one, None), "requeue"),
+            end(&one, Ended::Ok),
+        ]
+    };
+    assert_eq!(clauses(refused_and_requeued("reconfigured")), NOTHING);
+    assert!(clauses(refused_and_requeued("watch")).contains(&Clause::TombstoneMarked));
+}
+
 #[test]
 fn life_after_a_delete_is_noticed() {
     let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
