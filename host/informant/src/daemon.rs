@@ -128,7 +128,8 @@ impl Daemon {
             script_runner: script_runner::component()?,
         })
         .context("the engine for plugins cannot be made")?;
-        let path = config.state.path.clone().unwrap_or_else(directories::state_file);
+        let path = config.state.path.clone().or_else(directories::state_file);
+        let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
         let durables = Durables::new(path, metrics.state.clone());
         durables
             .begin(&config)

@@ -9,16 +9,16 @@ pub(crate) fn cache() -> PathBuf {
     cache_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
 }
 
-/// The file of what outlives the process: `$XDG_STATE_HOME/informant/state.redb`, `~/.local/state/informant/state.redb`, or else one in the temporary
-/// folder.
+/// The file of what outlives the process: `$XDG_STATE_HOME/informant/state.redb`, `~/.local/state/informant/state.redb`. Never one in a folder that
+/// others may write to, or that a restart empties.
 #[must_use]
-pub(crate) fn state_file() -> PathBuf {
+pub(crate) fn state_file() -> Option<PathBuf> {
     state_file_in(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
 }
 
-fn state_file_in(xdg: Option<OsString>, home: Option<OsString>) -> PathBuf {
+fn state_file_in(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let base = absolute(xdg).or_else(|| absolute(home).map(|home| home.join(".local/state")));
-    base.unwrap_or_else(std::env::temp_dir).join("informant/state.redb")
+    base.map(|base| base.join("informant/state.redb"))
 }
 
 /// The specification wants relative paths ignored; a container may have HOME=/.
@@ -51,12 +51,13 @@ mod tests {
         );
         assert_eq!(
             state_file_in(Some("/x".into()), None),
-            PathBuf::from("/x/informant/state.redb")
+            Some(PathBuf::from("/x/informant/state.redb"))
         );
         assert_eq!(
             state_file_in(Some("x".into()), Some("/home/a".into())),
-            PathBuf::from("/home/a/.local/state/informant/state.redb")
+            Some(PathBuf::from("/home/a/.local/state/informant/state.redb"))
         );
+        assert_eq!(state_file_in(None, None), None);
         assert_eq!(cache_in(None, None), std::env::temp_dir().join("informant"));
     }
 }

@@ -288,10 +288,12 @@ impl Driver {
         loop {
             match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
                 Pull::Delivered(_) => {
+                    // Places are free once they are taken, bytes once they are handled.
                     self.tell_room();
                     self.call(&mut deliveries, &mut outcomes);
                     now = self.environment.now();
                     self.listener.done_batch(outcomes.drain(..), now);
+                    self.tell_room();
                     batches += 1;
                     if batches < BATCHES_PER_TURN_MAX && now - turn_began < TURN_MAX {
                         continue;

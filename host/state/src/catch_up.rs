@@ -38,24 +38,26 @@ impl Recorded {
         }
         let mut known = BTreeMap::new();
         for (name, HandlerRow { all_open, .. }) in kept {
-            let present = self.handlers.remove(&name);
+            let present = self.handlers.get(&name);
             if present.is_none() && !self.options.handlers.contains(&name) {
                 tables.clear_handler(self.number, &name)?;
                 continue;
             }
-            let before = present.unwrap_or_default();
             let mut handler = Handler {
-                listener: before.listener,
-                on_start: before.on_start,
+                listener: present.and_then(|before| before.listener.clone()),
+                on_start: present.map(|before| before.on_start).unwrap_or_default(),
                 // What could not be kept may have been anything.
-                all_open: all_open || before.all_open,
+                all_open: all_open || present.is_some_and(|before| before.all_open),
                 ..Handler::default()
             };
             self.read_open(tables, &name, &mut handler)?;
             known.insert(name, handler);
         }
-        // Of these nothing was kept.
+        // Of the others nothing was kept. Nothing can fail from here on: a handler that is let go of is told of nothing more.
         for (name, before) in std::mem::take(&mut self.handlers) {
+            if known.contains_key(&name) {
+                continue;
+            }
             let handler = Handler {
                 listener: before.listener,
                 on_start: before.on_start,

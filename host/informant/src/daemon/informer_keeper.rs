@@ -137,7 +137,7 @@ impl InformerKeeper {
     async fn change(&self, section: Arc<InformerSection>) -> Outcome {
         if let InformerPhase::Running(running) = self.place.phase() {
             let own = self.place.section();
-            if own.is_some_and(|own| own.resource == section.resource && own.durable == section.durable) {
+            if own.is_some_and(|own| may_change_into(&own, &section)) {
                 // What else a pattern means by the new section is asked for right afterwards.
                 let found = Found::of(&running, &section);
                 let spec = InformerSpec {
@@ -150,8 +150,8 @@ impl InformerKeeper {
                 return Ok(());
             }
             // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from the beginning. So is one that is kept
-            // in another way.
-            self.stop_running("its section names another resource, or another way to keep it")
+            // in another way, and one that is kept and asks for something else.
+            self.stop_running("its section names another resource, or something else to keep")
                 .await;
             self.forget();
         }
@@ -197,6 +197,17 @@ impl InformerKeeper {
             .forget_informer(self.place.name(), &self.place.cluster);
         leaving
     }
+}
+
+/// Whether an informer can go over to another section while it runs. What is kept on disk is kept for one request and one form of objects.
+fn may_change_into(own: &InformerSection, section: &InformerSection) -> bool {
+    let request = |section: &InformerSection| {
+        let selectors = (section.label_selector.clone(), section.field_selector.clone());
+        let form = (section.drop.clone(), section.keep_managed_fields, section.metadata_only);
+        (section.namespaces.clone(), selectors, form)
+    };
+    let is_kept_alike = own.durable == section.durable && (own.durable.is_none() || request(own) == request(section));
+    own.resource == section.resource && is_kept_alike
 }
 
 /// Waits until the cluster can be asked by another client than `own`.

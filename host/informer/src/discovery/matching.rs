@@ -53,13 +53,23 @@ pub async fn discover_matching(
     let only_one = versions.len() == 1;
     let mut served = Served::default();
     let mut known: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut unread_groups: BTreeSet<String> = BTreeSet::new();
     for (group, version) in versions {
+        if unread_groups.contains(&group) {
+            served
+                .unread
+                .entry(group_version(&group, &version))
+                .or_insert_with(|| "another version of the group does not answer".to_owned());
+            continue;
+        }
         match resources_of(client, &environment, &group, &version).await {
             Ok(resources) => served.take_in(resources, exclude, &mut known),
             Err(error) if error.cause() == Cause::NotFound => {}
             Err(error) if only_one => return Err(error),
             Err(error) => {
                 served.unread.insert(group_version(&group, &version), error.to_string());
+                // Which of the group's resources it prefers in this version is not known: in another one they would be watched beside it.
+                unread_groups.insert(group);
             }
         }
     }

@@ -55,7 +55,7 @@ pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<Asked<'a>
 /// Whether `resource` is what the configuration calls it, its plural or its kind.
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
     entry.places().values().any(|place| {
-        place.section.resource.value.to_string() == resource
+        place.section.resource.value.text() == resource
             || matches!(&place.phase, InformerPhase::Running(running)
                 if running.discovered.as_ref().is_some_and(|discovered| means(discovered, resource)))
     })

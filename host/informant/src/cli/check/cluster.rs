@@ -230,7 +230,7 @@ async fn judge_several(
         "informer {name}: `{pattern}` is {} resources{said}, {watched} watches",
         served.resources.len()
     );
-    unread.for_each(|unread| good.push_str(&format!("; {unread}")));
+    unread.for_each(|unread| good.extend(["; ", unread.as_str()]));
     findings.good.push(good);
     if !denied.is_empty() {
         let message = format!("[informer.{name}] may not list and watch{said}: {}", denied.join(", "));
