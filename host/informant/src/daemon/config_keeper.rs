@@ -1,7 +1,7 @@
 //! Follows config.toml: a changed file is judged whole, then its sections are taken in one by one.
 //!
 //! ```text
-//! tick ──▶ read, hashed ──▶ judged ──▶ Fleet: orders ──▶ outcomes ──▶ board, log, metric
+//! tick ──▶ read at rest ──▶ judged ──▶ Fleet: orders ──▶ outcomes ──▶ board, log, metric
 //!   └────▶ keepers look at their components (after the orders, so that a section and its component come together)
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! cost no more than the last of them. A file that is refused, empty or gone changes nothing that runs.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,9 +18,10 @@ use futures::stream::FuturesUnordered;
 use informant_cache::Environment;
 use tokio_util::sync::CancellationToken;
 
+use super::at_rest::{AtRest, Read, read_at_rest};
 use super::board::Board;
 use super::configuration::{ReloadResult, Section};
-use super::file_watch::{FileWatch, Ticks};
+use super::file_watch::{FileWatch, SETTLE, Ticks};
 use super::fleet::{Change, Fleet, Pending};
 use crate::config::{AdminSection, Config, Problems, ReadError, SourceFile, StateSection, TextHash};
 use crate::metrics::Metrics;
@@ -42,6 +44,8 @@ pub(super) struct ConfigKeeper {
     known: TextHash,
     /// It was said that the file cannot be read, or is empty.
     missed: bool,
+    /// It was said that the file never rests.
+    restless: bool,
     /// The file may have changed while the last change was taken in.
     look_again: bool,
 }
@@ -76,6 +80,7 @@ impl ConfigKeeper {
             environment,
             known: config.hash,
             missed: false,
+            restless: false,
             look_again: false,
         };
         // How that goes shows on the board; nobody waits for it.
@@ -118,22 +123,28 @@ impl ConfigKeeper {
         }
     }
 
-    /// The text of the file, or what keeps it from having one, if it was not judged yet.
+    /// The text of the file, or what keeps it from having one, if it was not judged yet and is not being written.
     async fn changed_text(&mut self) -> Option<Result<SourceFile, Problems>> {
-        let path = self.path.clone();
-        // The task is lost only while the process ends.
-        let read = tokio::task::spawn_blocking(move || SourceFile::read(&path))
-            .await
-            .ok()?;
+        let config = self.path.display();
+        let (now, read) = match read_at_rest(&*self.environment, self.known, || read_aside(self.path.clone())).await {
+            AtRest::Text(now, read) => (now, read),
+            AtRest::Never => {
+                // Each of its changes ticks, the last one too.
+                if !std::mem::replace(&mut self.restless, true) {
+                    tracing::warn!(%config, "the configuration is another one each time it is read; it is taken in once it is left alone for {SETTLE:?}");
+                }
+                return None;
+            }
+        };
+        self.restless = false;
         let trouble = match &read {
             Err(ReadError::Io(error)) => Some(format!("cannot be read: {error}")),
-            // A file that is rewritten in place is empty for a moment, and nobody means to end everything by it.
+            // Nobody means to end everything by emptying a file.
             Ok(file) if file.text().trim().is_empty() => {
                 Some("is empty; to end everything, leave [admin] in it".into())
             }
             _ => None,
         };
-        let config = self.path.display();
         if let Some(trouble) = trouble {
             if !std::mem::replace(&mut self.missed, true) {
                 tracing::warn!(%config, "the configuration {trouble}; what runs goes on as it is");
@@ -143,10 +154,6 @@ impl ConfigKeeper {
         if std::mem::take(&mut self.missed) {
             tracing::info!(%config, "the configuration is there again");
         }
-        let now = match &read {
-            Ok(file) => file.hash(),
-            Err(error) => TextHash::of(&error.to_string()),
-        };
         let changed = std::mem::replace(&mut self.known, now) != now;
         changed.then(|| read.map_err(|error| Problems::of_unreadable(&self.path, &error)))
     }
@@ -253,6 +260,13 @@ impl ConfigKeeper {
         files.insert(self.path.clone());
         self.watch.set_files(files);
     }
+}
+
+/// Reads a file away from the tasks of the runtime.
+async fn read_aside(path: PathBuf) -> Read {
+    let read = tokio::task::spawn_blocking(move || SourceFile::read(&path)).await;
+    // The task is lost only while the process ends.
+    read.unwrap_or_else(|_| Err(ReadError::Io(io::ErrorKind::Interrupted.into())))
 }
 
 impl Tally {
