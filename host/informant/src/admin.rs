@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /livez  /readyz[?verbose]  /metrics
-//! /api/v1/get/RESOURCE  /api/v1/sources  /api/v1/plugins  /api/v1/dead-letters  /api/v1/configuration
+//! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/configuration
 //! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
@@ -12,9 +12,11 @@
 mod configuration;
 mod dead_letters;
 mod error;
+mod freshness;
 mod health;
 mod objects;
 mod plugins;
+mod source;
 mod sources;
 
 use std::net::SocketAddr;
@@ -34,9 +36,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use configuration::{ConfigurationView, Waiting};
 pub use error::{ApiError, Code};
+pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{Freshness, SOURCES};
 pub use plugins::{LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView};
+pub(crate) use sources::running_in;
 pub use sources::{AgedText, SourceView, Sources};
 
 use crate::daemon::Board;
@@ -52,6 +56,7 @@ pub(crate) struct AdminState {
     pub(crate) metrics: Metrics,
     pub(crate) environment: Arc<dyn Environment>,
     streams: Arc<Semaphore>,
+    version_waits: Arc<Semaphore>,
 }
 
 impl AdminState {
@@ -61,6 +66,7 @@ impl AdminState {
             metrics,
             environment,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            version_waits: Arc::new(Semaphore::new(VERSION_WAITS_MAX)),
         }
     }
 }
@@ -107,6 +113,7 @@ fn routes(state: AdminState) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/v1/get/{*resource}", get(objects::get))
         .route("/api/v1/sources", get(sources::list))
+        .route("/api/v1/sources/{id}", get(source::get))
         .route("/api/v1/plugins", get(plugins::list))
         .route("/api/v1/plugins/{name}/resume", post(plugins::resume))
         .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
@@ -128,6 +135,6 @@ async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
 }
 
 async fn not_found() -> (StatusCode, &'static str) {
-    let routes = "there are: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
+    let routes = "there are: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
     (StatusCode::NOT_FOUND, routes)
 }

@@ -12,7 +12,6 @@
     reason = "what help texts put in brackets are sections of config.toml; only rustdoc knows this lint, so nothing can be expected"
 )]
 
-mod age;
 mod apiserver;
 mod check;
 mod client;
@@ -56,7 +55,7 @@ Exit codes:
   1    failed; for get and plugin requeue: not found
   2    the command line is wrong
   3    the configuration is refused
-  4    not ready: for get, the index is not attached
+  4    not ready: for get, the index is not attached, or --at-least not seen in time
   5    for get: not synced, the first list is not in the cache
   130  run was ended at once by a second SIGINT (143: SIGTERM)";
 

@@ -9,6 +9,7 @@
 //! and plugins do is theirs; nothing here is on the way of an event.
 
 pub mod admin;
+mod age;
 pub mod cli;
 pub mod cluster;
 pub mod config;

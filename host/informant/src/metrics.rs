@@ -3,11 +3,13 @@
 //! The rooms count their own events; what a listener knows already is read here at scrape time, so that it costs nothing
 //! while nobody looks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use informant_cache::listener::ListenerStats;
-use informant_informer::InformerMetrics;
+use informant_informer::{InformerMetrics, SourceStatus};
 use informant_plugin_host::PluginMetrics;
 use informant_state::StateMetrics;
 use prometheus_client::collector::Collector;
@@ -19,6 +21,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::admin::running_in;
 use crate::daemon::{Board, InformerPhase, PluginPhase, ReloadResult};
 use crate::version;
 
@@ -305,11 +308,50 @@ impl Collector for BoardCollector {
                 ConstCounter::new(read(stats)).encode(family.encode_family(&[("plugin", *plugin)])?)?;
             }
         }
+        self.encode_ages(&mut encoder)?;
         self.encode_starting(&mut encoder)
     }
 }
 
+/// An age of a source; none before it began.
+type Age = fn(&SourceStatus) -> Option<Duration>;
+
+/// How long ago sources were heard of: name, help, and where the age is.
+const AGES: [(&str, &str, Age); 2] = [
+    (
+        "source_event_age_seconds",
+        "Seconds since the watch last brought an event or a bookmark; of several sources, the longest",
+        |status| status.last_event_age,
+    ),
+    (
+        "source_bookmark_age_seconds",
+        "Seconds since the last bookmark, which comes about once a minute; of several sources, the longest",
+        |status| status.bookmark_age,
+    ),
+];
+
 impl BoardCollector {
+    /// How long ago the sources of each informer were heard of.
+    fn encode_ages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let mut statuses: BTreeMap<(String, String), Vec<SourceStatus>> = BTreeMap::new();
+        for entry in self.0.informers() {
+            for (cluster, place) in entry.places() {
+                let sources = running_in(&place).into_iter().map(|source| source.status());
+                statuses.insert((entry.name.clone(), cluster), sources.collect());
+            }
+        }
+        for (name, help, read) in AGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for ((informer, cluster), statuses) in &statuses {
+                if let Some(age) = statuses.iter().filter_map(read).max() {
+                    let labels = [("informer", informer.as_str()), ("cluster", cluster.as_str())];
+                    ConstGauge::new(age.as_secs_f64()).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What is not running, and so shows in nobody else's metrics.
     fn encode_starting(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "1 while the API server has not told what the informer's resource is";

@@ -5,6 +5,8 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use super::freshness::FreshAsOf;
+
 /// Why there is no answer; a word that programs may rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,18 +29,30 @@ pub enum Code {
     NotReady,
     /// There is no such object.
     NotFound,
-    /// Too many answers are being read already.
+    /// Too many answers are being read, or waited for, already.
     Busy,
+    /// No source has that number.
+    UnknownSource,
+    /// The version was not seen in time.
+    Timeout,
+    /// The version is of another epoch: the cluster went back in time in between.
+    Stale,
+    /// Versions that are no decimal numbers cannot be waited for.
+    Unsupported,
 }
 
 /// An error as the admin API answers it.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
 #[error("{message}")]
 pub struct ApiError {
     /// Why.
     pub code: Code,
     /// Why, for people.
     pub message: String,
+    /// Of a version that was waited for in vain: what was seen instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh_as_of: Option<Box<FreshAsOf>>,
 }
 
 impl ApiError {
@@ -46,6 +60,15 @@ impl ApiError {
         Self {
             code,
             message: message.into(),
+            fresh_as_of: None,
+        }
+    }
+
+    /// With what was seen in place of what was waited for.
+    pub(super) fn at(self, seen: FreshAsOf) -> Self {
+        Self {
+            fresh_as_of: Some(Box::new(seen)),
+            ..self
         }
     }
 }
@@ -53,15 +76,17 @@ impl ApiError {
 impl Code {
     fn status(self) -> StatusCode {
         match self {
-            Self::Invalid => StatusCode::BAD_REQUEST,
+            Self::Invalid | Self::Unsupported => StatusCode::BAD_REQUEST,
             Self::UnknownInformer
             | Self::UnknownPlugin
             | Self::UnknownIndex
             | Self::UnknownCluster
+            | Self::UnknownSource
             | Self::NotFound => StatusCode::NOT_FOUND,
-            Self::Ambiguous => StatusCode::CONFLICT,
+            Self::Ambiguous | Self::Stale => StatusCode::CONFLICT,
             Self::NotSynced | Self::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 }

@@ -4,12 +4,15 @@
 //! `required` says otherwise. With `?verbose` each check has a line, as kube-apiserver's.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use http::StatusCode;
-use informant_cache::SourceState;
+use informant_cache::{Source, SourceState};
+use informant_informer::SourceStatus;
 
-use super::AdminState;
+use super::{AdminState, sources};
+use crate::age::human;
 use crate::config::Required;
 use crate::daemon::{Board, InformerPhase, Place, PluginEntry, PluginPhase};
 
@@ -111,7 +114,7 @@ fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Check {
         }
         InformerPhase::Refused { reason } => (false, required != Required::No, reason.to_string()),
         InformerPhase::Stopped => (false, required != Required::No, "stopped".to_owned()),
-        InformerPhase::Running(_) => running(board, name, cluster, required),
+        InformerPhase::Running(_) => running(board, name, cluster, place),
     };
     Check {
         name: match cluster {
@@ -124,7 +127,7 @@ fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Check {
     }
 }
 
-fn running(board: &Board, name: &str, cluster: &str, required: Required) -> (bool, bool, String) {
+fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, bool, String) {
     let mut sources = board.sources(name);
     sources.retain(|source| source.info().cluster == cluster);
     let mut text = Vec::new();
@@ -133,20 +136,56 @@ fn running(board: &Board, name: &str, cluster: &str, required: Required) -> (boo
         let status = source.status();
         synced &= status.synced;
         live &= status.state == SourceState::Live;
-        let version = status.snapshot.version().map_or("none", |version| version.as_str());
-        let mut line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
-        if let Some(trouble) = status.trouble.filter(|_| status.state != SourceState::Live) {
-            let _ = write!(line, " ({trouble})");
-        }
-        text.push(line);
+        let name = match sources.len() {
+            1 => String::new(),
+            _ => name_in(place, source),
+        };
+        text.push(name + &line(place, source));
     }
     // Trouble after the first sync shows here all the same; whether it counts is the configuration's to say.
-    let counts = match required {
+    let counts = match place.section.required {
         Required::No => false,
         Required::Once => !synced,
         Required::Always => true,
     };
     (synced && live, counts, text.join("; "))
+}
+
+/// What tells one of an informer's several sources from the others: `v1/pods in default: `.
+fn name_in(place: &Place, source: &Source) -> String {
+    let resource = sources::resource_of(place, source);
+    let names = [resource.as_deref(), source.info().namespace.as_deref()];
+    let names: Vec<_> = names.into_iter().flatten().collect();
+    format!("{}: ", names.join(" in "))
+}
+
+/// How one source fares.
+fn line(place: &Place, source: &Source) -> String {
+    let status = source.status();
+    let version = status.snapshot.version().map_or("none", |version| version.as_str());
+    let line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
+    match (sources::of_reflector(place, source), status.trouble) {
+        (Some(reflector), _) => line + &signs_of_life(&reflector),
+        (None, Some(trouble)) => format!("{line} ({trouble})"),
+        (None, None) => line,
+    }
+}
+
+/// When the source was last heard of, how often its state was obtained anew, and what went wrong last.
+fn signs_of_life(status: &SourceStatus) -> String {
+    let ago = |age: Duration| human(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+    let mut text = String::new();
+    if let Some(age) = status.last_event_age {
+        let _ = write!(text, ", last event {} ago", ago(age));
+    }
+    if let Some(age) = status.bookmark_age {
+        let _ = write!(text, ", bookmark {} ago", ago(age));
+    }
+    let _ = write!(text, ", {} relists", status.relists);
+    if let Some((error, age)) = &status.last_error {
+        let _ = write!(text, ", last error {} ago: {error}", ago(*age));
+    }
+    text
 }
 
 fn plugin(entry: &PluginEntry) -> Check {

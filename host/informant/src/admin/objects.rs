@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use super::error::{ApiError, Code};
+use super::freshness::{Asked, AtLeast};
 use super::sources;
 use crate::daemon::Places;
 use walk::{Stock, Walk, Wanted};
@@ -37,7 +38,7 @@ pub(crate) const SOURCES: &str = "informant-sources";
 
 /// What is asked for.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Question {
     namespace: Option<String>,
     name: Option<String>,
@@ -48,6 +49,12 @@ pub(super) struct Question {
     cluster: Option<String>,
     /// Whether each line says where its object is from.
     envelope: Option<bool>,
+    /// The answer is to wait until the cache has seen everything up to this version.
+    at_least: Option<String>,
+    /// Of which epoch that version is.
+    epoch: Option<u64>,
+    /// How long to wait.
+    timeout_ms: Option<u64>,
 }
 
 /// Which state of a source an answer is.
@@ -74,15 +81,18 @@ pub(super) async fn get(
     question: Result<Query<Question>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(question) = question.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
-    let wanted = question.wanted()?;
+    let (wanted, at_least) = (question.wanted()?, question.freshness().judge()?);
     let asked = find::informer(&state.board, &resource)?;
     let sources = find::synced_sources(&state.board, &asked, &question.clusters()?)?;
     let informer = asked.informer;
+    let snapshots = match &at_least {
+        None => sources.iter().map(|source| source.snapshot()).collect(),
+        Some(at_least) => fresh_snapshots(&state, &informer.places(), &sources, &question, at_least).await?,
+    };
     let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
         let message = format!("{STREAMS_MAX} answers are being read already: ask again later");
         ApiError::new(Code::Busy, message)
     })?;
-    let snapshots: Vec<_> = sources.iter().map(|source| source.snapshot()).collect();
     for snapshot in &snapshots {
         wanted.judge_index(snapshot).map_err(|error| index_error(&error))?;
     }
@@ -103,6 +113,38 @@ pub(super) async fn get(
         (None, Some(name)) => return Err(question.not_found(&informer.name, name)),
     };
     Ok((headers, body).into_response())
+}
+
+/// A state of each source, those that could hold what is asked for at the version that is waited for.
+async fn fresh_snapshots(
+    state: &AdminState,
+    places: &Places,
+    sources: &[Arc<Source>],
+    question: &Question,
+    at_least: &AtLeast,
+) -> Result<Vec<Snapshot>, ApiError> {
+    let of_first = sources.first().map(|source| &source.info().cluster);
+    if sources.iter().any(|source| Some(&source.info().cluster) != of_first) {
+        let message = "a version is of one cluster, and several are asked: name one with `cluster`";
+        return Err(ApiError::new(Code::Invalid, message));
+    }
+    let may_hold = |source: &Source| match (&source.info().namespace, &question.namespace) {
+        (Some(has), Some(wanted)) => has == wanted,
+        _ => true,
+    };
+    let waiting = sources.iter().filter(|source| may_hold(source)).map(|source| {
+        let place = places.get(&source.info().cluster);
+        let running = place.and_then(|place| sources::running(place, source));
+        running.ok_or_else(|| ApiError::new(Code::NotReady, "a source is being replaced: ask again"))
+    });
+    let waiting = waiting.collect::<Result<Vec<_>, _>>()?;
+    let seen = at_least.seen_by(&waiting, &state.version_waits).await?;
+    let mut seen = seen.into_iter();
+    let snapshots = sources.iter().map(|source| match may_hold(source) {
+        true => seen.next().unwrap_or_else(|| source.snapshot()),
+        false => source.snapshot(),
+    });
+    Ok(snapshots.collect())
 }
 
 /// What a line begins and ends with that says where its object is from.
@@ -163,6 +205,14 @@ impl Question {
             index: self.index.clone().zip(self.value.clone()),
             selector,
         })
+    }
+
+    fn freshness(&self) -> Asked {
+        Asked {
+            at_least: self.at_least.clone(),
+            epoch: self.epoch,
+            timeout_ms: self.timeout_ms,
+        }
     }
 
     /// The clusters to ask; none: all of the informer's.

@@ -122,7 +122,7 @@ fn without_source(informer: &str, cluster: &str, place: &Place) -> SourceView {
     }
 }
 
-fn of_source(place: &Place, source: &Source) -> SourceView {
+pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
     let (info, status) = (source.info(), source.status());
     let view = SourceView {
         id: Some(source.id().0),
@@ -154,19 +154,24 @@ pub(super) fn of_reflector(place: &Place, source: &Source) -> Option<SourceStatu
 }
 
 /// Which of an informer's several resources a source is of; of an only one the configuration says it.
-fn resource_of(place: &Place, source: &Source) -> Option<String> {
+pub(super) fn resource_of(place: &Place, source: &Source) -> Option<String> {
     match &place.section.resource.value {
         Resources::One(_) => None,
         Resources::Several(_) => Some(running(place, source)?.spec().resource.to_string()),
     }
 }
 
-fn running(place: &Place, source: &Source) -> Option<Arc<SharedInformer>> {
-    let InformerPhase::Running(running) = &place.phase else {
-        return None;
-    };
-    let mut sources = running.shared.sources().into_iter();
+pub(super) fn running(place: &Place, source: &Source) -> Option<Arc<SharedInformer>> {
+    let mut sources = running_in(place).into_iter();
     sources.find(|other| other.source() == source.id())
+}
+
+/// The sources of an informer in one cluster, if it runs there.
+pub(crate) fn running_in(place: &Place) -> Vec<Arc<SharedInformer>> {
+    match &place.phase {
+        InformerPhase::Running(running) => running.shared.sources(),
+        _ => Vec::new(),
+    }
 }
 
 fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {

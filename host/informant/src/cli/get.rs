@@ -44,6 +44,9 @@ pub(super) struct GetArgs {
     /// Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     selector: Option<String>,
+    /// Waits, for at most 10s, until the cache has seen this resource version, as the answer to one's own write names it
+    #[arg(long, value_name = "VERSION")]
+    at_least: Option<String>,
     /// How they are shown
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
@@ -107,6 +110,7 @@ impl GetArgs {
             ("value", index.map(|(_, value)| value.as_str())),
             ("selector", self.selector.as_deref()),
             ("cluster", (!clusters.is_empty()).then_some(clusters)),
+            ("at-least", self.at_least.as_deref()),
             ("envelope", Some("true")),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()

@@ -42,7 +42,7 @@ pub(super) fn refused(error: &ApiError) -> Exit {
     note(&format!("error: {error}"));
     match error.code {
         Code::NotSynced => Exit::NotSynced,
-        Code::NotReady | Code::Busy => Exit::NotReady,
+        Code::NotReady | Code::Busy | Code::Timeout => Exit::NotReady,
         _ => Exit::Failed,
     }
 }

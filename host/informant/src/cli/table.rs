@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tabwriter::TabWriter;
 
-use super::age;
+use crate::age;
 
 /// What stands where there is nothing to say.
 pub(super) const NOTHING: &str = "-";

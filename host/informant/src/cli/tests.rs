@@ -49,7 +49,7 @@ fn help_names_every_command() {
       1    failed; for get and plugin requeue: not found
       2    the command line is wrong
       3    the configuration is refused
-      4    not ready: for get, the index is not attached
+      4    not ready: for get, the index is not attached, or --at-least not seen in time
       5    for get: not synced, the first list is not in the cache
       130  run was ended at once by a second SIGINT (143: SIGTERM)
     "#);
@@ -143,6 +143,7 @@ fn help_of_get() {
           --all-clusters           Objects of all clusters of the informer, which is the default
           --index <NAME=VALUE>     Only objects that this index finds under this value
       -l, --selector <SELECTOR>    Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+          --at-least <VERSION>     Waits, for at most 10s, until the cache has seen this resource version, as the answer to one's own write names it
       -o, --output <FORMAT>        How they are shown [default: table] [possible values: table, wide, json, yaml, name]
           --no-headers             Leaves the table's headings out
           --admin <ADDRESS:PORT>   The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]

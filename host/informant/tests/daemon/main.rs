@@ -8,6 +8,7 @@ mod clusters;
 mod compiling;
 mod configuration;
 mod events;
+mod freshness;
 mod metrics;
 mod plugins;
 mod program;

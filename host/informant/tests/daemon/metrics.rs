@@ -157,6 +157,8 @@ fn the_settled_metrics_are_documented() {
         "reflector_relists_total{informer,reason}",
         "informer_synced{informer}",
         "source_state{informer,state}",
+        "source_event_age_seconds{informer}",
+        "source_bookmark_age_seconds{informer}",
         "store_objects{informer}",
         "store_bytes{informer}",
         "store_resource_version{informer}",

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::age;
 use super::Format;
 use super::line::{Headline, Line};
 use super::table::Table;
 use super::wide::{self, Column};
 use super::yaml;
+use crate::age;
 
 /// What is printed of objects, and how.
 #[derive(Debug, Clone, Copy)]

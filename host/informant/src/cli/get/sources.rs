@@ -13,6 +13,9 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
     if args.index.is_some() || args.selector.is_some() {
         bail!("`{SOURCES}` have no labels and no indexes: leave -l and --index out");
     }
+    if args.at_least.is_some() {
+        bail!("--at-least is for objects; GET /api/v1/sources/ID?at-least=VERSION waits for one source");
+    }
     args.admin
         .ask(async |client| match client.read::<Sources>("/api/v1/sources").await? {
             Ok(sources) => show(args, sources),

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::cli::age;
+use crate::age;
 
 /// A column: its heading, and what an object has there.
 pub(super) struct Column {

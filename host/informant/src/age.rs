@@ -3,7 +3,7 @@
 /// `5s`, `3m20s`, `5h`, `2d3h`, `400d`.
 ///
 /// Source: apimachinery `duration.HumanDuration`.
-pub(super) fn human(seconds: i64) -> String {
+pub(crate) fn human(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
@@ -29,7 +29,7 @@ pub(super) fn human(seconds: i64) -> String {
 }
 
 /// How long ago a timestamp of Kubernetes was.
-pub(super) fn since(created: Option<&str>) -> String {
+pub(crate) fn since(created: Option<&str>) -> String {
     match created.and_then(|created| created.parse::<jiff::Timestamp>().ok()) {
         Some(created) => human(jiff::Timestamp::now().as_second() - created.as_second()),
         None => "<unknown>".to_owned(),
