@@ -14,6 +14,8 @@ mod dice;
 mod handler;
 pub mod history;
 mod run;
+pub mod scenario;
+mod scenarios;
 mod schedule;
 mod watched;
 mod witness;

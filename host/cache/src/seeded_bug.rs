@@ -55,11 +55,15 @@ pub enum SeededBug {
     SwapDropsEvents,
     /// A source that has an heir goes on showing what it held.
     RetiredSourceGoesOn,
+    /// A bookmark counts as if everything up to its version had been shown.
+    BookmarkHidesEvents,
+    /// A watch that shows nothing is believed for ever.
+    SilenceIsLife,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::RelistForgetsVanished,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -81,6 +85,8 @@ impl SeededBug {
         Self::DeleteToldTwice,
         Self::SwapDropsEvents,
         Self::RetiredSourceGoesOn,
+        Self::BookmarkHidesEvents,
+        Self::SilenceIsLife,
     ];
 
     /// Runs `what` with this bug in all code that this thread runs.

@@ -156,6 +156,10 @@ impl InformerLoop {
                 true
             }
             Update::Bookmark(version) => {
+                // Nor may it: what comes after it may be older, where the API server's progress is ahead of its events.
+                if let (true, Some(number)) = (seeded_bug(SeededBug::BookmarkHidesEvents), version.as_ref().number()) {
+                    self.guard.resume_from(number);
+                }
                 self.parts.fifo.bookmark(version.as_ref());
                 false
             }

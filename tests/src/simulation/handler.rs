@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome, What};
+use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome, Pause, What};
 use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
 use informant_object::{KeyRef, Object};
 use tokio::sync::Notify;
@@ -84,6 +84,12 @@ impl Handler {
         }
     }
 
+    /// Ends whatever holds it back.
+    pub(super) fn resume(&self) {
+        self.listener.resume(Pause::Swap);
+        self.listener.resume(Pause::Quarantine);
+    }
+
     /// Removes it.
     pub(super) fn leave(self, world: &World) {
         match &self.native {
@@ -147,7 +153,8 @@ impl Pulling {
         let outcome = match delivery.key() {
             None => Outcome::Ok,
             Some(key) => {
-                let verdict = self.witness.judge(&mut dice);
+                self.witness.act(&delivery.what);
+                let verdict = self.witness.judge(key, &mut dice);
                 self.witness.end(key, &verdict);
                 match verdict {
                     Verdict::Ok => Outcome::Ok,
@@ -169,7 +176,7 @@ struct Native {
 impl Native {
     fn call(&mut self, what: &What, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
         self.witness.begin(what, context.reason, context.source);
-        let verdict = self.witness.judge(&mut self.dice);
+        let verdict = self.witness.judge(key, &mut self.dice);
         self.witness.end(key, &verdict);
         verdict.carry_out()
     }

@@ -50,13 +50,19 @@ async fn play(seed: u64) -> History {
         history_events_max: dice.pick(&[3, 20, 10_000]),
         paging_at_zero: dice.percent(50),
         server_knows_watch_list: dice.percent(80),
+        ..Setting::default()
     };
     let world = World::new(seed, &setting);
     Schedule::new(world.clone(), dice).play().await;
+    come_to_rest(&world).await
+}
+
+/// Waits until nothing more can come, and ends everything. Returns what happened.
+pub(super) async fn come_to_rest(world: &World) -> History {
     world.environment.sleep(REST).await;
     world.record_rest();
     for watched in world.informers() {
-        watched.stop(&world).await;
+        watched.stop(world).await;
     }
     world.take_history()
 }

@@ -197,8 +197,6 @@ impl Schedule {
 
     fn end_trouble(&mut self) {
         self.world.end_trouble();
-        for handler in &self.handlers {
-            handlers::resume(handler);
-        }
+        self.handlers.iter().for_each(Handler::resume);
     }
 }

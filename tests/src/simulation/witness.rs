@@ -14,9 +14,15 @@ use super::world::{World, version_of_object};
 /// How a handler behaves while there is trouble.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Script {
+    /// How long a call takes, drawn between these.
+    pub(super) call_ms_min: u64,
     pub(super) call_ms_max: u64,
     pub(super) fails_percent: u64,
     pub(super) refuses_percent: u64,
+    /// The name of an object that it fails on each time.
+    pub(super) poison: Option<&'static str>,
+    /// It writes to what it is told of: notes the value that it saw in a label.
+    pub(super) writes_back: bool,
 }
 
 /// How a call is to end.
@@ -48,7 +54,7 @@ impl Witness {
         script: Script,
         options: &ListenerOptions,
     ) -> Self {
-        let never_fails = script.fails_percent == 0 && script.refuses_percent == 0;
+        let never_fails = script.fails_percent == 0 && script.refuses_percent == 0 && script.poison.is_none();
         let never_full = options.pending_events_max >= 1_000 && options.pending_bytes_max >= 1 << 20;
         let keeps_all = never_fails && never_full;
         world.record(Entry::Came {
@@ -146,16 +152,24 @@ impl Witness {
 
     /// How long a call takes, in milliseconds.
     pub(super) fn call_ms(&self, dice: &mut Dice) -> u64 {
-        let drawn = dice.below(self.script.call_ms_max + 1);
+        let Script {
+            call_ms_min: least,
+            call_ms_max: most,
+            ..
+        } = self.script;
+        let drawn = least + dice.below(most.saturating_sub(least) + 1);
         if self.world.is_troubled() { drawn } else { 0 }
     }
 
     /// How a call about an object ends.
-    pub(super) fn judge(&self, dice: &mut Dice) -> Verdict {
+    pub(super) fn judge(&self, key: KeyRef<'_>, dice: &mut Dice) -> Verdict {
         if !self.world.is_troubled() {
             return Verdict::Ok;
         }
         let message = String::from("scripted");
+        if self.script.poison == Some(key.name) {
+            return Verdict::Fail(HandlerError::Retryable(message));
+        }
         if dice.percent(self.script.refuses_percent) {
             return Verdict::Fail(HandlerError::Permanent(message));
         }
@@ -167,6 +181,16 @@ impl Witness {
             0 => Verdict::Fail(HandlerError::Retryable(message)),
             1 => Verdict::Panic,
             _ => Verdict::Fail(HandlerError::RetryAfter { message, after }),
+        }
+    }
+
+    /// Does to the cluster what the handler does in its call.
+    pub(super) fn act(&self, what: &What) {
+        let (What::Add(object) | What::Update { new: object, .. }) = what else {
+            return;
+        };
+        if self.script.writes_back {
+            self.world.note_seen(object);
         }
     }
 

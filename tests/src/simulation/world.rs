@@ -20,12 +20,17 @@ pub(super) const RESOURCE: &str = "v1/configmaps";
 /// The label that informers select by.
 pub(super) const GROUP: &str = "group";
 
+/// The label in which a handler that writes back notes the value that it saw.
+pub(super) const SEEN: &str = "seen";
+
 /// What a seed decides about a world before anything happens in it.
 pub(super) struct Setting {
     pub(super) history_events_max: usize,
     pub(super) paging_at_zero: bool,
     /// Whether the server gives WatchLists.
     pub(super) server_knows_watch_list: bool,
+    /// How far a watch may fall behind before the server closes it.
+    pub(super) watch_backlog_events_max: usize,
 }
 
 impl Default for Setting {
@@ -34,6 +39,7 @@ impl Default for Setting {
             history_events_max: 10_000,
             paging_at_zero: false,
             server_knows_watch_list: true,
+            watch_backlog_events_max: 4_096,
         }
     }
 }
@@ -64,6 +70,7 @@ impl World {
             history_events_max: setting.history_events_max,
             paging_at_zero: setting.paging_at_zero,
             watch_list: setting.server_knows_watch_list,
+            watch_backlog_events_max: setting.watch_backlog_events_max,
             ..Options::default()
         };
         let server = ApiServer::new(options);
@@ -90,6 +97,11 @@ impl World {
     /// Records that something was done, in words.
     pub(super) fn note(&self, what: impl Into<String>) {
         self.record(Entry::Fault { name: what.into() });
+    }
+
+    /// What has happened so far.
+    pub(super) fn history_so_far(&self) -> History {
+        locked(&self.history).clone()
     }
 
     pub(super) fn take_history(&self) -> History {
@@ -173,6 +185,24 @@ impl World {
             group: group.to_owned(),
         });
         object
+    }
+
+    /// Notes the value of an object in one of its labels, as a handler does that writes to what it watches; records it. Does nothing if the object
+    /// is gone or says so already.
+    pub(super) fn note_seen(&self, object: &Object) {
+        let (namespace, name) = (object.namespace(), object.name());
+        let told: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
+        let patch = serde_json::json!({"metadata": {"labels": {SEEN: told["data"]["value"]}}});
+        let before = self.server.revision();
+        let Ok(written) = self.server.patch(RESOURCE, namespace, name, patch) else {
+            return;
+        };
+        if self.server.revision() == before {
+            return self.note(format!("{namespace}/{name} is patched, which changes nothing"));
+        }
+        let group = group_of(&written).to_owned();
+        let object = version_of(&written);
+        self.record(Entry::Written { object, group });
     }
 
     pub(super) fn exists(&self, namespace: &str, name: &str) -> bool {

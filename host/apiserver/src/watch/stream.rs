@@ -51,6 +51,8 @@ pub(super) struct WatchStream {
     cursor: u64,
     joined: u64,
     bookmarks: bool,
+    /// It was asked for from a version that this replica has yet to reach: until then it is silent, as a kube-apiserver's is.
+    is_ahead: bool,
     next_bookmark: Duration,
     deadline: Duration,
     timer: Option<(Duration, Sleep)>,
@@ -105,6 +107,7 @@ impl WatchStream {
             cursor: start.cursor,
             joined: start.joined,
             bookmarks: request.options.bookmarks,
+            is_ahead: false,
             next_bookmark: next_bookmark(now, inner.options.bookmark_interval, deadline),
             deadline,
             timer: None,
@@ -239,7 +242,9 @@ impl WatchStream {
         }
         if now >= self.next_bookmark {
             self.next_bookmark = next_bookmark(now, self.inner.options.bookmark_interval, self.deadline);
-            return Step::Frame(self.bookmark(false));
+            if !self.is_ahead {
+                return Step::Frame(self.bookmark(false));
+            }
         }
         Step::Wait(Some(self.next_bookmark.min(self.deadline)))
     }
@@ -278,6 +283,7 @@ impl WatchStream {
             return Err(FellBehind);
         }
         let newest = self.view.revision(&store);
+        self.is_ahead = self.cursor > newest;
         let mut shown = Vec::new();
         let mut bytes = 0;
         for event in history

@@ -26,6 +26,7 @@ impl Schedule {
             call_ms_max: self.dice.pick(&[0, 5, 500, 5_000]),
             fails_percent: self.dice.pick(&[0, 0, 20, 60]),
             refuses_percent: self.dice.pick(&[0, 0, 5]),
+            ..Script::default()
         };
         let options = self.options();
         let native = self.dice.percent(25) && !self.may_move(watched) && watched.selection().namespaces.is_empty();
@@ -102,16 +103,10 @@ impl Schedule {
                 "tries again at once"
             }
             _ => {
-                resume(handler);
+                handler.resume();
                 "goes on"
             }
         };
         self.world.note(format!("handler {} {did}", handler.id));
     }
-}
-
-/// Ends whatever holds a handler back.
-pub(super) fn resume(handler: &Handler) {
-    handler.listener.resume(Pause::Swap);
-    handler.listener.resume(Pause::Quarantine);
 }

@@ -1,0 +1,229 @@
+//! Scenarios: schedules that are written down instead of drawn, each of which plays one fault case to the letter.
+//!
+//! A scenario says what must come of the case, by assertions on the way; the history is judged by the checker besides. And it names bugs that the
+//! code can be made to have, with each of which it must fail: a case that no bug fails is not played.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::LocalBoxFuture;
+use informant_apiserver::Faults;
+use informant_cache::listener::{ListenerCounters, ListenerOptions};
+use informant_cache::seeded_bug::SeededBug;
+use informant_cache::{Environment, SourceState};
+use informant_informer::{ReflectorOptions, SourceStatus};
+
+use super::checker;
+use super::dice::Dice;
+use super::handler::Handler;
+use super::history::{Entry, ObjectVersion, Selection, Told};
+use super::run::{Run, come_to_rest, run_world};
+use super::watched::Watched;
+use super::witness::Script;
+use super::world::{Setting, World, locked};
+
+pub use super::scenarios::SCENARIOS;
+
+/// The namespace that scenarios write to.
+pub(super) const NAMESPACE: &str = "default";
+
+/// The longest a scenario waits for anything that has to come, in simulated time.
+const DEADLINE: Duration = Duration::from_secs(1_800);
+
+/// How often it is looked whether it has come, in the first seconds and later.
+const STEP: Duration = Duration::from_millis(10);
+const STEP_LATE: Duration = Duration::from_millis(500);
+
+/// One case, played.
+pub struct Scenario {
+    /// As `cases.md` numbers it.
+    pub case: &'static str,
+    /// What it shows, as the test that runs it is named.
+    pub name: &'static str,
+    /// It fails with each of these.
+    pub bugs: &'static [SeededBug],
+    pub(super) setting: fn() -> Setting,
+    pub(super) play: fn(Arc<Stage>) -> LocalBoxFuture<'static, ()>,
+}
+
+impl Scenario {
+    /// Plays it, and lets everything come to rest.
+    ///
+    /// # Panics
+    /// If something comes out otherwise than the scenario says.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        run_world(async {
+            let stage = Arc::new(Stage {
+                world: World::new(0, &(self.setting)()),
+                handlers: Mutex::default(),
+            });
+            (self.play)(Arc::clone(&stage)).await;
+            stage.world.end_trouble();
+            locked(&stage.handlers).iter().for_each(|handler| handler.resume());
+            come_to_rest(&stage.world).await
+        })
+    }
+
+    /// What is wrong: what broke the contract, or that the case came out otherwise.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| self.run()));
+        match ran {
+            Ok(run) => run.violations.first().map(checker::Violation::to_string),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                Some(text.unwrap_or_else(|| "it panicked".to_owned()))
+            }
+        }
+    }
+}
+
+/// Where a scenario is played: a server, informers on it, handlers.
+pub(super) struct Stage {
+    pub(super) world: Arc<World>,
+    handlers: Mutex<Vec<Arc<Handler>>>,
+}
+
+impl Stage {
+    pub(super) fn faults(&self) -> Faults {
+        self.world.server.faults()
+    }
+
+    /// An informer of everything, by the usual requests.
+    pub(super) fn watch(&self) -> Arc<Watched> {
+        self.watch_by(ReflectorOptions::default())
+    }
+
+    pub(super) fn watch_by(&self, reflector: ReflectorOptions) -> Arc<Watched> {
+        Watched::start(&self.world, Selection::default(), reflector)
+    }
+
+    /// A handler that accepts all at once.
+    pub(super) fn handle(&self, watched: &Arc<Watched>) -> Arc<Handler> {
+        self.handle_by(watched, Script::default(), ListenerOptions::default())
+    }
+
+    pub(super) fn handle_by(&self, watched: &Arc<Watched>, script: Script, options: ListenerOptions) -> Arc<Handler> {
+        let mut handlers = locked(&self.handlers);
+        let id = handlers.len() as u32;
+        let handler = Handler::start(&self.world, watched, id, script, options, Dice::new(u64::from(id)));
+        handlers.push(Arc::new(handler));
+        Arc::clone(&handlers[handlers.len() - 1])
+    }
+
+    pub(super) fn put(&self, name: &str, value: &str) -> ObjectVersion {
+        self.world.put(NAMESPACE, name, value, "a")
+    }
+
+    pub(super) fn delete(&self, name: &str) -> ObjectVersion {
+        self.world.delete(NAMESPACE, name)
+    }
+
+    /// Lets so much time pass.
+    pub(super) async fn pass(&self, seconds: u64) {
+        self.world.environment.sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// Lets everybody do what there is to do now: a hundredth of a second passes.
+    pub(super) async fn settle(&self) {
+        self.world.environment.sleep(STEP).await;
+    }
+
+    /// Waits until `condition` holds.
+    ///
+    /// # Panics
+    /// If it does not within [`DEADLINE`].
+    pub(super) async fn until(&self, what: &str, condition: impl Fn() -> bool) -> Duration {
+        let begin = self.world.environment.now();
+        while !condition() {
+            let waited = self.world.environment.now() - begin;
+            assert!(waited < DEADLINE, "waited for {what} for {waited:?}");
+            // What comes late need not be seen to the hundredth of a second.
+            let step = if waited < Duration::from_secs(10) {
+                STEP
+            } else {
+                STEP_LATE
+            };
+            self.world.environment.sleep(step).await;
+        }
+        self.world.environment.now() - begin
+    }
+
+    /// Waits until the informer has synced.
+    pub(super) async fn synced(&self, watched: &Watched) {
+        self.until("the first list", || watched.named.has_synced()).await;
+        self.settle().await;
+    }
+
+    /// What the handler has been told of objects so far, one line a call: `update x@7 from 3 (watch)`.
+    pub(super) fn told(&self, handler: &Handler) -> Vec<String> {
+        let history = self.world.history_so_far();
+        let calls = history
+            .entries
+            .iter()
+            .filter_map(|(_, entry)| line_of(entry, handler.id));
+        calls.collect()
+    }
+
+    /// How often the handler has been told that it is synced.
+    pub(super) fn times_synced(&self, handler: &Handler) -> usize {
+        let history = self.world.history_so_far();
+        let is_synced = |entry: &Entry| matches!(entry, Entry::Synced { handler: id, .. } if *id == handler.id);
+        history.entries.iter().filter(|(_, entry)| is_synced(entry)).count()
+    }
+
+    /// Requests that the server was sent so far.
+    pub(super) fn requests(&self, verb: &str) -> usize {
+        let requests = self.world.server.requests();
+        requests.iter().filter(|request| request.verb == verb).count()
+    }
+}
+
+/// What a scenario asks of an informer of one source.
+impl Watched {
+    pub(super) fn status(&self) -> SourceStatus {
+        self.named.statuses().remove(0)
+    }
+
+    pub(super) fn state(&self) -> SourceState {
+        self.status().state
+    }
+}
+
+impl Handler {
+    pub(super) fn counters(&self) -> ListenerCounters {
+        self.listener.stats().counters
+    }
+}
+
+fn line_of(entry: &Entry, handler: u32) -> Option<String> {
+    let Entry::Begin {
+        handler: id,
+        told,
+        object,
+        old,
+        unknown,
+        reason,
+        ..
+    } = entry
+    else {
+        return None;
+    };
+    let what = match told {
+        Told::Add => "add",
+        Told::Update => "update",
+        Told::Delete if *unknown => "delete unknown",
+        Told::Delete => "delete",
+    };
+    let from = old.as_ref().map(|old| format!(" from {}", old.version));
+    let line = format!(
+        "{what} {}@{}{} ({reason})",
+        object.name,
+        object.version,
+        from.unwrap_or_default()
+    );
+    (*id == handler).then_some(line)
+}

@@ -1,0 +1,54 @@
+//! The scenarios, by what they are about.
+
+mod handlers;
+mod lists;
+mod versions;
+mod watches;
+
+use informant_apiserver::{Filter, Injection};
+use serde_json::json;
+
+use super::scenario::{Scenario, Stage};
+use super::world::RESOURCE;
+
+/// All of them.
+pub const SCENARIOS: &[&[Scenario]] = &[
+    handlers::SCENARIOS,
+    lists::SCENARIOS,
+    versions::SCENARIOS,
+    watches::SCENARIOS,
+];
+
+impl Stage {
+    /// Puts a line between the events of every watch of all namespaces.
+    fn show(&self, kind: &str, object: &serde_json::Value) {
+        let line = json!({"type": kind, "object": object}).to_string();
+        self.faults().inject(&Filter::any(), &Injection::Raw(line));
+    }
+
+    /// Shows a bookmark.
+    fn show_bookmark(&self, version: u64) {
+        let metadata = json!({"resourceVersion": version.to_string()});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        self.show("BOOKMARK", &object);
+    }
+
+    /// Shows the events after `version` again, up to and with `last`.
+    fn show_again(&self, version: u64, last: u64) -> usize {
+        let writes = self
+            .world
+            .server
+            .writes_after(RESOURCE, version)
+            .expect("not compacted");
+        let writes = writes.iter().filter(|write| write.revision <= last);
+        writes.inspect(|write| self.show(write.kind, &write.object)).count()
+    }
+}
+
+/// What `play` of a scenario returns.
+macro_rules! playing {
+    ($play:path) => {
+        |stage: Arc<Stage>| Box::pin($play(stage))
+    };
+}
+use playing;
