@@ -10,11 +10,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 use crate::wait;
 
 /// How many lines of a child's output are kept. The load tests of a minute write some 100,000.
 const LINES_KEPT_MAX: usize = 1_000_000;
+
+/// How long the output of an ended process is waited for.
+const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many lines of a child's output an error message shows.
 const LINES_SHOWN: usize = 30;
@@ -31,6 +35,7 @@ pub struct Process {
     name: String,
     child: Child,
     output: Arc<Mutex<Output>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
@@ -79,13 +84,20 @@ impl Process {
             .spawn()
             .with_context(|| format!("failed to start {}", program.display()))?;
         let output = Arc::new(Mutex::new(Output::default()));
-        if let Some(stdout) = child.stdout.take() {
-            tokio::spawn(keep_lines(stdout, output.clone()));
-        }
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(keep_lines(stderr, output.clone()));
-        }
-        Ok(Self { name, child, output })
+        let stdout = child
+            .stdout
+            .take()
+            .map(|stream| tokio::spawn(keep_lines(stream, output.clone())));
+        let stderr = child
+            .stderr
+            .take()
+            .map(|stream| tokio::spawn(keep_lines(stream, output.clone())));
+        Ok(Self {
+            name,
+            child,
+            output,
+            readers: stdout.into_iter().chain(stderr).collect(),
+        })
     }
 
     /// What `pick` makes of each line that was written so far, from the `from`-th on (counted from the process's start).
@@ -114,6 +126,9 @@ impl Process {
         let mut seen = 0;
         let waited = wait::until(what, deadline, async || {
             let ended = self.child.try_wait().map_err(|error| error.to_string())?;
+            if ended.is_some() {
+                self.read_to_the_end().await;
+            }
             let count = self.line_count();
             let found = self.lines(seen, &mut pick).into_iter().next();
             seen = count;
@@ -158,6 +173,9 @@ impl Process {
             waited = condition => waited,
             status = self.child.wait() => Err(anyhow!("{} ended: {}", self.name, status?)),
         };
+        if waited.is_err() && !self.is_running() {
+            self.read_to_the_end().await;
+        }
         waited.with_context(|| self.tail())
     }
 
@@ -187,12 +205,22 @@ impl Process {
     /// After `deadline`.
     pub async fn wait_for_end(&mut self, deadline: Duration) -> Result<Option<i32>> {
         match tokio::time::timeout(deadline, self.child.wait()).await {
-            Ok(status) => Ok(status?.code()),
+            Ok(status) => {
+                self.read_to_the_end().await;
+                Ok(status?.code())
+            }
             Err(_) => Err(anyhow!(
                 "{} did not end within {deadline:?}\n{}",
                 self.name,
                 self.tail()
             )),
+        }
+    }
+
+    /// Waits until all that an ended process wrote is read. Who was started by it may hold its output open for longer.
+    async fn read_to_the_end(&mut self) {
+        for reader in self.readers.drain(..) {
+            let _ = tokio::time::timeout(READ_WITHIN, reader).await;
         }
     }
 

@@ -122,6 +122,20 @@ impl DeltaFifo {
     }
 }
 
+/// Changing.
+impl DeltaFifo {
+    /// [`DeltaFifoOptions::skip_unchanged`], as it is now.
+    #[must_use]
+    pub fn skips_unchanged(&self) -> bool {
+        self.options.skip_unchanged
+    }
+
+    /// Changes [`DeltaFifoOptions::skip_unchanged`] for the replaces to come.
+    pub fn set_skip_unchanged(&mut self, skip_unchanged: bool) {
+        self.options.skip_unchanged = skip_unchanged;
+    }
+}
+
 /// Reading.
 impl DeltaFifo {
     /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the

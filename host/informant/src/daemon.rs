@@ -136,21 +136,30 @@ impl Daemon {
             .begin(&config)
             .context("what durable informers are to outlive the process by cannot be kept")?;
         metrics.watch(board.clone());
-        let admin = AdminServer::start(
-            listener,
-            AdminState::new(board.clone(), metrics.clone(), Arc::clone(&environment)),
-        )?;
+        let keepers = TaskTracker::new();
+        let parts = FleetParts {
+            board: board.clone(),
+            access,
+            environment: Arc::clone(&environment),
+            host,
+            metrics: metrics.clone(),
+            durables: durables.clone(),
+            tasks: keepers.clone(),
+            stop: stop.clone(),
+        };
+        // What is to be waited for has to be known before anybody can ask whether we are ready.
+        keep(&config, parts);
+        let admin = AdminServer::start(listener, AdminState::new(board.clone(), metrics.clone(), environment))
+            .inspect_err(|_| stop.cancel())?;
         tracing::info!(address = %admin.address(), "admin server listens");
-        let daemon = Self {
+        Ok(Self {
             board,
             metrics,
             admin,
             durables,
-            keepers: TaskTracker::new(),
+            keepers,
             stop,
-        };
-        daemon.keep(&config, access, host, &environment);
-        Ok(daemon)
+        })
     }
 
     /// Where the admin server listens.
@@ -170,31 +179,23 @@ impl Daemon {
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
+}
 
-    /// Starts what the configuration says, and follows it.
-    fn keep(&self, config: &Config, access: ClusterAccess, host: PluginHost, environment: &Arc<dyn Environment>) {
-        let fleet = Fleet::new(FleetParts {
-            board: self.board.clone(),
-            access,
-            environment: Arc::clone(environment),
-            host,
-            metrics: self.metrics.clone(),
-            durables: self.durables.clone(),
-            tasks: self.keepers.clone(),
-            stop: self.stop.clone(),
-        });
-        let watch = FileWatch::start(environment, self.stop.clone());
-        let keeper = ConfigKeeper::new(
-            config,
-            self.board.clone(),
-            fleet,
-            watch,
-            self.metrics.clone(),
-            Arc::clone(environment),
-        );
-        let task = self.keepers.track_future(keeper.run(self.stop.clone()));
-        environment.spawn("config-keeper", Box::pin(task));
-    }
+/// Starts what the configuration says, and follows it.
+fn keep(config: &Config, parts: FleetParts) {
+    let (board, metrics) = (parts.board.clone(), parts.metrics.clone());
+    let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
+    let stop = parts.stop.clone();
+    let watch = FileWatch::start(&environment, stop.clone());
+    let keeper = ConfigKeeper::new(
+        config,
+        board,
+        Fleet::new(parts),
+        watch,
+        metrics,
+        Arc::clone(&environment),
+    );
+    environment.spawn("config-keeper", Box::pin(tasks.track_future(keeper.run(stop))));
 }
 
 /// Where jitter begins: differs from process to process, so that restarted daemons do not knock all at once.

@@ -35,6 +35,9 @@ pub struct SourceSpec {
     pub metadata_only: bool,
     /// Native indexes: name, and where an object holds its values.
     pub indexes: Vec<(String, Pointer)>,
+    /// Whether a relist tells handlers of objects that did not change too, as updates from themselves to themselves, as
+    /// client-go does.
+    pub relist_notify_unchanged: bool,
     /// How often handlers that name no period of their own are shown everything again; `None` is never.
     pub resync: Option<Duration>,
 }
@@ -55,6 +58,7 @@ impl SourceSpec {
             keep_managed_fields: false,
             metadata_only: false,
             indexes: Vec::new(),
+            relist_notify_unchanged: false,
             resync: None,
         }
     }

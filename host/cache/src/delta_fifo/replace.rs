@@ -183,7 +183,12 @@ impl DeltaFifo {
             }
             let hash = hashes.get(item).copied();
             let hash = hash.unwrap_or_else(|| self.queue.hash(object.key()));
-            let Ok(object) = self.transformed(object.into()) else {
+            // What is known was transformed when it came.
+            let transformed = match is_unchanged {
+                true => Ok(object.into()),
+                false => self.transformed(object.into()),
+            };
+            let Ok(object) = transformed else {
                 summary.withheld += 1;
                 continue;
             };

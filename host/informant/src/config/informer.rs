@@ -25,16 +25,13 @@ const KEYS: Keys = Keys {
         "label-selector",
         "metadata-only",
         "namespaces",
+        "relist-notify-unchanged",
         "required",
         "resource",
         "resync",
         "watch-list",
     ],
     planned: &[
-        (
-            "relist-notify-unchanged",
-            "handlers are not told of unchanged objects: leave it out",
-        ),
         ("store", "whole objects are kept: leave it out, and use `drop`"),
         ("transform", "use `drop` to leave fields out"),
     ],
@@ -75,6 +72,8 @@ pub struct InformerSection {
     pub field_selector: Option<FieldSelector>,
     /// How often handlers are shown everything again, unless their own section says so.
     pub resync: Option<Duration>,
+    /// Whether plugins are told of what a relist shows unchanged.
+    pub relist_notify_unchanged: bool,
     /// What is cut from each object before it is kept.
     pub drop: Vec<Pointer>,
     /// Whether `metadata.managedFields` stays.
@@ -109,6 +108,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
         namespaces: read_namespaces(table),
         label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
         field_selector: read_parsed(table, "field-selector", FieldSelector::parse),
+        relist_notify_unchanged: table.boolean("relist-notify-unchanged").unwrap_or(false),
         resync: table.duration("resync", RESYNC_MIN..=RESYNC_MAX),
         drop: read_drop(table),
         keep_managed_fields: table.boolean("keep-managed-fields").unwrap_or(false),

@@ -40,6 +40,7 @@ fn the_whole_shape_is_read() {
         resync = "5s"
         drop = ["/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration"]
         keep-managed-fields = true
+        relist-notify-unchanged = true
         required = "always"
 
         [informer.pods.index]
@@ -150,6 +151,7 @@ fn the_whole_shape_is_read() {
                 resync: Some(
                     5s,
                 ),
+                relist_notify_unchanged: true,
                 drop: [
                     "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
                 ],
@@ -173,13 +175,13 @@ fn the_whole_shape_is_read() {
         plugins: {
             "greeter": PluginSection {
                 place: Place {
-                    line: 23,
+                    line: 24,
                     column: 17,
                 },
                 component: Located {
                     value: "etc/plugins/greeter.wasm",
                     place: Place {
-                        line: 24,
+                        line: 25,
                         column: 21,
                     },
                 },
@@ -192,7 +194,7 @@ fn the_whole_shape_is_read() {
                         Located {
                             value: "pods",
                             place: Place {
-                                line: 26,
+                                line: 27,
                                 column: 30,
                             },
                         },
@@ -211,7 +213,7 @@ fn the_whole_shape_is_read() {
                         "times": Number(3),
                     },
                     place: Place {
-                        line: 27,
+                        line: 28,
                         column: 18,
                     },
                 },
@@ -298,7 +300,7 @@ limits = { mem = "64MiB", cpus = "1s" }
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
     error: config.toml:12:1: unknown key `colour` in [informer.pods]
-      help: keys of [informer.pods]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, required, resource, resync, watch-list
+      help: keys of [informer.pods]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
     error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]

@@ -419,6 +419,7 @@ pub(super) fn spec(place: &OwnPlace, section: &InformerSection, found: &Found) -
         keep_managed_fields: section.keep_managed_fields,
         metadata_only: section.metadata_only,
         indexes: section.indexes.clone(),
+        relist_notify_unchanged: section.relist_notify_unchanged,
         resync: section.resync,
     };
     InformerSpec {

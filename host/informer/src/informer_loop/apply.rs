@@ -41,8 +41,12 @@ impl InformerLoop {
     }
 
     fn apply_object(&mut self, delta: &Delta, object: &Object) {
-        if delta.kind == DeltaType::Replaced && !self.is_news(delta, object) {
-            return;
+        if delta.kind == DeltaType::Replaced {
+            match self.judge_listed(delta, object) {
+                Listed::News => {}
+                Listed::Known(known) => return self.note_unchanged(delta, known),
+                Listed::Outdated => return,
+            }
         }
         let Some(old) = self.parts.store.add(object.clone()) else {
             return self.note(delta, || ChangeKind::Add(object.clone()));
@@ -58,24 +62,36 @@ impl InformerLoop {
         self.note(delta, || ChangeKind::Add(object.clone()));
     }
 
-    /// Whether an item of a list says something new of its object.
-    fn is_news(&mut self, delta: &Delta, object: &Object) -> bool {
+    /// What an item of a list says of its object.
+    fn judge_listed(&mut self, delta: &Delta, object: &Object) -> Listed {
         let Some(old) = self.parts.store.get_by_key(object.key()) else {
-            return true;
+            return Listed::News;
         };
         if old.uid() != object.uid() {
-            return true;
+            return Listed::News;
         }
-        // Nothing happened to it between the lists; client-go tells handlers all the same.
+        // Nothing happened to it between the lists.
         let is_same_version = old.version() == object.version() && !object.version().is_empty();
         if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
-            return false;
+            return Listed::Known(old.clone());
         }
         let is_newer = delta.reason == Reason::Restored || self.guard.judge_item(object.version(), old.version());
-        if !is_newer {
-            self.parts.status.count_rejected("item");
+        if is_newer {
+            return Listed::News;
         }
-        is_newer
+        self.parts.status.count_rejected("item");
+        Listed::Outdated
+    }
+
+    /// client-go tells handlers of what is unchanged, as an update from itself to itself; here those hear of it who ask for it.
+    fn note_unchanged(&mut self, delta: &Delta, known: Object) {
+        let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
+        if is_relist && !self.parts.fifo.skips_unchanged() {
+            self.note(delta, || ChangeKind::Update {
+                old: known.clone(),
+                new: known,
+            });
+        }
     }
 
     /// The last state is the one the delete brought; a tombstone brings what was known.
@@ -99,6 +115,16 @@ impl InformerLoop {
             });
         }
     }
+}
+
+/// What an item of a list says of its object.
+enum Listed {
+    /// Something new.
+    News,
+    /// What is known.
+    Known(Object),
+    /// Less than is known.
+    Outdated,
 }
 
 /// Whether one version of an object may come in two forms: other fields are kept than before, or the cluster's history is another.

@@ -24,6 +24,8 @@ pub(crate) enum Control {
     AddIndexers(Vec<Box<dyn IndexFunc>>, oneshot::Sender<Result<(), IndexConflict>>),
     /// Keep other native indexes.
     ChangeIndexers(IndexersChange, oneshot::Sender<Result<(), IndexConflict>>),
+    /// Whether to tell of what a relist shows unchanged.
+    NotifyUnchanged(bool),
     /// Let a reflector with another request try.
     TryOut(Successor),
     /// The reflector on trial is about to list: what the other brings is to wait. Answered once it does; dropped if nobody wants the list any more.
@@ -67,6 +69,7 @@ impl InformerLoop {
             Control::RemoveFeed(feed) => self.remove_feed(&feed),
             Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes))),
             Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change))),
+            Control::NotifyUnchanged(notify) => self.parts.fifo.set_skip_unchanged(!notify),
             Control::TryOut(successor) => self.try_out(successor),
             Control::Hold(generation, done) => {
                 if self.hold(generation).await {

@@ -46,7 +46,8 @@ pub enum ReconfigureError {
 impl SharedInformer {
     /// Changes selectors, what is cut, metadata only, native indexes, resync and how the state is obtained, while handlers stay and events flow.
     ///
-    /// Returns once the change is accepted; it takes place in the background. Indexes and the default resync (for handlers to come) change at once.
+    /// Returns once the change is accepted; it takes place in the background. Indexes, the default resync (for handlers to come) and
+    /// `relist_notify_unchanged` change at once.
     /// Another request, or another shape of objects, is tried out beside the reflector that runs: its first list is staged, and then the *difference*
     /// is told, reason `reconfigured`: what no longer belongs to the source as deletes with their last state, what is new as adds, what is kept in
     /// another form as updates; what is the same nobody hears of. While the new request is refused, unreachable or too slow, what ran before goes on, and
@@ -73,6 +74,9 @@ impl SharedInformer {
             };
             self.tell(Control::ChangeIndexers(change, done))?;
             changed.await.map_err(|_| InformerStopped)??;
+        }
+        if spec.relist_notify_unchanged != before.relist_notify_unchanged {
+            self.tell(Control::NotifyUnchanged(spec.relist_notify_unchanged))?;
         }
         let other_request = request_of(&spec) != request_of(&before);
         let other_shape = !spec.keeps_the_same(&before);

@@ -122,7 +122,7 @@ impl SharedInformer {
         let informer_loop = InformerLoop::new(LoopParts {
             name: name.clone(),
             source: id,
-            fifo: fifo_of(options.transform, environment.random()),
+            fifo: fifo_of(options.transform, &spec, environment.random()),
             store,
             updates,
             control: orders,
@@ -222,8 +222,9 @@ fn store_of(
     Ok(store)
 }
 
-fn fifo_of(transform: Option<Box<dyn Transform>>, hash_seed: u64) -> DeltaFifo {
+fn fifo_of(transform: Option<Box<dyn Transform>>, spec: &SourceSpec, hash_seed: u64) -> DeltaFifo {
     DeltaFifo::new(DeltaFifoOptions {
+        skip_unchanged: !spec.relist_notify_unchanged,
         transform,
         hash_seed,
         ..DeltaFifoOptions::default()

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use informant_apiserver::{Action, Answer, ApiServer, Filter, Rule};
+use informant_apiserver::{Action, Answer, ApiServer, Ending, Filter, Rule};
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{Environment, SourceState};
 use informant_object::{KeyRef, LabelSelector, Pointer};
@@ -396,4 +396,30 @@ async fn metadata_alone_is_asked_for_and_kept_under_the_resources_own_kind() {
         );
         assert_eq!(rig.stored(), rig.truth());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unchanged_objects_of_a_relist_are_told_to_those_who_ask_for_it() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 1);
+    let (rig, recorder) = synced(&server).await;
+    let expire = || {
+        let watches = Filter::any().verb("watch").resource("pods");
+        server.faults().drop_watches(&watches, Ending::Expired);
+    };
+    let telling = SourceSpec {
+        relist_notify_unchanged: true,
+        ..pods()
+    };
+    reconfigure(&rig, telling).await;
+    expire();
+    pass(5).await;
+    assert_eq!(recorder.take(), ["update a 1->1 (relist)", "update b 1->1 (relist)"]);
+
+    reconfigure(&rig, pods()).await;
+    expire();
+    pass(5).await;
+    assert_eq!(rig.informer.status().relists, 2);
+    assert_eq!(recorder.take(), Vec::<String>::new());
 }
