@@ -33,8 +33,37 @@ export class HostError extends Error {
   }
 }
 
+/** What the API server, or Informant in its place, answered instead of doing what `kube` was asked for. */
+export class KubeError extends Error {
+  constructor({ code, status, message, retryAfterMs }) {
+    super(message);
+    this.code = code;
+    if (status > 0) this.status = status;
+    if (retryAfterMs > 0) this.retryAfterMs = retryAfterMs;
+  }
+  get name() {
+    return "KubeError";
+  }
+  /** Whether a write may have been made although there is no answer. */
+  get mayBeDone() {
+    return this.code === "timeout" || this.code === "unavailable";
+  }
+}
+
 // Refused again, however often it is asked.
 const USELESS = ["denied", "unknown-informer", "unknown-index", "unsupported", "invalid"];
+const USELESS_IN_CLUSTER = ["denied", "invalid", "too-large", "unsupported"];
+
+const isUseless = (error) =>
+  error instanceof Permanent ||
+  (error instanceof HostError && USELESS.includes(error.code)) ||
+  (error instanceof KubeError && USELESS_IN_CLUSTER.includes(error.code));
+
+// How long to wait, if what was thrown says so.
+const waits = (error) => {
+  if (error instanceof RetryAfter) return error.milliseconds;
+  return error instanceof KubeError ? error.retryAfterMs : undefined;
+};
 
 /** Calls the host: its error comes as a record in `payload`. */
 export const asked = (call) => {
@@ -85,7 +114,8 @@ export const told = (error, called) => {
 /** The contract's failure for what was thrown. */
 export const failure = (error, called) => {
   const message = told(error, called);
-  if (error instanceof RetryAfter) return { tag: "retry-after", val: { message, afterMs: Math.max(0, Math.round(error.milliseconds)) } };
-  const isUseless = error instanceof Permanent || (error instanceof HostError && USELESS.includes(error.code));
-  return { tag: isUseless ? "permanent" : "retryable", val: message };
+  if (isUseless(error)) return { tag: "permanent", val: message };
+  const ms = waits(error);
+  if (ms !== undefined) return { tag: "retry-after", val: { message, afterMs: Math.max(0, Math.round(ms)) } };
+  return { tag: "retryable", val: message };
 };

@@ -171,3 +171,98 @@ export const store: {
   /** The values in use, sorted. */
   indexValues(informer: string, index: string): string[];
 };
+
+/** Where an object is in the cluster; without a name, where objects of a resource are. */
+export interface Address {
+  /** As config.toml writes it, version included: `v1/pods`, `apps/v1/deployments`. */
+  resource: string;
+  /** Left out: outside of namespaces; for `list`: in all of them. */
+  namespace?: string;
+  name?: string;
+  /** `status`, `scale`, `eviction` … */
+  subresource?: string;
+  /** Where config.toml has several. */
+  cluster?: string;
+}
+
+export interface WriteOptions {
+  /** Who owns the fields that are written. Left out: `informant-` and the plugin's name. */
+  fieldManager?: string;
+  /** Judge it and answer what it would come to, but change nothing. */
+  dryRun?: boolean;
+}
+
+export interface PatchOptions extends WriteOptions {
+  /** `merge` (RFC 7386, the default), `json` (RFC 6902), or `strategic`, which merges lists by key. */
+  type?: "merge" | "json" | "strategic";
+}
+
+export interface ApplyOptions extends WriteOptions {
+  /** Take fields over from other managers. */
+  force?: boolean;
+}
+
+export interface DeleteOptions {
+  propagation?: "background" | "foreground" | "orphan";
+  /** Only that incarnation. */
+  uid?: string;
+  /** Only that state. */
+  resourceVersion?: string;
+  dryRun?: boolean;
+}
+
+export interface ListOptions {
+  labelSelector?: string;
+  fieldSelector?: string;
+  /** At most so many. Left out: all, page after page. */
+  limit?: number;
+}
+
+/** A document that JSON can hold. */
+export type Document = object;
+
+/**
+ * The cluster, with Informant's identity there. Every call is judged by `allow.kube` of the plugin's section: what is not granted throws a
+ * KubeError `denied`, whose message holds the line that would grant it. What is read here costs the API server something: read what the
+ * informers have from `store`. In `index` every call is denied.
+ */
+export const kube: {
+  /** The status of what is at an address: `kube.patch(kube.status(pod), { status: { … } })`. */
+  status(address: Address): Address;
+  /** An object, or undefined. */
+  get<T = KubernetesObject>(address: Address): T | undefined;
+  list<T = KubernetesObject>(address: Address, options?: ListOptions): T[];
+  /** Makes an object. This and what follows answers the object as it was stored. */
+  create<T = KubernetesObject>(address: Address, object: Document, options?: WriteOptions): T;
+  /** Puts an object in the place of the one there is. */
+  update<T = KubernetesObject>(address: Address, object: Document, options?: WriteOptions): T;
+  /** With `metadata.uid` or `metadata.resourceVersion` in the document, only that object or state is changed. */
+  patch<T = KubernetesObject>(address: Address, document: Document | Document[], options?: PatchOptions): T;
+  /** Server-side apply: these fields, and no others that the field manager has owned so far. */
+  apply<T = KubernetesObject>(address: Address, object: Document, options?: ApplyOptions): T;
+  delete(address: Address, options?: DeleteOptions): void;
+};
+
+/** What the API server, or Informant in its place, answered instead. Thrown on, it is tried again unless the same call would be refused again. */
+export class KubeError extends Error {
+  readonly code:
+    | "denied"
+    | "forbidden"
+    | "unauthorized"
+    | "not-found"
+    | "already-exists"
+    | "conflict"
+    | "invalid"
+    | "expired"
+    | "too-large"
+    | "too-many-requests"
+    | "timeout"
+    | "unavailable"
+    | "unsupported";
+  /** The HTTP status of the API server's answer, if it gave one. */
+  readonly status?: number;
+  /** How long the API server asks to be left alone. */
+  readonly retryAfterMs?: number;
+  /** Whether a write may have been made although there is no answer. */
+  readonly mayBeDone: boolean;
+}

@@ -2,11 +2,12 @@
 import contract from "informant:plugin/log@0.1.0";
 
 import { Permanent, failure, shown } from "./failure.js";
+import { kube } from "./kube.js";
 import { store } from "./store.js";
 import { decoded, encoded } from "./text.js";
 
-export { HostError, Permanent, RetryAfter } from "./failure.js";
-export { store };
+export { HostError, KubeError, Permanent, RetryAfter } from "./failure.js";
+export { kube, store };
 
 const line = (level) => (...values) => contract.log(level, values.map(shown).join(" "));
 

@@ -1,5 +1,5 @@
 // What the tests of the host load: throws, reads the cache, remembers, computes an index, and goes through UTF-8.
-import { Permanent, RetryAfter, log, plugin, store } from "informant-plugin-sdk";
+import { KubeError, Permanent, RetryAfter, kube, log, plugin, store } from "informant-plugin-sdk";
 
 const remembered = [];
 let greeting;
@@ -92,3 +92,24 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
     remembered.push(...saved);
   },
 });
+
+// Acts on the cluster; what is not granted to it is told with the line that would.
+throwing.acts = (_, { namespace, name, uid }) => {
+  const pod = { resource: "v1/pods", namespace, name };
+  log.info(kube.get(pod).kind, kube.list({ resource: "v1/pods" }, { labelSelector: "a=b", limit: 7 }).map((found) => found.metadata.name));
+  log.info(kube.create({ resource: "v1/configmaps", namespace }, { metadata: { name: "ä€😀" } }, { dryRun: true }).kind);
+  kube.patch(pod, { metadata: { uid, labels: { seen: "yes" } } });
+  kube.patch(pod, [{ op: "remove", path: "/metadata/labels/seen" }], { type: "json" });
+  kube.patch(kube.status(pod), { status: { phase: "Running" } }, { type: "strategic", fieldManager: "me" });
+  kube.apply(pod, { apiVersion: "v1", kind: "Pod" }, { force: true });
+  kube.update(pod, { metadata: { uid } });
+  kube.delete(pod, { uid, propagation: "foreground" });
+  for (const wrong of [() => kube.get({ ...pod, resource: "v1/secrets" }), () => kube.get({ ...pod, nmae: "a" }), () => kube.patch(pod, {}, { type: "apply" })]) {
+    try {
+      wrong();
+    } catch (error) {
+      log.info(error instanceof KubeError, error.code ?? "no code", error);
+    }
+  }
+  kube.delete({ ...pod, resource: "v1/nodes", namespace: "" });
+};

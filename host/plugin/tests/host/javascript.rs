@@ -5,16 +5,22 @@ use serde_json::json;
 
 use crate::hello::{idle, said};
 use crate::indexes::Loop;
+use crate::kube::{Cluster, grants};
 use crate::world::{World, guest, is_built};
 
 /// `plugin-sdk/javascript/tests/guest.js`. Where npm is missing it is not built; never so in CI.
 const GUEST: &str = "guest_javascript";
 
 async fn run(world: &World) -> Plugin {
+    run_with(world, |_| {}).await
+}
+
+async fn run_with(world: &World, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
     let mut spec = PluginSpec::new("hello", guest(GUEST));
     spec.informers = vec![("pods".into(), "pods".into())];
     spec.config = json!({ "greeting": "hello" });
     spec.on_reload = Continuation::Continue;
+    adjust(&mut spec);
     let plugin = world.host.load(spec).await.unwrap();
     plugin.start().await;
     plugin
@@ -167,5 +173,44 @@ async fn a_plugin_in_javascript_hands_over_what_it_remembers() {
     assert!(
         lines.last().is_some_and(|line| line.ends_with(r#"["first","second"]"#)),
         "{lines:#?}"
+    );
+}
+
+#[tokio::test]
+async fn a_plugin_in_javascript_acts_on_the_cluster_as_far_as_it_is_granted() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let cluster = Cluster::answering(Some(0));
+    let world = World::with_cluster(cluster.clone());
+    let plugin = run_with(&world, |spec| {
+        spec.allow_kube = grants(json!([
+            { "verbs": ["get", "list", "create", "update", "patch", "delete"], "resource": "v1/pods" },
+            { "verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"] },
+            { "verbs": ["create"], "resource": "v1/configmaps" },
+        ]));
+    })
+    .await;
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    pods.apply("acts");
+    let letters = || plugin.listener().dead_letters();
+    world
+        .until("the last call to be refused", || letters().len() == 1)
+        .await;
+    let lines = said(&world);
+    let has = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(has("Pod [\"a\"]"), "{lines:?}");
+    assert!(has("true denied KubeError: get v1/secrets"), "{lines:?}");
+    assert!(has("TypeError: kube: an address has no nmae"), "{lines:?}");
+    assert!(has("TypeError: kube.patch: there is no type apply"), "{lines:?}");
+    let calls = cluster.take();
+    let verbs: Vec<&str> = calls.iter().map(|call| call.action.verb().as_str()).collect();
+    // What is not granted was not sent.
+    assert_eq!(
+        verbs,
+        [
+            "get", "list", "create", "patch", "patch", "patch", "patch", "update", "delete"
+        ]
     );
 }

@@ -10,21 +10,21 @@ use crate::world::{World, guest, spec};
 
 /// A cluster that records what it is asked, and answers after a while, or never.
 #[derive(Default)]
-struct Cluster {
+pub(crate) struct Cluster {
     calls: Mutex<Vec<KubeCall>>,
     /// Milliseconds until each answer; none: it never comes.
     answers_after_ms: Option<u64>,
 }
 
 impl Cluster {
-    fn answering(answers_after_ms: Option<u64>) -> Arc<Cluster> {
+    pub(crate) fn answering(answers_after_ms: Option<u64>) -> Arc<Cluster> {
         Arc::new(Cluster {
             calls: Mutex::default(),
             answers_after_ms,
         })
     }
 
-    fn take(&self) -> Vec<KubeCall> {
+    pub(crate) fn take(&self) -> Vec<KubeCall> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 }
@@ -50,7 +50,7 @@ impl KubeApi for Cluster {
     }
 }
 
-fn grants(grants: Value) -> Vec<KubeGrant> {
+pub(crate) fn grants(grants: Value) -> Vec<KubeGrant> {
     serde_json::from_value(grants).unwrap()
 }
 
