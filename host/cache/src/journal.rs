@@ -28,8 +28,9 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// Detaches `listener`. No deletes are told.
     fn detach(&self, listener: &ListenerHandle);
 
-    /// `listener` was attached already, as the heir of another source ([`ListenerHandle::inherit`]).
-    fn adopt(&self, listener: &ListenerHandle);
+    /// `listener` goes over to this source from others, by `inherit` ([`ListenerHandle::inherit`]), which is called in its turn: what was given before is not told
+    /// to it, what is given afterwards is.
+    fn adopt(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>);
 
     /// Takes `changes`, exactly those between the snapshot of the call before and this one, as [`ListenerHandle::push`] does.
     fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment);
@@ -37,6 +38,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// The highest version that the source has shown in this epoch.
     fn seen(&self, high_water: u64);
 
-    /// Calls `done`, from whatever thread, once all that was given before is handed on and what listeners have acknowledged by then is kept.
+    /// Calls `done`, from whatever thread, once all that was given before is handed on and what listeners have acknowledged by then is kept. It is always
+    /// called, or dropped, also where nothing can be kept any more.
     fn flush(&self, done: Box<dyn FnOnce() + Send>);
 }

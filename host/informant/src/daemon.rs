@@ -134,6 +134,7 @@ impl Daemon {
         let durables = Durables::new(path, metrics.state.clone());
         durables
             .begin(&config)
+            .await
             .context("what durable informers are to outlive the process by cannot be kept")?;
         metrics.watch(board.clone());
         let keepers = TaskTracker::new();

@@ -89,8 +89,12 @@ impl InformerSpec {
         }
     }
 
-    /// One for each source.
-    fn sources(&self) -> BTreeMap<Place, SourceSpec> {
+    /// Its sources: one for each of its resources and namespaces.
+    pub fn sources(&self) -> impl Iterator<Item = SourceSpec> {
+        self.by_place().into_values()
+    }
+
+    fn by_place(&self) -> BTreeMap<Place, SourceSpec> {
         let mut sources = BTreeMap::new();
         for source in self.each_resource() {
             for namespace in self.namespaces_of(&source) {
@@ -182,7 +186,7 @@ impl NamedInformer {
                 stopped: false,
             }),
         };
-        for (place, source) in spec.sources() {
+        for (place, source) in spec.by_place() {
             let started = parts.start_source(source, &spec, Among::Others)?;
             parts.members().sources.insert(place, started);
         }
@@ -349,9 +353,14 @@ impl Parts {
     ) -> Result<Arc<SharedInformer>, StartError> {
         let (client, environment) = (self.client.clone(), Arc::clone(&self.environment));
         let (catalog, metrics) = (self.catalog.clone(), &self.metrics);
+        let durable = whole.durable.as_ref().map(|keeper| keeper.keep(&spec)).transpose();
+        let durable = durable.map_err(|source| StartError::Keep {
+            informer: spec.informer.clone(),
+            source,
+        })?;
         let options = InformerOptions {
             reflector: whole.reflector,
-            durable: whole.durable.as_ref().and_then(|keeper| keeper.keep(&spec)),
+            durable: durable.flatten(),
             ..InformerOptions::default()
         };
         let started = match among {

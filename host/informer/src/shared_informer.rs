@@ -54,7 +54,10 @@ pub struct InformerOptions {
 /// Says which sources are kept from one process to the next, and where.
 pub trait KeepsSources: Send + Sync + std::fmt::Debug {
     /// Where the source that `spec` describes is kept; none if it is not. Asked when the source starts; may wait for a disk.
-    fn keep(&self, spec: &SourceSpec) -> Option<Durable>;
+    ///
+    /// # Errors
+    /// Why it cannot be kept although it is to be. It is not started then.
+    fn keep(&self, spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
 /// Where a source is kept from one process to the next.

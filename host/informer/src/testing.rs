@@ -1,6 +1,8 @@
 //! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a handler that writes down its calls. No
 //! sockets, and no time but the paused one.
 
+pub(crate) mod gate;
+
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;

@@ -38,18 +38,23 @@ impl Recorded {
         }
         let mut known = BTreeMap::new();
         for (name, HandlerRow { all_open, .. }) in kept {
-            let present = self.handlers.get(&name);
-            if present.is_none() && !self.options.handlers.contains(&name) {
+            let present = self.handlers.get_mut(&name);
+            let is_expected = present.is_some() || self.options.handlers.contains(&name);
+            if !is_expected || self.left.contains(&name) {
                 tables.clear_handler(self.number, &name)?;
                 continue;
             }
             let mut handler = Handler {
-                listener: present.and_then(|before| before.listener.clone()),
-                on_start: present.map(|before| before.on_start).unwrap_or_default(),
-                // What could not be kept may have been anything.
-                all_open: all_open || present.is_some_and(|before| before.all_open),
+                all_open,
                 ..Handler::default()
             };
+            if let Some(before) = present {
+                // What could not be kept may have been anything.
+                handler.all_open |= before.all_open;
+                handler.listener = before.listener.clone();
+                handler.on_start = before.on_start;
+                handler.numbers = before.numbers.take();
+            }
             self.read_open(tables, &name, &mut handler)?;
             known.insert(name, handler);
         }
@@ -61,6 +66,7 @@ impl Recorded {
             let handler = Handler {
                 listener: before.listener,
                 on_start: before.on_start,
+                numbers: before.numbers,
                 ..Handler::unknown()
             };
             known.insert(name, handler);

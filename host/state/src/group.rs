@@ -91,11 +91,10 @@ impl Recorded {
                         group.resumes.insert(place, resume);
                     }
                 }
-                Order::Adopt(listener) => drop(self.keep_attached(tables, listener, names)?),
+                Order::Adopt(listener, _) => self.keep_adopted(tables, listener, names)?,
                 Order::Detach(listener) => {
                     if let Some(name) = self.lose(listener) {
                         tables.clear_handler(self.number, &name)?;
-                        self.numbers.forget_handler(&name);
                     }
                 }
                 Order::Flush(_) => {}
@@ -221,7 +220,8 @@ impl Recorded {
                 continue;
             }
             if handler.tombstones >= TOMBSTONES_MAX {
-                self.numbers.tombstone_dropped(name);
+                let numbers = handler.numbers.get_or_insert_with(|| self.numbers.handler(name));
+                numbers.tombstones_dropped.inc();
                 continue;
             }
             let row_key = row::open_key(self.number, name, key.as_ref());
@@ -238,48 +238,72 @@ impl Recorded {
         listener: &ListenerHandle,
         names: &Names,
     ) -> Result<Option<Resume>, redb::Error> {
-        let Some((_, name, on_start)) = names.iter().find(|(known, ..)| known.ptr_eq(listener)) else {
-            self.others.push(listener.clone());
+        let Some((name, on_start)) = self.claim(listener, names) else {
             return Ok(None);
         };
-        let known = self.handlers.remove(name);
+        let known = self.handlers.remove(&name);
         let is_known = known.is_some();
         let mut handler = known.unwrap_or_else(Handler::unknown);
         handler.listener = Some(listener.clone());
-        handler.on_start = *on_start;
-        let accepts = *on_start == OnStart::Continue && !handler.all_open;
+        handler.on_start = on_start;
+        let accepts = on_start == OnStart::Continue && !handler.all_open;
         handler.all_open = !accepts;
         let resume = if is_known {
-            Some(self.resume(tables, name, &handler, accepts)?)
+            Some(self.resume(tables, &name, &handler, accepts)?)
         } else {
+            tables.clear_handler(self.number, &name)?;
             None
         };
-        self.handlers.insert(name.clone(), handler);
+        self.handlers.insert(name, handler);
         Ok(resume)
     }
 
-    /// The rows of the source and its handlers.
+    /// A listener is about to go over to this source from others. What it knows it knows from them: what an earlier process told it of this source is
+    /// of no account, and what it has acknowledged is found out anew.
+    fn keep_adopted(
+        &mut self,
+        tables: &mut Tables<'_>,
+        listener: &ListenerHandle,
+        names: &Names,
+    ) -> Result<(), redb::Error> {
+        let Some((name, on_start)) = self.claim(listener, names) else {
+            return Ok(());
+        };
+        tables.clear_handler(self.number, &name)?;
+        let handler = Handler {
+            listener: Some(listener.clone()),
+            on_start,
+            ..Handler::unknown()
+        };
+        self.handlers.insert(name, handler);
+        Ok(())
+    }
+
+    /// The rows of the source and its handlers, where they changed.
     fn keep_heads(&mut self, tables: &mut Tables<'_>, through: &str) -> Result<(), redb::Error> {
-        for (name, handler) in &self.handlers {
+        for (name, handler) in &mut self.handlers {
+            let numbers = handler.numbers.get_or_insert_with(|| self.numbers.handler(name));
+            numbers.open.set(handler.open.len());
             let head = HandlerRow {
                 all_open: handler.all_open,
                 through: through.to_owned(),
             };
-            let row_key = row::handler_key(self.number, name);
-            tables.handlers.insert(&row_key[..], &head.encode()[..])?;
-            self.numbers.set_open(name, handler.open.len());
+            if handler.head_kept.as_ref() != Some(&head) {
+                let row_key = row::handler_key(self.number, name);
+                tables.handlers.insert(&row_key[..], &head.encode()[..])?;
+                handler.head_kept = Some(head);
+            }
         }
-        let high_water = self.inbox.high_water();
         let head = SourceRow {
             number: self.number,
-            high_water,
+            high_water: self.inbox.high_water(),
             form: self.options.form.clone(),
         };
-        let row_key = self.options.identity.row_key();
         // Until the first list is compared, the form is that of what was kept.
-        if self.is_known {
+        if self.is_known && self.row_kept.as_ref() != Some(&head) {
+            let row_key = self.options.identity.row_key();
             tables.sources.insert(&row_key[..], &head.encode()[..])?;
-            self.high_water_kept = high_water;
+            self.row_kept = Some(head);
         }
         Ok(())
     }
@@ -294,13 +318,14 @@ impl Recorded {
     /// What could not be kept is read again once it can. Who is attached is noted all the same.
     pub(crate) fn was_not_kept(&mut self, group: &Group, names: &Names) {
         self.is_known = false;
+        self.row_kept = None;
         for order in &group.orders {
             match order {
                 Order::Begin { restored, .. } => self.distrusted |= *restored,
                 Order::Push(_, changes, _) => {
                     self.numbers.unkept.inc_by(changes.len() as u64);
                 }
-                Order::Attach(listener, _) | Order::Adopt(listener) => self.note_attached(listener, names),
+                Order::Attach(listener, _) | Order::Adopt(listener, _) => self.note_attached(listener, names),
                 Order::Detach(listener) => drop(self.lose(listener)),
                 Order::Difference(..) | Order::Flush(_) => {}
             }
@@ -311,14 +336,11 @@ impl Recorded {
         if self.listeners().any(|known| known.ptr_eq(listener)) {
             return;
         }
-        match names.iter().find(|(known, ..)| known.ptr_eq(listener)) {
-            None => self.others.push(listener.clone()),
-            Some((_, name, on_start)) => {
-                let handler = self.handlers.entry(name.clone()).or_default();
-                handler.listener = Some(listener.clone());
-                handler.on_start = *on_start;
-                handler.all_open = true;
-            }
+        if let Some((name, on_start)) = self.claim(listener, names) {
+            let handler = self.handlers.entry(name).or_default();
+            handler.listener = Some(listener.clone());
+            handler.on_start = on_start;
+            handler.all_open = true;
         }
     }
 
@@ -327,48 +349,58 @@ impl Recorded {
         let Group {
             orders, mut resumes, ..
         } = group;
+        // Who comes in this group is among the listeners already, and is told of nothing before.
+        let comes = |order: &Order| match order {
+            Order::Attach(listener, _) | Order::Adopt(listener, _) => Some(listener.clone()),
+            _ => None,
+        };
+        let mut later: Vec<ListenerHandle> = orders.iter().filter_map(comes).collect();
         for (place, order) in orders.into_iter().enumerate() {
-            if let Order::Begin { source, snapshot, .. } = order {
-                self.id = Some(source);
-                self.current = snapshot;
-                continue;
+            if let Some(listener) = comes(&order) {
+                later.retain(|other| !other.ptr_eq(&listener));
             }
-            let Some(id) = self.id else {
-                if let Order::Flush(done) = order {
-                    done();
+            match (order, self.id) {
+                (Order::Begin { source, snapshot, .. }, _) => {
+                    self.id = Some(source);
+                    self.current = snapshot;
                 }
-                continue;
-            };
-            match order {
-                Order::Push(snapshot, changes, now) => self.push(id, snapshot, &changes, now),
-                Order::Difference(snapshot, now) => {
+                (Order::Push(snapshot, changes, now), Some(id)) => self.push(id, snapshot, &changes, now, &later),
+                (Order::Difference(snapshot, now), Some(id)) => {
                     let changes = difference(&self.current, &snapshot, now);
-                    self.push(id, snapshot, &changes, now);
+                    self.push(id, snapshot, &changes, now, &later);
                 }
-                Order::Attach(listener, now) => match resumes.remove(&place) {
+                (Order::Attach(listener, now), Some(id)) => match resumes.remove(&place) {
                     Some(resume) => listener.attach_resumed(id, &self.current, self.sensible(resume), now),
                     None => listener.attach(id, &self.current, now),
                 },
-                Order::Detach(listener) => listener.detach(id),
-                Order::Flush(done) => done(),
-                Order::Adopt(_) | Order::Begin { .. } => {}
+                (Order::Detach(listener), Some(id)) => listener.detach(id),
+                (order, _) => self.inbox.let_fall(order),
             }
         }
     }
 
-    fn push(&mut self, id: SourceId, snapshot: Snapshot, changes: &[Change], now: Moment) {
-        for listener in self.listeners() {
+    fn push(&mut self, id: SourceId, snapshot: Snapshot, changes: &[Change], now: Moment, later: &[ListenerHandle]) {
+        let is_here = |listener: &&ListenerHandle| !later.iter().any(|other| other.ptr_eq(listener));
+        for listener in self.listeners().filter(is_here) {
             listener.push(id, &snapshot, changes, now);
         }
         self.current = snapshot;
     }
 
-    /// Without deletes of what is there again, or still.
+    /// Without deletes of what is there again, or still. Of what is not known to be the same the delete is told.
     fn sensible(&self, mut resume: Resume) -> Resume {
-        resume.deletes.retain(|gone| match self.current.get(gone.key.as_ref()) {
-            None => true,
-            Some(object) => gone.last.as_ref().is_some_and(|last| last.uid() != object.uid()),
+        let before = resume.deletes.len();
+        resume.deletes.retain(|gone| {
+            let now = self.current.get(gone.key.as_ref());
+            let is_same = gone
+                .last
+                .as_ref()
+                .zip(now)
+                .is_some_and(|(last, now)| last.uid() == now.uid());
+            !is_same
         });
+        let void = before - resume.deletes.len();
+        self.numbers.void_deletes.inc_by(void as u64);
         resume
     }
 }

@@ -7,6 +7,8 @@ use informant_cache::ListenerHandle;
 use informant_cache::listener::OpenKeys;
 use informant_object::{Key, SourceId};
 
+use crate::metrics::HandlerNumbers;
+use crate::row::HandlerRow;
 use crate::source::OnStart;
 
 /// How many open keys of one handler are looked up in its listener at once, under its lock: well below a millisecond. The rest has its turn with the next
@@ -30,6 +32,9 @@ pub(crate) struct Handler {
     pub(crate) tombstones: usize,
     /// The key that was looked up last.
     pub(crate) asked: Option<Key>,
+    /// The row, as the database has it.
+    pub(crate) head_kept: Option<HandlerRow>,
+    pub(crate) numbers: Option<HandlerNumbers>,
 }
 
 /// What a look at a listener brought.
@@ -89,6 +94,7 @@ impl Handler {
             OpenKeys::All | OpenKeys::Many | OpenKeys::Keys(_) => {}
         }
         let turns = if all {
+            self.asked = None;
             self.open.len().div_ceil(OPEN_KEYS_ASKED_MAX)
         } else {
             1

@@ -25,6 +25,7 @@
 
 mod catch_up;
 mod file;
+mod forgetting;
 mod group;
 mod handler;
 mod metrics;
@@ -46,4 +47,4 @@ pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use row::Keep;
 pub use seal::{KEY_BYTES, KeyFileError, Sealer};
 pub use source::{OnStart, SourceIdentity, SourceOptions};
-pub use state::State;
+pub use state::{State, StateClosed};

@@ -1,6 +1,8 @@
 //! The numbers of the database.
 
-use std::sync::atomic::AtomicU64;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -21,8 +23,12 @@ pub struct StateMetrics {
     queued: Family<InformerLabel, Gauge>,
     behind: Family<InformerLabel, Counter>,
     unkept: Family<InformerLabel, Counter>,
+    untold: Family<InformerLabel, Counter>,
+    void_deletes: Family<InformerLabel, Counter>,
     open: Family<HandlerLabel, Gauge>,
     tombstones_dropped: Family<HandlerLabel, Counter>,
+    /// How many sources show a handler.
+    shown: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -31,24 +37,63 @@ struct InformerLabel {
     cluster: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct HandlerLabel {
     informer: String,
     cluster: String,
     plugin: String,
 }
 
+/// One source's part of a gauge that shows the sum of several.
+#[derive(Debug)]
+pub(crate) struct Part {
+    sum: Gauge,
+    own: AtomicI64,
+}
+
 /// The numbers of one source.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct SourceNumbers {
     of: InformerLabel,
     all: StateMetrics,
     /// Changes that wait to be kept.
-    pub(crate) queued: Gauge,
-    /// Times that more waited than may.
+    pub(crate) queued: Part,
+    /// Changes that were left out because more waited than may.
     pub(crate) behind: Counter,
     /// Changes handed on although they could not be kept.
     pub(crate) unkept: Counter,
+    /// Changes that came after the end.
+    pub(crate) untold: Counter,
+    /// Deletes that were kept of what is there again.
+    pub(crate) void_deletes: Counter,
+}
+
+/// The numbers of one handler of one source.
+#[derive(Debug)]
+pub(crate) struct HandlerNumbers {
+    of: HandlerLabel,
+    all: StateMetrics,
+    pub(crate) open: Part,
+    pub(crate) tombstones_dropped: Counter,
+}
+
+impl Part {
+    fn of(sum: Gauge) -> Self {
+        let own = AtomicI64::new(0);
+        Self { sum, own }
+    }
+
+    pub(crate) fn set(&self, value: usize) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        let before = self.own.swap(value, Ordering::Relaxed);
+        self.sum.inc_by(value - before);
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 impl StateMetrics {
@@ -90,13 +135,23 @@ impl StateMetrics {
         );
         registry.register(
             "state_behind",
-            "Times that more changes waited to be kept than may, and were folded to the difference",
+            "Changes that were left out because more waited to be kept than may; the difference took their place",
             it.behind,
         );
         registry.register(
             "state_unkept",
             "Changes told although they could not be kept",
             it.unkept,
+        );
+        registry.register(
+            "state_untold",
+            "Changes that came after the state database was closed, and nobody was told of",
+            it.untold,
+        );
+        registry.register(
+            "state_void_deletes",
+            "Kept deletes that were not told because the same object is there again",
+            it.void_deletes,
         );
         registry.register(
             "state_open_keys",
@@ -117,10 +172,12 @@ impl StateMetrics {
             cluster: cluster.to_owned(),
         };
         SourceNumbers {
-            of: label.clone(),
-            queued: self.queued.get_or_create(&label).clone(),
+            queued: Part::of(self.queued.get_or_create(&label).clone()),
             behind: self.behind.get_or_create(&label).clone(),
             unkept: self.unkept.get_or_create(&label).clone(),
+            untold: self.untold.get_or_create(&label).clone(),
+            void_deletes: self.void_deletes.get_or_create(&label).clone(),
+            of: label,
             all: self.clone(),
         }
     }
@@ -133,36 +190,64 @@ impl StateMetrics {
         self.queued.remove(&label);
         self.behind.remove(&label);
         self.unkept.remove(&label);
+        self.untold.remove(&label);
+        self.void_deletes.remove(&label);
+    }
+
+    fn shown(&self) -> MutexGuard<'_, BTreeMap<HandlerLabel, usize>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SourceNumbers {
-    fn label(&self, handler: &str) -> HandlerLabel {
-        HandlerLabel {
+    /// The numbers of a handler, which are shown until the last of its sources drops them.
+    pub(crate) fn handler(&self, name: &str) -> HandlerNumbers {
+        let of = HandlerLabel {
             informer: self.of.informer.clone(),
             cluster: self.of.cluster.clone(),
-            plugin: handler.to_owned(),
+            plugin: name.to_owned(),
+        };
+        let mut shown = self.all.shown();
+        *shown.entry(of.clone()).or_default() += 1;
+        HandlerNumbers {
+            open: Part::of(self.all.open.get_or_create(&of).clone()),
+            tombstones_dropped: self.all.tombstones_dropped.get_or_create(&of).clone(),
+            of,
+            all: self.all.clone(),
         }
-    }
-
-    pub(crate) fn set_open(&self, handler: &str, keys: usize) {
-        let keys = i64::try_from(keys).unwrap_or(i64::MAX);
-        let label = self.label(handler);
-        self.all.open.get_or_create(&label).set(keys);
-        // Shown from the beginning, so that an alert on it can be written.
-        drop(self.all.tombstones_dropped.get_or_create(&label));
-    }
-
-    pub(crate) fn tombstone_dropped(&self, handler: &str) {
-        self.all.tombstones_dropped.get_or_create(&self.label(handler)).inc();
     }
 
     pub(crate) fn unreadable(&self) {
         self.all.unreadable.inc();
     }
+}
 
-    pub(crate) fn forget_handler(&self, handler: &str) {
-        self.all.open.remove(&self.label(handler));
-        self.all.tombstones_dropped.remove(&self.label(handler));
+impl Drop for HandlerNumbers {
+    fn drop(&mut self) {
+        let mut shown = self.all.shown();
+        let Some(left) = shown.get_mut(&self.of) else { return };
+        *left -= 1;
+        if *left == 0 {
+            shown.remove(&self.of);
+            self.all.open.remove(&self.of);
+            self.all.tombstones_dropped.remove(&self.of);
+        }
+    }
+}
+
+#[cfg(test)]
+impl StateMetrics {
+    pub(crate) fn queued_of(&self, informer: &str, cluster: &str) -> i64 {
+        self.source(informer, cluster).queued.sum.get()
+    }
+
+    /// None if it is not shown.
+    pub(crate) fn open_of(&self, informer: &str, cluster: &str, plugin: &str) -> Option<i64> {
+        let of = HandlerLabel {
+            informer: informer.to_owned(),
+            cluster: cluster.to_owned(),
+            plugin: plugin.to_owned(),
+        };
+        self.open.get(&of).map(|gauge| gauge.get())
     }
 }

@@ -11,8 +11,8 @@ use informant_object::SourceId;
 
 use crate::metrics::SourceNumbers;
 
-/// How many changes of one source may wait to be kept. Above it they are dropped, and the difference between the snapshots takes their place: handlers
-/// miss states in between, never the last one. Metrics `state_queued`, `state_behind`.
+/// How many changes of one source may wait to be kept. Above it they are dropped and counted, and the difference between the snapshots takes their place:
+/// handlers miss states in between, never the last one. Metrics `state_queued`, `state_behind`.
 pub const QUEUED_CHANGES_MAX: usize = 16_384;
 
 /// `high_water` of a source that has shown nothing.
@@ -27,12 +27,15 @@ pub(crate) enum Order {
     },
     Attach(ListenerHandle, Moment),
     Detach(ListenerHandle),
-    Adopt(ListenerHandle),
+    Adopt(ListenerHandle, Then),
     Push(Snapshot, Vec<Change>, Moment),
     /// Whatever changed up to this snapshot.
     Difference(Snapshot, Moment),
-    Flush(Box<dyn FnOnce() + Send>),
+    Flush(Then),
 }
+
+/// What is to be done in its turn.
+type Then = Box<dyn FnOnce() + Send>;
 
 /// Wakes the recorder.
 #[derive(Debug, Default)]
@@ -49,15 +52,18 @@ pub(crate) struct Inbox {
     orders: Mutex<Orders>,
     high_water: AtomicU64,
     bell: Arc<Bell>,
-    numbers: SourceNumbers,
+    numbers: Arc<SourceNumbers>,
 }
 
 #[derive(Default)]
 struct Orders {
     queue: VecDeque<Order>,
-    /// Changes in it.
+    /// Changes that wait, also those in the place of which a difference stands.
     changes: usize,
+    /// Nothing more comes.
     closed: bool,
+    /// Nobody carries orders out any more.
+    ended: bool,
 }
 
 impl Bell {
@@ -88,7 +94,7 @@ impl SourceState {
 }
 
 impl Inbox {
-    pub(crate) fn new(high_water: Option<u64>, bell: Arc<Bell>, numbers: SourceNumbers) -> Self {
+    pub(crate) fn new(high_water: Option<u64>, bell: Arc<Bell>, numbers: Arc<SourceNumbers>) -> Self {
         Self {
             orders: Mutex::default(),
             high_water: AtomicU64::new(high_water.unwrap_or(NONE)),
@@ -110,6 +116,21 @@ impl Inbox {
         orders.queue.drain(..).collect()
     }
 
+    /// Nobody carries orders out from now on, but for those that wait.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+    }
+
+    /// What becomes of an order that nobody carries out: whoever waits is answered, and what is not told is counted.
+    pub(crate) fn let_fall(&self, order: Order) {
+        match order {
+            Order::Flush(then) | Order::Adopt(_, then) => then(),
+            Order::Push(_, changes, _) => drop(self.numbers.untold.inc_by(changes.len() as u64)),
+            Order::Difference(..) => drop(self.numbers.untold.inc()),
+            Order::Begin { .. } | Order::Attach(..) | Order::Detach(_) => {}
+        }
+    }
+
     /// Changes that wait, and whether anything does.
     pub(crate) fn waiting(&self) -> (usize, bool) {
         let orders = self.lock();
@@ -127,19 +148,53 @@ impl Inbox {
     }
 
     fn give(&self, order: Order) {
-        self.lock().queue.push_back(order);
+        let mut orders = self.lock();
+        if orders.ended {
+            drop(orders);
+            return self.let_fall(order);
+        }
+        orders.queue.push_back(order);
+        drop(orders);
+        self.bell.ring();
+    }
+
+    fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment) {
+        let mut orders = self.lock();
+        if orders.ended {
+            self.numbers.untold.inc_by(changes.len() as u64);
+            return;
+        }
+        orders.changes += changes.len();
+        if orders.changes > QUEUED_CHANGES_MAX {
+            let left_out = orders.fold(snapshot.clone(), now) + changes.len();
+            self.numbers.behind.inc_by(left_out as u64);
+        } else {
+            let order = Order::Push(snapshot.clone(), changes.to_vec(), now);
+            orders.queue.push_back(order);
+        }
+        self.numbers.queued.set(orders.changes);
+        drop(orders);
         self.bell.ring();
     }
 }
 
 impl Orders {
-    /// Puts the difference in the place of what waits: after all that is not about changes, but before whoever waits for them.
-    fn fold(&mut self, snapshot: Snapshot, now: Moment) {
-        self.queue
-            .retain(|order| !matches!(order, Order::Push(..) | Order::Difference(..)));
-        let place = self.queue.iter().position(|order| matches!(order, Order::Flush(_)));
-        let place = place.unwrap_or(self.queue.len());
-        self.queue.insert(place, Order::Difference(snapshot, now));
+    /// Puts the difference in the place of what waits: after all that is not about changes, but before whoever waits for them. What comes before a listener
+    /// that goes over from other sources is not for it, and stays apart. Returns how many changes were left out.
+    fn fold(&mut self, snapshot: Snapshot, now: Moment) -> usize {
+        let adopted = self.queue.iter().rposition(|order| matches!(order, Order::Adopt(..)));
+        let mut folded = self.queue.split_off(adopted.map_or(0, |place| place + 1));
+        let mut left_out = 0;
+        folded.retain(|order| {
+            if let Order::Push(_, changes, _) = order {
+                left_out += changes.len();
+            }
+            !matches!(order, Order::Push(..) | Order::Difference(..))
+        });
+        let place = folded.iter().position(|order| matches!(order, Order::Flush(_)));
+        folded.insert(place.unwrap_or(folded.len()), Order::Difference(snapshot, now));
+        self.queue.append(&mut folded);
+        left_out
     }
 }
 
@@ -160,34 +215,19 @@ impl Journal for SourceState {
         self.0.give(Order::Detach(listener.clone()));
     }
 
-    fn adopt(&self, listener: &ListenerHandle) {
-        self.0.give(Order::Adopt(listener.clone()));
+    fn adopt(&self, listener: &ListenerHandle, inherit: Then) {
+        self.0.give(Order::Adopt(listener.clone(), inherit));
     }
 
     fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment) {
-        let mut orders = self.0.lock();
-        orders.changes += changes.len();
-        if orders.changes > QUEUED_CHANGES_MAX {
-            self.0.numbers.behind.inc();
-            orders.fold(snapshot.clone(), now);
-        } else {
-            orders
-                .queue
-                .push_back(Order::Push(snapshot.clone(), changes.to_vec(), now));
-        }
-        self.0
-            .numbers
-            .queued
-            .set(i64::try_from(orders.changes).unwrap_or(i64::MAX));
-        drop(orders);
-        self.0.bell.ring();
+        self.0.push(snapshot, changes, now);
     }
 
     fn seen(&self, high_water: u64) {
         self.0.high_water.store(high_water, Ordering::Release);
     }
 
-    fn flush(&self, done: Box<dyn FnOnce() + Send>) {
+    fn flush(&self, done: Then) {
         self.0.give(Order::Flush(done));
     }
 }

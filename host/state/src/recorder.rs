@@ -1,13 +1,14 @@
 //! The thread that writes: one transaction for all that has come meanwhile, of all sources.
 
-use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use prometheus_client::metrics::gauge::Gauge;
 use redb::ReadableTable as _;
 
 use crate::catch_up::damaged;
+use crate::forgetting::Forgetting;
 use crate::group::Group;
 use crate::metrics::StateMetrics;
 use crate::queue::{Bell, Inbox, SourceState};
@@ -30,10 +31,9 @@ const IDLE: Duration = Duration::from_secs(1);
 /// What the owner of the state wants.
 pub(crate) enum Command {
     Open(Box<SourceOptions>, Sender<SourceState>),
-    /// Forget an informer in a cluster.
-    Forget(String, String),
-    /// Forget all but these informers.
-    KeepOnly(BTreeSet<String>),
+    Forget(Forgetting),
+    /// Forget an informer in a cluster once those of its sources that are there now are over.
+    ForgetAtEnd(String, String),
     Stop,
 }
 
@@ -41,8 +41,31 @@ pub(crate) enum Command {
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) bell: Arc<Bell>,
-    pub(crate) commands: Mutex<Vec<Command>>,
+    commands: Mutex<Commands>,
     pub(crate) names: Mutex<Names>,
+}
+
+#[derive(Default)]
+struct Commands {
+    waiting: Vec<Command>,
+    /// Nobody obeys any more.
+    over: bool,
+}
+
+impl Shared {
+    /// Has the recorder obey. Once it is over the command is dropped, and with it what it is to be answered by.
+    pub(crate) fn command(&self, command: Command) {
+        let mut commands = self.commands();
+        if !commands.over {
+            commands.waiting.push(command);
+            drop(commands);
+            self.bell.ring();
+        }
+    }
+
+    fn commands(&self) -> MutexGuard<'_, Commands> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 pub(crate) struct Recorder {
@@ -50,6 +73,8 @@ pub(crate) struct Recorder {
     shared: Arc<Shared>,
     metrics: StateMetrics,
     sources: Vec<Recorded>,
+    /// What could not be forgotten while the database failed.
+    forgetting: Vec<Forgetting>,
     stopped: bool,
 }
 
@@ -60,6 +85,7 @@ impl Recorder {
             shared,
             metrics,
             sources: Vec::new(),
+            forgetting: Vec::new(),
             stopped: false,
         }
     }
@@ -94,6 +120,11 @@ impl Recorder {
         }
     }
 
+    /// Shows whether the database fails.
+    pub(crate) fn failing(&self) -> Gauge {
+        self.metrics.failing.clone()
+    }
+
     #[cfg(test)]
     pub(crate) fn store(&mut self) -> &mut Store {
         &mut self.store
@@ -101,7 +132,10 @@ impl Recorder {
 
     pub(crate) fn reopen(&mut self) {
         match self.store.reopen() {
-            Ok(()) => tracing::info!("the state database can be written again"),
+            Ok(()) => {
+                tracing::info!("the state database can be written again");
+                self.forget();
+            }
             Err(error) => tracing::warn!("{error}"),
         }
     }
@@ -118,8 +152,7 @@ impl Recorder {
     pub(crate) fn commit(&mut self) -> Vec<Group> {
         self.obey();
         let mut groups: Vec<Group> = self.sources.iter_mut().map(Recorded::gather).collect();
-        let higher = |source: &Recorded| source.is_known && source.inbox.high_water() != source.high_water_kept;
-        let is_behind = |source: &Recorded| higher(source) || self.store.is_well() && source.must_catch_up();
+        let is_behind = |source: &Recorded| source.has_seen_more() || self.store.is_well() && source.must_catch_up();
         if !groups.iter().any(Group::is_worth_keeping) && !self.sources.iter().any(is_behind) {
             return groups;
         }
@@ -127,12 +160,16 @@ impl Recorder {
         let sources = &mut self.sources;
         let kept = self.store.write(|tables| {
             for (source, group) in sources.iter_mut().zip(&mut groups) {
-                source.keep(tables, group, &names)?;
+                if !source.is_forgotten {
+                    source.keep(tables, group, &names)?;
+                }
             }
             Ok(())
         });
-        if kept.is_err() {
-            for (source, group) in self.sources.iter_mut().zip(&groups) {
+        for (source, group) in self.sources.iter_mut().zip(&groups) {
+            if kept.is_ok() && !source.is_forgotten {
+                source.left.clear();
+            } else {
                 source.was_not_kept(group, &names);
             }
         }
@@ -144,11 +181,18 @@ impl Recorder {
         for (source, group) in self.sources.iter_mut().zip(groups) {
             source.hand_on(group);
         }
-        self.sources.retain(|source| !source.inbox.is_over());
+        let is_over = |source: &mut Recorded| source.inbox.is_over();
+        let over: Vec<Recorded> = self.sources.extract_if(.., is_over).collect();
+        for source in over {
+            if source.forget_at_end && !source.is_forgotten {
+                self.forgetting.push(Forgetting::Source(source.options.identity));
+                self.forget();
+            }
+        }
     }
 
     fn obey(&mut self) {
-        let commands = std::mem::take(&mut *self.shared.commands.lock().unwrap_or_else(PoisonError::into_inner));
+        let commands = std::mem::take(&mut self.shared.commands().waiting);
         for command in commands {
             match command {
                 Command::Open(options, reply) => {
@@ -156,50 +200,63 @@ impl Recorder {
                     // Whoever asked may have gone.
                     let _ = reply.send(source);
                 }
-                Command::Forget(informer, cluster) => {
+                Command::Forget(what) => {
+                    let goes = |source: &&mut Recorded| what.covers(&source.options.identity.row_key());
+                    self.sources.iter_mut().filter(goes).for_each(Recorded::be_forgotten);
+                    if let Forgetting::InCluster(informer, cluster) = &what {
+                        self.metrics.forget_informer(informer, cluster);
+                    }
+                    self.forgetting.push(what);
+                    self.forget();
+                }
+                Command::ForgetAtEnd(informer, cluster) => {
                     let is_it = |known: &SourceIdentity| known.informer == informer && known.cluster == cluster;
-                    self.sources.retain(|source| !is_it(&source.options.identity));
-                    self.forget(|known| known.starts_with(&SourceIdentity::cluster_prefix(&informer, &cluster)));
-                    self.metrics.forget_informer(&informer, &cluster);
+                    let sources = self.sources.iter_mut();
+                    sources
+                        .filter(|source| is_it(&source.options.identity))
+                        .for_each(|source| source.forget_at_end = true);
                 }
-                Command::KeepOnly(informers) => {
-                    let prefixes: Vec<_> = informers
-                        .iter()
-                        .map(|name| SourceIdentity::informer_prefix(name))
-                        .collect();
-                    self.forget(|known| !prefixes.iter().any(|prefix| known.starts_with(prefix)));
+                Command::Stop => {
+                    self.stopped = true;
+                    self.sources.iter().for_each(|source| source.inbox.end());
                 }
-                Command::Stop => self.stopped = true,
             }
         }
     }
 
     fn open(&mut self, options: SourceOptions) -> SourceState {
         let row_key = options.identity.row_key();
-        // Of two with one name the newer one counts.
-        self.sources
-            .retain(|source| source.options.identity != options.identity);
-        let found = self.store.write(|tables| source_row(tables, &row_key, &options.form));
-        // Where the database cannot be asked, it is asked again before the first row is written.
-        let kept = found.unwrap_or_default();
         let numbers = self
             .metrics
             .source(&options.identity.informer, &options.identity.cluster);
-        let inbox = Inbox::new(kept.high_water, Arc::clone(&self.shared.bell), numbers.clone());
+        let numbers = Arc::new(numbers);
+        // Where the database cannot be asked, it is asked again before the first row is written.
+        let found = self.store.write(|tables| source_row(tables, &row_key, &options.form));
+        let kept = found.unwrap_or_default();
+        let inbox = Inbox::new(kept.high_water, Arc::clone(&self.shared.bell), Arc::clone(&numbers));
         let inbox = Arc::new(inbox);
         let state = SourceState::new(Arc::clone(&inbox));
-        self.sources
-            .push(Recorded::new(kept.number, options, inbox, numbers, kept.high_water));
+        let mut opened = Recorded::new(options, inbox, numbers);
+        opened.number = kept.number;
+        // Of two with one name the newer one counts. What the older one still tells is told, but not kept.
+        let is_same = |source: &&mut Recorded| source.options.identity == opened.options.identity;
+        for older in self.sources.iter_mut().filter(is_same) {
+            let (_, has_more) = older.inbox.waiting();
+            opened.distrusted |= older.forget_at_end || has_more;
+            older.be_forgotten();
+        }
+        self.sources.push(opened);
         state
     }
 
-    /// Forgets the sources whose row keys are so. What cannot be forgotten now is forgotten at the next start.
-    fn forget(&mut self, goes: impl Fn(&[u8]) -> bool) {
-        let _ = self.store.write(|tables| {
+    /// Forgets what is to be forgotten. What cannot be forgotten now is forgotten before the database is written again.
+    fn forget(&mut self) {
+        let forgetting = &self.forgetting;
+        let forgotten = self.store.write(|tables| {
             let mut gone = Vec::new();
             for found in tables.sources.iter()? {
                 let (key, value) = found?;
-                if goes(key.value()) {
+                if forgetting.iter().any(|what| what.covers(key.value())) {
                     let row = SourceRow::decode(value.value()).map_err(damaged)?;
                     gone.push((key.value().to_vec(), row.number));
                 }
@@ -210,6 +267,26 @@ impl Recorder {
             }
             Ok(())
         });
+        if forgotten.is_ok() {
+            self.forgetting.clear();
+        }
+    }
+}
+
+/// However it ends, nobody waits for it any more.
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut commands = self.shared.commands();
+            commands.over = true;
+            std::mem::take(&mut commands.waiting)
+        };
+        drop(waiting);
+        for source in &self.sources {
+            source.inbox.end();
+            let left = source.inbox.take();
+            left.into_iter().for_each(|order| source.inbox.let_fall(order));
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use informant_object::SourceId;
 use crate::handler::Handler;
 use crate::metrics::SourceNumbers;
 use crate::queue::Inbox;
-use crate::row::Keep;
+use crate::row::{Keep, SourceRow};
 use crate::seal::Sealer;
 
 /// What a source is called from one process to the next.
@@ -38,11 +38,6 @@ impl SourceIdentity {
             namespace,
         ];
         parts.join("\0").into_bytes()
-    }
-
-    /// What the rows of an informer begin with.
-    pub(crate) fn informer_prefix(informer: &str) -> Vec<u8> {
-        format!("{informer}\0").into_bytes()
     }
 
     /// What the rows of an informer in a cluster begin with.
@@ -83,7 +78,7 @@ pub(crate) struct Recorded {
     pub(crate) number: u32,
     pub(crate) options: SourceOptions,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) numbers: SourceNumbers,
+    pub(crate) numbers: Arc<SourceNumbers>,
     /// Its number in this process; none before the first list.
     pub(crate) id: Option<SourceId>,
     /// What was handed on.
@@ -95,19 +90,20 @@ pub(crate) struct Recorded {
     pub(crate) handlers: BTreeMap<String, Handler>,
     /// Listeners without a name.
     pub(crate) others: Vec<ListenerHandle>,
-    pub(crate) high_water_kept: Option<u64>,
+    /// The row, as the database has it.
+    pub(crate) row_kept: Option<SourceRow>,
+    /// Handlers that left, and whose rows may be there still.
+    pub(crate) left: BTreeSet<String>,
+    /// Nothing is kept of it any more; what it shows is handed on all the same.
+    pub(crate) is_forgotten: bool,
+    /// What was kept of it is forgotten once it is over.
+    pub(crate) forget_at_end: bool,
 }
 
 impl Recorded {
-    pub(crate) fn new(
-        number: u32,
-        options: SourceOptions,
-        inbox: Arc<Inbox>,
-        numbers: SourceNumbers,
-        high_water: Option<u64>,
-    ) -> Self {
+    pub(crate) fn new(options: SourceOptions, inbox: Arc<Inbox>, numbers: Arc<SourceNumbers>) -> Self {
         Self {
-            number,
+            number: 0,
             options,
             inbox,
             numbers,
@@ -117,8 +113,18 @@ impl Recorded {
             distrusted: false,
             handlers: BTreeMap::new(),
             others: Vec::new(),
-            high_water_kept: high_water,
+            row_kept: None,
+            left: BTreeSet::new(),
+            is_forgotten: false,
+            forget_at_end: false,
         }
+    }
+
+    /// Keeps nothing any more, but goes on handing on.
+    pub(crate) fn be_forgotten(&mut self) {
+        self.is_forgotten = true;
+        self.is_known = false;
+        self.handlers.values_mut().for_each(|handler| handler.numbers = None);
     }
 
     /// Every listener that is attached.
@@ -129,13 +135,38 @@ impl Recorded {
 
     /// Whether what was handed on was not kept.
     pub(crate) fn must_catch_up(&self) -> bool {
-        self.id.is_some() && !self.is_known
+        self.id.is_some() && !self.is_known && !self.is_forgotten
+    }
+
+    /// Whether more was seen than is kept.
+    pub(crate) fn has_seen_more(&self) -> bool {
+        let kept = self.row_kept.as_ref().and_then(|row| row.high_water);
+        self.is_known && self.inbox.high_water() != kept
     }
 
     /// Whether somebody may acknowledge something.
     pub(crate) fn awaits_acknowledgements(&self) -> bool {
         let awaits = |handler: &Handler| handler.listener.is_some() && (handler.all_open || !handler.open.is_empty());
-        self.handlers.values().any(awaits)
+        !self.is_forgotten && self.handlers.values().any(awaits)
+    }
+
+    /// Notes whose `listener` is. None if it has no name: it is told all the same.
+    ///
+    /// Of two that say they are the same handler the newer one is believed, as one that was told nothing; the other is told on as one without a name.
+    pub(crate) fn claim(&mut self, listener: &ListenerHandle, names: &Names) -> Option<(String, OnStart)> {
+        let Some((_, name, on_start)) = names.iter().find(|(known, ..)| known.ptr_eq(listener)) else {
+            self.others.push(listener.clone());
+            return None;
+        };
+        let is_another = |before: &&ListenerHandle| !before.ptr_eq(listener);
+        let before = self.handlers.get(name).and_then(|handler| handler.listener.as_ref());
+        if let Some(before) = before.filter(is_another).cloned() {
+            let informer = &self.options.identity.informer;
+            tracing::warn!(%informer, handler = %name, "two handlers have one name: what the first one acknowledges is kept no more");
+            self.others.push(before);
+            self.handlers.remove(name);
+        }
+        Some((name.clone(), *on_start))
     }
 
     /// Forgets the listener.
@@ -146,6 +177,9 @@ impl Recorded {
         let name = handlers
             .find(|(_, handler)| is_it(handler))
             .map(|(name, _)| name.clone());
-        name.inspect(|name| drop(self.handlers.remove(name)))
+        name.inspect(|name| {
+            self.handlers.remove(name);
+            self.left.insert(name.clone());
+        })
     }
 }

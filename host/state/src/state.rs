@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -9,11 +10,17 @@ use std::thread::JoinHandle;
 use informant_cache::ListenerHandle;
 
 use crate::file::OpenError;
+use crate::forgetting::Forgetting;
 use crate::metrics::StateMetrics;
 use crate::queue::SourceState;
 use crate::recorder::{Command, Recorder, Shared};
-use crate::source::{OnStart, SourceOptions};
+use crate::source::{OnStart, SourceIdentity, SourceOptions};
 use crate::store::Store;
+
+/// Nothing is kept any more: the state database was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state database is closed")]
+pub struct StateClosed;
 
 /// The state database of a process, and the thread that writes it. Clones are the same; with the last one it is closed.
 #[derive(Clone)]
@@ -36,7 +43,7 @@ impl State {
         let shared = Arc::new(Shared::default());
         let recorder = Recorder::new(store, Arc::clone(&shared), metrics);
         let thread = std::thread::Builder::new().name("state".to_owned());
-        let thread = thread.spawn(|| recorder.run()).map_err(|source| OpenError::Io {
+        let thread = thread.spawn(|| run(recorder)).map_err(|source| OpenError::Io {
             path: "the thread of the state database".into(),
             source,
         })?;
@@ -46,12 +53,15 @@ impl State {
         })))
     }
 
-    /// Begins to keep a source. Waits for the disk; none once the state is closed.
-    #[must_use]
-    pub fn source(&self, options: SourceOptions) -> Option<SourceState> {
+    /// Begins to keep a source. Waits for the disk.
+    ///
+    /// # Errors
+    /// [`StateClosed`] once the state is closed, or its thread is over.
+    pub fn source(&self, options: SourceOptions) -> Result<SourceState, StateClosed> {
         let (reply, answer) = mpsc::channel();
         self.command(Command::Open(Box::new(options), reply));
-        answer.recv().ok()
+        // A recorder that is over drops commands with what they are answered by.
+        answer.recv().map_err(|_| StateClosed)
     }
 
     /// Says that `listener` is the handler `name`, by which it is known from one process to the next. To be said before it is attached; a listener without
@@ -67,14 +77,27 @@ impl State {
         lock(&self.0.shared.names).retain(|(known, ..)| !known.ptr_eq(listener));
     }
 
-    /// Forgets all that was kept of an informer in a cluster.
+    /// Forgets all that was kept of an informer in a cluster. What its sources still show is handed on, and kept no more.
     pub fn forget(&self, informer: &str, cluster: &str) {
-        self.command(Command::Forget(informer.to_owned(), cluster.to_owned()));
+        let what = Forgetting::InCluster(informer.to_owned(), cluster.to_owned());
+        self.command(Command::Forget(what));
     }
 
-    /// Forgets all informers but these.
-    pub fn keep_only(&self, informers: BTreeSet<String>) {
-        self.command(Command::KeepOnly(informers));
+    /// As [`forget`](Self::forget), once those sources are over that are there now: their last deletes are kept until they are told.
+    pub fn forget_at_end(&self, informer: &str, cluster: &str) {
+        self.command(Command::ForgetAtEnd(informer.to_owned(), cluster.to_owned()));
+    }
+
+    /// Forgets what was kept of an informer in a cluster but of these sources: what it held at another address, of another resource, or in namespaces that it
+    /// names no more.
+    pub fn keep_only_sources(&self, informer: &str, cluster: &str, sources: BTreeSet<SourceIdentity>) {
+        let what = Forgetting::OthersInCluster(informer.to_owned(), cluster.to_owned(), sources);
+        self.command(Command::Forget(what));
+    }
+
+    /// Forgets all informers but these, each by its name and its cluster's.
+    pub fn keep_only(&self, informers: BTreeSet<(String, String)>) {
+        self.command(Command::Forget(Forgetting::AllBut(informers)));
     }
 
     /// Writes all that waits and closes the file. Waits for the disk.
@@ -83,8 +106,18 @@ impl State {
     }
 
     fn command(&self, command: Command) {
-        lock(&self.0.shared.commands).push(command);
-        self.0.shared.bell.ring();
+        self.0.shared.command(command);
+    }
+}
+
+/// Nobody is told anything of durable sources once this is over: were it by a defect, that must be seen.
+fn run(recorder: Recorder) {
+    let failing = recorder.failing();
+    if catch_unwind(AssertUnwindSafe(|| recorder.run())).is_err() {
+        failing.set(1);
+        tracing::error!(
+            "the thread of the state database panicked, which is a defect of Informant; durable informers tell nothing any more until a restart"
+        );
     }
 }
 
@@ -93,13 +126,9 @@ impl Inner {
         let Some(thread) = lock(&self.thread).take() else {
             return;
         };
-        lock(&self.shared.commands).push(Command::Stop);
-        self.shared.bell.ring();
-        if thread.join().is_err() {
-            tracing::error!("the thread of the state database panicked, which is a defect of Informant");
-        }
-        // Those who wait for an answer get none.
-        lock(&self.shared.commands).clear();
+        self.shared.command(Command::Stop);
+        // A panic was said when it happened.
+        let _ = thread.join();
     }
 }
 

@@ -1,7 +1,9 @@
 //! The recorder by hand, turn by turn, with real stores and listeners: what a later process knows, wherever this one was killed.
 
 mod behaviour;
+mod endings;
 mod property;
+mod several;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -66,6 +68,10 @@ impl Process {
     fn start(path: &Path, options: SourceOptions) -> Self {
         let metrics = StateMetrics::default();
         let store = Store::open(path.to_owned(), metrics.clone()).unwrap();
+        Self::start_on(path, store, metrics, options)
+    }
+
+    fn start_on(path: &Path, store: Store, metrics: StateMetrics, options: SourceOptions) -> Self {
         let shared = Arc::new(Shared::default());
         let mut process = Self {
             path: path.to_owned(),
@@ -76,15 +82,19 @@ impl Process {
             store: StoreWriter::default(),
             listener: ListenerHandle::new(ListenerOptions::default()),
         };
-        let (reply, answer) = std::sync::mpsc::channel();
-        process.command(Command::Open(Box::new(options), reply));
-        process.recorder.turn();
-        process.source = answer.try_recv().ok();
+        process.source = Some(process.open(options));
         process
     }
 
+    fn open(&mut self, options: SourceOptions) -> SourceState {
+        let (reply, answer) = std::sync::mpsc::channel();
+        self.command(Command::Open(Box::new(options), reply));
+        self.recorder.turn();
+        answer.try_recv().unwrap()
+    }
+
     fn command(&self, command: Command) {
-        self.shared.commands.lock().unwrap().push(command);
+        self.shared.command(command);
     }
 
     fn journal(&self) -> &SourceState {

@@ -179,6 +179,7 @@ impl InformerKeeper {
         let leaving = match (removal, self.place.phase()) {
             (Removal::Told, InformerPhase::Running(running)) => {
                 let leaving = running.shared.clone();
+                self.durables.forget_at_end(self.place.name(), &self.place.cluster);
                 self.board.leaving().push(leaving.clone());
                 leaving.retire();
                 Some(leaving)
@@ -252,7 +253,7 @@ impl BringUp<'_> {
     async fn run(&self, cluster: &Cluster) {
         let found = self.discover(cluster).await;
         let (informer, of) = (self.place.name(), &self.place.cluster);
-        match self.start(cluster, &found) {
+        match self.start(cluster, &found).await {
             Ok(shared) => {
                 tracing::info!(%informer, cluster = %of, "informer started: {found}");
                 let discovered = found.one();
@@ -284,7 +285,7 @@ impl BringUp<'_> {
         std::future::pending().await
     }
 
-    fn start(&self, cluster: &Cluster, found: &Found) -> Result<NamedInformer, String> {
+    async fn start(&self, cluster: &Cluster, found: &Found) -> Result<NamedInformer, String> {
         let section = self.place.section().ok_or("it was removed")?;
         if let (
             Some(namespace),
@@ -297,10 +298,8 @@ impl BringUp<'_> {
                 "`namespaces` names {namespace}, but {gvr} is not in namespaces: leave it out"
             ));
         }
-        let spec = InformerSpec {
-            durable: self.durables.keeper(&section, &cluster.url)?,
-            ..spec(self.place, &section, found)
-        };
+        let mut spec = spec(self.place, &section, found);
+        spec.durable = self.durables.keeper(&section, &cluster.url, &spec).await?;
         NamedInformer::start(
             spec,
             cluster.client.clone(),

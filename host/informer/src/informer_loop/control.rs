@@ -83,7 +83,7 @@ impl InformerLoop {
             }
             Control::TakeOver(order, done) => {
                 self.take_over(order).await;
-                let _ = done.send(());
+                self.once_told(done);
             }
             Control::Leave(heirs, done) => {
                 self.leave(&heirs).await;

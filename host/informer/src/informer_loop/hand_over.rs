@@ -10,6 +10,7 @@ use std::sync::Arc;
 use informant_cache::listener::{Change, ChangeKind};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{KeyRef, Object, SourceId};
+use tokio::sync::oneshot;
 
 use super::{BATCH_DELTAS_MAX, InformerLoop};
 use crate::resource::GroupVersionResource;
@@ -30,6 +31,23 @@ pub(crate) struct TakeOver {
     /// The namespace of the new source; `None` is all of them.
     pub(crate) namespace: Option<String>,
     pub(crate) from: Arc<Vec<Neighbour>>,
+}
+
+/// What a listener is given of the sources before.
+struct Inheritance {
+    olds: Vec<SourceId>,
+    new: SourceId,
+    namespace: Option<String>,
+    snapshot: Snapshot,
+    changes: Vec<Change>,
+    now: Moment,
+}
+
+impl Inheritance {
+    fn give(&self, listener: &ListenerHandle) {
+        let scope = |key: KeyRef<'_>| covers(self.namespace.as_deref(), key);
+        listener.inherit(&self.olds, self.new, &scope, &self.snapshot, &self.changes, self.now);
+    }
 }
 
 impl Neighbour {
@@ -78,7 +96,7 @@ impl InformerLoop {
         self.parts.store.published().clone()
     }
 
-    /// Tells listeners how this source differs from what they were told by others.
+    /// Tells listeners how this source differs from what they were told by others: at once, or when the journal comes to it.
     pub(super) async fn take_over(&mut self, order: TakeOver) {
         let TakeOver {
             listeners,
@@ -103,17 +121,41 @@ impl InformerLoop {
         for neighbour in from.iter() {
             vanished(neighbour, namespace.as_deref(), &snapshot, now, &mut changes);
         }
-        let olds: Vec<SourceId> = from.iter().map(|neighbour| neighbour.source).collect();
-        let scope = |key: KeyRef<'_>| covers(namespace.as_deref(), key);
+        let inheritance = Arc::new(Inheritance {
+            olds: from.iter().map(|neighbour| neighbour.source).collect(),
+            new: self.parts.source,
+            namespace,
+            snapshot,
+            changes,
+            now,
+        });
         for listener in listeners {
             if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
                 continue;
             }
-            listener.inherit(&olds, self.parts.source, &scope, &snapshot, &changes, now);
-            if let Some(durable) = &self.parts.durable {
-                durable.journal.adopt(&listener);
+            match &self.parts.durable {
+                Some(durable) => {
+                    let (heir, inheritance) = (listener.clone(), Arc::clone(&inheritance));
+                    durable
+                        .journal
+                        .adopt(&listener, Box::new(move || inheritance.give(&heir)));
+                }
+                None => inheritance.give(&listener),
             }
             self.listeners.push(listener);
+        }
+    }
+
+    /// Answers once all that was told so far has reached its listeners.
+    pub(super) fn once_told(&self, done: oneshot::Sender<()>) {
+        // Who does not wait for the answer does not need it.
+        match &self.parts.durable {
+            Some(durable) => durable.journal.flush(Box::new(move || {
+                let _ = done.send(());
+            })),
+            None => {
+                let _ = done.send(());
+            }
         }
     }
 

@@ -61,7 +61,7 @@ impl NamedInformer {
             members.spec.clone()
         };
         judge(&before, &spec)?;
-        let wanted = spec.sources();
+        let wanted = spec.by_place();
         // Sources that were on their way by the last change are built anew if they are still wanted.
         let present: Sources = {
             let mut members = self.0.members();
@@ -80,7 +80,7 @@ impl NamedInformer {
         for (place, source) in new {
             started.insert(place, self.0.start_source(source, &spec, among)?);
         }
-        let stay = spec.sources();
+        let stay = spec.by_place();
         let gone: Vec<_> = present
             .keys()
             .filter(|place| !stay.contains_key(*place))

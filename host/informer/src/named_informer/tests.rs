@@ -1,5 +1,6 @@
 //! Several namespaces under one name, and how they change, on the embedded API server.
 
+mod durable;
 mod resources;
 
 use std::collections::BTreeSet;

@@ -20,18 +20,21 @@ impl SharedInformer {
         }
     }
 
-    /// Reads nothing any more. Everything that was read is in the answer.
+    /// Reads nothing any more. Everything that was read is in the answer, and was told: what another source tells from then on comes after it.
     pub(crate) async fn rest(&self) -> Result<Neighbour, InformerStopped> {
         let (done, rested) = oneshot::channel();
         self.tell(Control::Rest(done))?;
         let snapshot = rested.await.map_err(|_| InformerStopped)?;
+        // What listeners inherit is the difference to this snapshot; what a journal still held would come after it, and be older.
+        self.journal_flushed().await;
         Ok(Neighbour {
             snapshot,
             ..self.as_neighbour()
         })
     }
 
-    /// Has `listeners` told how this source differs from what they heard `from` others of its resource. What is ordered of this source afterwards comes after it.
+    /// Has `listeners` told how this source differs from what they heard `from` others of its resource; answered once they were. What is ordered of this
+    /// source afterwards comes after it.
     pub(crate) fn take_over(
         &self,
         listeners: Vec<ListenerHandle>,

@@ -44,6 +44,14 @@ pub enum StartError {
         /// What is wrong.
         source: IndexConflict,
     },
+    /// It is to be kept from one process to the next, and cannot be.
+    #[error("informer {informer}: it cannot be kept: {source}")]
+    Keep {
+        /// The informer.
+        informer: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl SharedInformer {

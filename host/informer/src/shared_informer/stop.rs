@@ -92,14 +92,19 @@ impl SharedInformer {
     }
 
     /// Waits until what is to be kept is kept, and told.
-    async fn flush_journal(&self, until: Moment) {
+    pub(super) async fn journal_flushed(&self) {
         let Some(journal) = &self.journal else { return };
         let (done, flushed) = oneshot::channel();
         journal.flush(Box::new(move || {
             // Whoever waited may have given up.
             let _ = done.send(());
         }));
-        self.before(until, flushed).await;
+        // A journal that is over answers by dropping it.
+        let _ = flushed.await;
+    }
+
+    async fn flush_journal(&self, until: Moment) {
+        self.before(until, self.journal_flushed()).await;
     }
 
     fn take_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {

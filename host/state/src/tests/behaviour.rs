@@ -1,6 +1,7 @@
 //! The rules one by one.
 
 use super::*;
+use crate::forgetting::Forgetting;
 use crate::handler::OPEN_KEYS_ASKED_MAX;
 use crate::queue::QUEUED_CHANGES_MAX;
 
@@ -186,7 +187,11 @@ fn more_changes_than_may_wait_become_the_difference_and_the_last_state_is_told()
     }
     let last = 9 + QUEUED_CHANGES_MAX as u64;
     assert_eq!(process.settle(), format!("delete b@2?, update a@{last}"));
-    assert_eq!(process.metrics.source("pods", "").behind.get(), 1);
+    assert_eq!(
+        process.metrics.source("pods", "").behind.get(),
+        1 + QUEUED_CHANGES_MAX as u64,
+        "each change that was left out"
+    );
     drop(process);
     let now = [("a", "u1", last), ("c", "u3", 3)];
     assert_eq!(next_process(&path, &now, OnStart::Continue), "synced");
@@ -235,18 +240,30 @@ fn a_handler_that_is_not_expected_any_more_is_forgotten() {
 #[test]
 fn what_nobody_keeps_any_more_is_forgotten() {
     let (_folder, path) = kept(options());
-    for command in [
-        Command::KeepOnly(BTreeSet::from(["pods".to_owned()])),
-        Command::Forget("pod".to_owned(), String::new()),
-        Command::Forget("pods".to_owned(), "east".to_owned()),
-        Command::KeepOnly(BTreeSet::new()),
+    let here = || options().identity;
+    let elsewhere = || SourceIdentity {
+        server: "https://elsewhere".to_owned(),
+        ..options().identity
+    };
+    let pods = |name: &str, cluster: &str| (name.to_owned(), cluster.to_owned());
+    let others = |stays: SourceIdentity| {
+        let (name, cluster) = pods("pods", "");
+        Forgetting::OthersInCluster(name, cluster, BTreeSet::from([stays]))
+    };
+    for (what, forgets) in [
+        (Forgetting::AllBut(BTreeSet::from([pods("pods", "")])), false),
+        (Forgetting::InCluster("pod".to_owned(), String::new()), false),
+        (Forgetting::InCluster("pods".to_owned(), "east".to_owned()), false),
+        (Forgetting::Source(elsewhere()), false),
+        (others(here()), false),
+        (Forgetting::AllBut(BTreeSet::from([pods("pods", "east")])), true),
+        (others(elsewhere()), true),
     ] {
-        let forgets = matches!(&command, Command::KeepOnly(informers) if informers.is_empty());
         let metrics = StateMetrics::default();
         let shared = Arc::new(Shared::default());
         let store = Store::open(path.clone(), metrics.clone()).unwrap();
         let mut recorder = Recorder::new(store, Arc::clone(&shared), metrics);
-        shared.commands.lock().unwrap().push(command);
+        shared.command(Command::Forget(what));
         recorder.turn();
         drop(recorder);
         let told = next_process(
@@ -310,22 +327,9 @@ fn while_the_disk_is_full_events_go_out_and_what_was_missed_is_made_up_for() {
 fn a_database_that_could_not_be_asked_at_first_is_asked_before_anything_is_written() {
     let (_folder, path) = kept(options());
     let metrics = StateMetrics::default();
-    let shared = Arc::new(Shared::default());
     let mut store = Store::open(path.clone(), metrics.clone()).unwrap();
     store.break_off();
-    let mut process = Process {
-        recorder: Recorder::new(store, Arc::clone(&shared), metrics.clone()),
-        path: path.clone(),
-        shared,
-        metrics,
-        source: None,
-        store: StoreWriter::default(),
-        listener: ListenerHandle::new(ListenerOptions::default()),
-    };
-    let (reply, answer) = std::sync::mpsc::channel();
-    process.command(Command::Open(Box::new(options()), reply));
-    process.recorder.turn();
-    process.source = answer.try_recv().ok();
+    let mut process = Process::start_on(&path, store, metrics, options());
     process.sync([object("a", "u1", 1), object("b", "u2", 2)]);
     process.attach(OnStart::Continue);
     assert_eq!(

@@ -1,81 +1,14 @@
 //! A source that is kept from one process to the next: what its loop does with the journal.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use informant_apiserver::ApiServer;
-use informant_cache::listener::Change;
-use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
-use informant_object::SourceId;
+use informant_cache::Journal;
 
 use crate::Durable;
+use crate::testing::gate::Gate;
 use crate::testing::{Rig, RigOptions, api_server, by_list, pass, put, settle};
 use crate::{InformerOptions, ReflectorOptions};
-
-/// Keeps nothing, and hands on when it is told to.
-#[derive(Debug, Default)]
-struct Gate(Mutex<Held>);
-
-#[derive(Debug, Default)]
-struct Held {
-    source: Option<SourceId>,
-    snapshot: Snapshot,
-    listeners: Vec<ListenerHandle>,
-    waiting: Vec<(Snapshot, Vec<Change>)>,
-    restored: bool,
-    seen: Option<u64>,
-}
-
-impl Gate {
-    fn open(&self) {
-        let mut held = self.0.lock().unwrap();
-        let source = held.source.unwrap();
-        for (snapshot, changes) in std::mem::take(&mut held.waiting) {
-            for listener in &held.listeners {
-                listener.push(source, &snapshot, &changes, Moment::ZERO);
-            }
-            held.snapshot = snapshot;
-        }
-    }
-
-    fn seen(&self) -> Option<u64> {
-        self.0.lock().unwrap().seen
-    }
-}
-
-impl Journal for Gate {
-    fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool) {
-        let mut held = self.0.lock().unwrap();
-        (held.source, held.snapshot, held.restored) = (Some(source), snapshot.clone(), restored);
-    }
-
-    fn attach(&self, listener: &ListenerHandle, now: Moment) {
-        let mut held = self.0.lock().unwrap();
-        listener.attach(held.source.unwrap(), &held.snapshot, now);
-        held.listeners.push(listener.clone());
-    }
-
-    fn detach(&self, listener: &ListenerHandle) {
-        self.0.lock().unwrap().listeners.retain(|known| !known.ptr_eq(listener));
-    }
-
-    fn adopt(&self, listener: &ListenerHandle) {
-        self.0.lock().unwrap().listeners.push(listener.clone());
-    }
-
-    fn push(&self, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
-        let mut held = self.0.lock().unwrap();
-        held.waiting.push((snapshot.clone(), changes.to_vec()));
-    }
-
-    fn seen(&self, high_water: u64) {
-        self.0.lock().unwrap().seen = Some(high_water);
-    }
-
-    fn flush(&self, done: Box<dyn FnOnce() + Send>) {
-        self.open();
-        done();
-    }
-}
 
 fn kept(gate: &Arc<Gate>, high_water: Option<u64>) -> InformerOptions {
     InformerOptions {
@@ -164,5 +97,5 @@ async fn a_replica_that_lags_does_not_take_a_source_back_behind_what_an_earlier_
     assert_eq!(rig.stored(), truth);
     assert_eq!(recorder.take().len(), 3, "both objects and the end of the list, once");
     assert_eq!(rig.informer.status().epoch, 0);
-    assert!(!gate.0.lock().unwrap().restored);
+    assert!(!gate.was_restored());
 }

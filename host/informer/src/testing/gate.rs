@@ -1,0 +1,155 @@
+//! A journal that keeps nothing, and hands on when it is told to.
+
+use std::sync::{Arc, Mutex};
+
+use informant_cache::listener::Change;
+use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
+use informant_object::SourceId;
+
+use crate::{Durable, KeepsSources, SourceSpec};
+
+/// Holds back what it is given until it is opened. Flushes open it, unless they are to wait too.
+#[derive(Default)]
+pub(crate) struct Gate {
+    held: Mutex<Held>,
+    flushes_wait: bool,
+}
+
+#[derive(Default)]
+struct Held {
+    source: Option<SourceId>,
+    snapshot: Snapshot,
+    listeners: Vec<ListenerHandle>,
+    waiting: Vec<Waiting>,
+    restored: bool,
+    seen: Option<u64>,
+}
+
+enum Waiting {
+    Push(Snapshot, Vec<Change>),
+    Adopt(ListenerHandle, Box<dyn FnOnce() + Send>),
+    Flush(Box<dyn FnOnce() + Send>),
+}
+
+impl Gate {
+    /// One whose flushes wait until it is opened.
+    fn patient() -> Self {
+        Self {
+            flushes_wait: true,
+            ..Self::default()
+        }
+    }
+
+    /// Hands on all that waits.
+    pub(crate) fn open(&self) {
+        let waiting = std::mem::take(&mut self.held.lock().unwrap().waiting);
+        for one in waiting {
+            match one {
+                Waiting::Push(snapshot, changes) => self.hand_on(snapshot, &changes),
+                Waiting::Adopt(listener, inherit) => {
+                    inherit();
+                    self.held.lock().unwrap().listeners.push(listener);
+                }
+                Waiting::Flush(done) => done(),
+            }
+        }
+    }
+
+    fn hand_on(&self, snapshot: Snapshot, changes: &[Change]) {
+        let mut held = self.held.lock().unwrap();
+        let source = held.source.unwrap();
+        for listener in &held.listeners {
+            listener.push(source, &snapshot, changes, Moment::ZERO);
+        }
+        held.snapshot = snapshot;
+    }
+
+    pub(crate) fn seen(&self) -> Option<u64> {
+        self.held.lock().unwrap().seen
+    }
+
+    pub(crate) fn was_restored(&self) -> bool {
+        self.held.lock().unwrap().restored
+    }
+
+    fn wait(&self, waiting: Waiting) {
+        self.held.lock().unwrap().waiting.push(waiting);
+    }
+}
+
+impl Journal for Gate {
+    fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool) {
+        let mut held = self.held.lock().unwrap();
+        (held.source, held.snapshot, held.restored) = (Some(source), snapshot.clone(), restored);
+    }
+
+    fn attach(&self, listener: &ListenerHandle, now: Moment) {
+        let mut held = self.held.lock().unwrap();
+        listener.attach(held.source.unwrap(), &held.snapshot, now);
+        held.listeners.push(listener.clone());
+    }
+
+    fn detach(&self, listener: &ListenerHandle) {
+        self.held
+            .lock()
+            .unwrap()
+            .listeners
+            .retain(|known| !known.ptr_eq(listener));
+    }
+
+    fn adopt(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>) {
+        self.wait(Waiting::Adopt(listener.clone(), inherit));
+    }
+
+    fn push(&self, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
+        self.wait(Waiting::Push(snapshot.clone(), changes.to_vec()));
+    }
+
+    fn seen(&self, high_water: u64) {
+        self.held.lock().unwrap().seen = Some(high_water);
+    }
+
+    fn flush(&self, done: Box<dyn FnOnce() + Send>) {
+        self.wait(Waiting::Flush(done));
+        if !self.flushes_wait {
+            self.open();
+        }
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Gate")
+    }
+}
+
+/// A gate for each source, in the order in which they start.
+#[derive(Debug, Default)]
+pub(crate) struct Gates(Mutex<Vec<Arc<Gate>>>);
+
+impl Gates {
+    pub(crate) fn open(&self, place: usize) {
+        let gate = Arc::clone(&self.0.lock().unwrap()[place]);
+        gate.open();
+    }
+}
+
+impl KeepsSources for Gates {
+    fn keep(&self, _spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>> {
+        let gate = Arc::new(Gate::patient());
+        self.0.lock().unwrap().push(Arc::clone(&gate));
+        let journal: Arc<dyn Journal> = gate;
+        let high_water = None;
+        Ok(Some(Durable { journal, high_water }))
+    }
+}
+
+/// Nothing can be kept.
+#[derive(Debug)]
+pub(crate) struct Refusal;
+
+impl KeepsSources for Refusal {
+    fn keep(&self, _spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>> {
+        Err("the disk is on fire".into())
+    }
+}
