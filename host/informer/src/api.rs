@@ -11,7 +11,7 @@ mod frames;
 mod request;
 mod status;
 
-pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, open, text_start};
+pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, get_json_as, open, text_start};
 pub use error::ApiError;
 pub use error::Cause;
 pub(crate) use frames::{Frame, Frames, Patience};

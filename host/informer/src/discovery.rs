@@ -1,9 +1,10 @@
 //! From what a configuration says to what an API server serves: [`discover`].
 //!
-//! A name is either exact (`v1/pods`, `apps/v1/deployments`: one request) or loose (`pods`, `Pod`, `deploy`, `deployments.apps`,
+//! A name is either exact (`v1/pods`, `apps/v1/deployments`: one small request) or loose (`pods`, `Pod`, `deploy`, `deployments.apps`,
 //! `deployments.v1.apps`: the core group first, then the groups in the API server's order of preference, as kubectl does). A name that leads
 //! nowhere is answered with what comes close. Reads only; keeps nothing.
 
+mod everything;
 mod matching;
 mod name;
 mod pattern;
@@ -15,17 +16,18 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use kube::Client;
 
+use everything::everything;
 pub use matching::{Served, discover_matching};
 pub use name::{ResourceName, ResourceNameError};
 pub use pattern::{Exclude, ResourcePattern, ResourcePatternError};
-use resources::{ApiGroups, ApiResource, ApiVersions, resources_of};
+use resources::{ApiResource, resources_of};
 use suggestion::candidates;
 
-use crate::api::{ApiError, Cause, get_json};
+use crate::api::{ApiError, Cause};
 use crate::environment::TokioEnvironment;
 use crate::resource::GroupVersionResource;
 
-/// How long an answer of discovery may be. A cluster with a thousand custom resources stays below 1 MiB per group.
+/// How long an answer of discovery may be. An aggregated one has some 300 bytes for each resource, so that a cluster of thousands stays far below.
 const DISCOVERY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A resource as it is served.
@@ -129,7 +131,7 @@ struct Discovery<'a> {
 
 impl Discovery<'_> {
     async fn exact(&self, resource: &GroupVersionResource) -> Result<ApiResource, DiscoveryError> {
-        match self.resources(&resource.group, &resource.version).await {
+        match resources_of(self.client, &self.environment, &resource.group, &resource.version).await {
             Ok(served) => {
                 if let Some(found) = served.into_iter().find(|served| served.plural == resource.plural) {
                     return Ok(found);
@@ -150,24 +152,18 @@ impl Discovery<'_> {
         }
     }
 
-    /// Everything that is served, the core group first, then in the API server's order, and the groups that could not be read: one broken
-    /// extension server must not hide the others.
+    /// Everything that is served, and the versions of groups that did not answer.
     async fn everything(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
-        let versions = versions_served(self.client, &self.environment).await;
-        let versions = versions.map_err(|error| self.failed(error))?;
+        let versions = everything(self.client, &self.environment).await;
         let mut served = Vec::new();
         let mut unread = Vec::new();
-        for (group, version) in versions {
-            match self.resources(&group, &version).await {
-                Ok(resources) => served.extend(resources),
-                Err(error) => unread.push(format!("{} ({error})", group_version(&group, &version))),
+        for version in versions.map_err(|error| self.failed(error))? {
+            served.extend(version.resources);
+            if let Some(why) = version.unread {
+                unread.push(format!("{} ({why})", group_version(&version.group, &version.version)));
             }
         }
         Ok((served, unread))
-    }
-
-    async fn resources(&self, group: &str, version: &str) -> Result<Vec<ApiResource>, ApiError> {
-        resources_of(self.client, &self.environment, group, version).await
     }
 
     fn failed(&self, source: ApiError) -> DiscoveryError {
@@ -184,24 +180,6 @@ impl Discovery<'_> {
             unread,
         }
     }
-}
-
-/// Versions of groups: (group, version).
-type Versions = Vec<(String, String)>;
-
-/// All versions of all groups, the core group first, then in the API server's order, each group's preferred version before its others.
-async fn versions_served(client: &Client, environment: &Arc<dyn Environment>) -> Result<Versions, ApiError> {
-    let core: ApiVersions = get_json(client, environment, "/api", DISCOVERY_BYTES_MAX).await?;
-    let groups: ApiGroups = get_json(client, environment, "/apis", DISCOVERY_BYTES_MAX).await?;
-    let mut versions: Versions = core
-        .versions
-        .into_iter()
-        .map(|version| (String::new(), version))
-        .collect();
-    for group in groups.groups {
-        versions.extend(group.versions_by_preference());
-    }
-    Ok(versions)
 }
 
 fn group_version(group: &str, version: &str) -> String {

@@ -15,8 +15,8 @@ use super::board::OwnPlace;
 use super::informer_keeper::{Found, jitter, spec};
 use crate::config::{InformerSection, WATCHES_MAX};
 
-/// How often the API server is asked what it serves, plus or minus a fifth. A small request for each version of each group, some thirty in a usual
-/// cluster; kubectl makes as many.
+/// How often the API server is asked what it serves, plus or minus a fifth. Two answers of some 100 KiB in a usual cluster; from a server before
+/// Kubernetes 1.26 a small one for each version of each group, some thirty.
 pub(super) const SERVED_PACE: Duration = Duration::from_secs(10);
 
 /// What is served at first.

@@ -54,13 +54,13 @@ async fn a_version_that_is_waited_for_in_vain_says_what_was_seen() {
     let id = only_source(&daemon).await;
     for (path, status, code) in [
         (format!("sources/{id}?at-least=999999&timeout-ms=10"), 504, "timeout"),
-        (format!("get/pods?at-least=999999&timeout-ms=10"), 504, "timeout"),
+        ("get/pods?at-least=999999&timeout-ms=10".to_owned(), 504, "timeout"),
         (format!("sources/{id}?at-least=1&epoch=7"), 409, "stale"),
-        (format!("get/pods?at-least=1&epoch=7"), 409, "stale"),
+        ("get/pods?at-least=1&epoch=7".to_owned(), 409, "stale"),
         (format!("sources/{id}?at-least=abc"), 400, "unsupported"),
         (format!("sources/{id}?at-least=1&timeout-ms=999999999"), 400, "invalid"),
         (format!("sources/{id}?timeout-ms=1"), 400, "invalid"),
-        (format!("get/pods?epoch=1"), 400, "invalid"),
+        ("get/pods?epoch=1".to_owned(), 400, "invalid"),
         (format!("sources/{id}?atleast=1"), 400, "invalid"),
         ("sources/one".to_owned(), 400, "invalid"),
         ("sources/77".to_owned(), 404, "unknown-source"),

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
 use super::frames::{Frames, Patience};
-use super::request::build;
+use super::request::{JSON, build_as};
 use super::status::{RETRY_AFTER_SECONDS_MAX, Status};
 
 /// How long an API server may take until the head of its answer comes, and how long a list may pause. It cuts ordinary requests off after 60 s itself.
@@ -72,7 +72,18 @@ pub(crate) async fn get_json<T: DeserializeOwned>(
     path: &str,
     bytes_max: usize,
 ) -> Result<T, ApiError> {
-    let response = open(client, environment, build(Request::get(path))?).await?;
+    get_json_as(client, environment, path, JSON, bytes_max).await
+}
+
+/// As [`get_json`], with what is asked for in `Accept`: a form of JSON.
+pub(crate) async fn get_json_as<T: DeserializeOwned>(
+    client: &Client,
+    environment: &Arc<dyn Environment>,
+    path: &str,
+    accept: &'static str,
+    bytes_max: usize,
+) -> Result<T, ApiError> {
+    let response = open(client, environment, build_as(Request::get(path), accept)?).await?;
     let content_type = header_text(&response, header::CONTENT_TYPE).unwrap_or_default();
     let body = read_whole(environment, response.into_body(), bytes_max).await?;
     serde_json::from_slice(&body).map_err(|error| match looks_like_json(&body) {

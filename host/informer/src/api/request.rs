@@ -6,7 +6,7 @@ use kube::client::Body;
 
 use super::error::ApiError;
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// Source: client-go `metadata`.
 const LIST_OF_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -128,12 +128,8 @@ impl CollectionRequest {
     }
 }
 
-/// A GET without a body that asks for JSON.
-pub(crate) fn build(builder: http::request::Builder) -> Result<Request<Body>, ApiError> {
-    build_as(builder, JSON)
-}
-
-fn build_as(builder: http::request::Builder, accept: &'static str) -> Result<Request<Body>, ApiError> {
+/// A GET without a body that asks for `accept`.
+pub(crate) fn build_as(builder: http::request::Builder, accept: &'static str) -> Result<Request<Body>, ApiError> {
     builder
         .header(header::ACCEPT, HeaderValue::from_static(accept))
         .body(Body::empty())

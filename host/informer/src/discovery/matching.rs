@@ -6,9 +6,10 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use kube::Client;
 
+use super::everything::{ServedVersion, everything};
 use super::pattern::{Exclude, ResourcePattern};
 use super::resources::{ApiResource, resources_of};
-use super::{Discovered, group_version, versions_served};
+use super::{Discovered, group_version};
 use crate::api::{ApiError, Cause};
 use crate::resource::GroupVersionResource;
 
@@ -39,44 +40,53 @@ impl Served {
 ///
 /// # Errors
 /// [`ApiError`] if the API server does not tell what it serves. A group that does not answer is in [`Served::unread`]; a version that is not
-/// served (yet) has no resources.
+/// served (yet) has no resources. Of a group whose API service is down the API server may remember what it had: that stays in, and is waited for as
+/// any resource that cannot be read.
 pub async fn discover_matching(
     client: &Client,
     environment: Arc<dyn Environment>,
     pattern: &ResourcePattern,
     exclude: &Exclude,
 ) -> Result<Served, ApiError> {
-    let versions = match pattern {
-        ResourcePattern::Everything => versions_served(client, &environment).await?,
-        ResourcePattern::Version { group, version } => vec![(group.clone(), version.clone())],
-    };
-    let only_one = versions.len() == 1;
-    let mut served = Served::default();
-    let mut known: BTreeSet<(String, String)> = BTreeSet::new();
-    let mut unread_groups: BTreeSet<String> = BTreeSet::new();
-    for (group, version) in versions {
-        if unread_groups.contains(&group) {
-            served
-                .unread
-                .entry(group_version(&group, &version))
-                .or_insert_with(|| "another version of the group does not answer".to_owned());
-            continue;
+    match pattern {
+        ResourcePattern::Everything => {
+            let versions = everything(client, &environment).await?;
+            Ok(Served::of(versions, exclude))
         }
-        match resources_of(client, &environment, &group, &version).await {
-            Ok(resources) => served.take_in(resources, exclude, &mut known),
-            Err(error) if error.cause() == Cause::NotFound => {}
-            Err(error) if only_one => return Err(error),
-            Err(error) => {
-                served.unread.insert(group_version(&group, &version), error.to_string());
-                // Which of the group's resources it prefers in this version is not known: in another one they would be watched beside it.
-                unread_groups.insert(group);
-            }
+        ResourcePattern::Version { group, version } => {
+            let resources = match resources_of(client, &environment, group, version).await {
+                Err(error) if error.cause() == Cause::NotFound => Vec::new(),
+                answered => answered?,
+            };
+            let mut served = Served::default();
+            served.take_in(resources, exclude, &mut BTreeSet::new());
+            Ok(served)
         }
     }
-    Ok(served)
 }
 
 impl Served {
+    fn of(versions: Vec<ServedVersion>, exclude: &Exclude) -> Self {
+        let mut served = Self::default();
+        let mut known: BTreeSet<(String, String)> = BTreeSet::new();
+        let mut unread_groups: BTreeSet<String> = BTreeSet::new();
+        for found in versions {
+            let version = group_version(&found.group, &found.version);
+            let mut why = found.unread;
+            if unread_groups.contains(&found.group) {
+                // Which of its resources the group prefers in the version that did not answer is not known: here they would be watched beside them.
+                why = why.or(Some("another version of the group does not answer".to_owned()));
+            } else {
+                served.take_in(found.resources, exclude, &mut known);
+            }
+            if let Some(why) = why {
+                served.unread.insert(version, why);
+                unread_groups.insert(found.group);
+            }
+        }
+        served
+    }
+
     /// Versions come in order of preference: of a resource that was seen in an earlier one this is the same again.
     fn take_in(&mut self, resources: Vec<ApiResource>, exclude: &Exclude, known: &mut BTreeSet<(String, String)>) {
         for resource in resources {

@@ -1,4 +1,4 @@
-//! What an API server says of itself at `/api`, `/apis` and below.
+//! What an API server says of itself below `/api` and `/apis`: groups, versions, and the resources of one version.
 
 use std::sync::Arc;
 
@@ -9,20 +9,6 @@ use serde::Deserialize;
 use super::{DISCOVERY_BYTES_MAX, Discovered};
 use crate::api::{ApiError, get_json};
 use crate::resource::{GroupVersionResource, group_version_path};
-
-/// `APIVersions`: the versions of the core group.
-#[derive(Debug, Deserialize)]
-pub(super) struct ApiVersions {
-    #[serde(default)]
-    pub(super) versions: Vec<String>,
-}
-
-/// `APIGroupList`: all other groups, in order of preference.
-#[derive(Debug, Deserialize)]
-pub(super) struct ApiGroups {
-    #[serde(default)]
-    pub(super) groups: Vec<ApiGroup>,
-}
 
 /// A group and its versions.
 #[derive(Debug, Deserialize)]
@@ -62,8 +48,8 @@ pub(super) struct ApiResource {
     pub(super) kind: String,
     pub(super) namespaced: bool,
     pub(super) verbs: Vec<String>,
-    singular: String,
-    short_names: Vec<String>,
+    pub(super) singular: String,
+    pub(super) short_names: Vec<String>,
 }
 
 impl ApiResource {

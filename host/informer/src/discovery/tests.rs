@@ -199,3 +199,100 @@ async fn a_group_that_does_not_answer_has_lost_nothing() {
     assert!(now.resources.contains_key(&metric));
     assert_eq!(now.resources.len(), 5, "what is served no more is gone");
 }
+
+/// The same cluster, one version later: it says in two answers what it serves.
+fn aggregated(
+    version: &'static str,
+    groups: &'static str,
+) -> impl Fn(&http::Request<kube::client::Body>) -> Response<TestBody> {
+    move |request| {
+        let path = request.uri().path();
+        let accept = request.headers()[http::header::ACCEPT].to_str().unwrap();
+        let asks = accept.contains(&format!("g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"));
+        match path {
+            "/api" | "/apis" if !asks => refusal(406, "NotAcceptable", accept),
+            "/api" => json_answer(
+                r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[
+                    {"metadata":{"creationTimestamp":null},"versions":[{"version":"v1","freshness":"Current","resources":[
+                        {"resource":"pods","responseKind":{"group":"","version":"","kind":"Pod"},"scope":"Namespaced","singularResource":"pod","verbs":["list","watch"],"shortNames":["po"],
+                            "subresources":[{"subresource":"log","verbs":["get"]}]},
+                        {"resource":"odd","scope":"Namespaced","singularResource":"","verbs":[],"subresources":[{"subresource":"scale","verbs":["get"]}]}]}]}]}"#,
+            ),
+            "/apis" => json_answer(groups),
+            other => refusal(404, "NotFound", other),
+        }
+    }
+}
+
+const GROUPS: &str = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[
+    {"metadata":{"name":"apps"},"versions":[
+        {"version":"v1","freshness":"Current","resources":[
+            {"resource":"deployments","responseKind":{"group":"apps","version":"v1","kind":"Deployment"},"scope":"Namespaced","singularResource":"deployment","verbs":["list","watch"],"shortNames":["deploy"]}]},
+        {"version":"v1beta1","freshness":"Current","resources":[
+            {"resource":"deployments","responseKind":{"group":"apps","version":"v1beta1","kind":"Deployment"},"scope":"Namespaced","singularResource":"deployment","verbs":["list","watch"]}]}]},
+    {"metadata":{"name":"shop.example.com"},"versions":[
+        {"version":"v2","freshness":"Stale","resources":[
+            {"resource":"orders","responseKind":{"group":"shop.example.com","version":"v2","kind":"Order"},"scope":"Cluster","singularResource":"order","verbs":["list","watch"]}]},
+        {"version":"v1","freshness":"Current","resources":[
+            {"resource":"carts","responseKind":{"group":"shop.example.com","version":"v1","kind":"Cart"},"scope":"Cluster","singularResource":"cart","verbs":["list","watch"]}]}]}]}"#;
+
+#[tokio::test(start_paused = true)]
+async fn what_is_served_comes_in_two_answers_where_the_api_server_can_say_it_so() {
+    for version in ["v2", "v2beta1"] {
+        let client = client(aggregated(version, GROUPS));
+        for (name, wanted) in [
+            ("po", "v1/pods Pod true"),
+            ("deploy", "apps/v1/deployments Deployment true"),
+            ("deployments.v1beta1.apps", "apps/v1beta1/deployments Deployment true"),
+            ("Order", "shop.example.com/v2/orders Order false"),
+        ] {
+            let found = discover(&client, &ResourceName::parse(name).unwrap()).await.unwrap();
+            assert_eq!(format!("{} {} {}", found.gvr, found.kind, found.namespaced), wanted);
+        }
+    }
+    let client = client(aggregated("v2", GROUPS));
+    let refused = discover(&client, &ResourceName::parse("odd").unwrap()).await;
+    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists what there is. Not all of it could be asked: shop.example.com/v2 (the API service behind it does not answer)");
+}
+
+async fn all_of(groups: &'static str) -> Result<Served, ApiError> {
+    let environment = Arc::new(TokioEnvironment::current(0));
+    let pattern = ResourcePattern::Everything;
+    discover_matching(
+        &client(aggregated("v2", groups)),
+        environment,
+        &pattern,
+        &Exclude::default(),
+    )
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kinds_of_an_api_service_that_is_down_do_not_vanish() {
+    let served = all_of(GROUPS).await.unwrap();
+    // In another version of the group the same kinds may be served: it is left alone meanwhile.
+    assert_eq!(
+        names(&served),
+        ["v1/pods", "apps/v1/deployments", "shop.example.com/v2/orders"]
+    );
+    assert_eq!(
+        served.unread.keys().collect::<Vec<_>>(),
+        ["shop.example.com/v1", "shop.example.com/v2"]
+    );
+    // An API server that was restarted meanwhile has forgotten what there was.
+    let forgotten = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"shop.example.com"},"versions":[{"version":"v2","freshness":"Stale"}]}]}"#;
+    let now = all_of(forgotten).await.unwrap().after(&served);
+    assert_eq!(names(&now), ["v1/pods", "shop.example.com/v2/orders"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_no_discovery_is_no_empty_cluster() {
+    for odd in [
+        "{}",
+        r#"{"kind":"Status"}"#,
+        r#"{"kind":"APIGroupDiscoveryList","items":[{"versions":[{}]}]}"#,
+    ] {
+        let refused = all_of(odd).await;
+        assert!(matches!(refused, Err(ApiError::Damaged(_))), "{odd}: {refused:?}");
+    }
+}
