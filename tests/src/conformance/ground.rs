@@ -59,7 +59,15 @@ impl Ground {
     /// # Errors
     /// If its kubeconfig can not be written.
     pub async fn client(&self, login: &Login) -> Result<kube::Client> {
-        client(&self.kubeconfig(login).await?).await
+        Ok(kube::Client::try_from(self.config(login).await?)?)
+    }
+
+    /// What such a client is made of.
+    ///
+    /// # Errors
+    /// If its kubeconfig can not be written.
+    pub async fn config(&self, login: &Login) -> Result<kube::Config> {
+        config(&self.kubeconfig(login).await?).await
     }
 
     /// A kubeconfig that leads through the proxy.
@@ -118,12 +126,12 @@ impl Ground {
     }
 }
 
-/// A client as the daemon makes it: it retries nothing by itself and waits for silent watches.
-async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+/// As the daemon has it: a client that retries nothing by itself and waits for silent watches.
+async fn config(kubeconfig: &Path) -> Result<kube::Config> {
     let file = Kubeconfig::read_from(kubeconfig).with_context(|| format!("reading {}", kubeconfig.display()))?;
     let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     config.connect_timeout = Some(CONNECT_MAX);
     config.read_timeout = None;
-    Ok(kube::Client::try_from(config)?)
+    Ok(config)
 }

@@ -7,7 +7,8 @@ use informant_cache::SourceState;
 use informant_informer::WatchListUse;
 use informant_tests::chaos::Mode;
 use informant_tests::cluster::Cluster;
-use informant_tests::conformance::{Ground, Setting};
+use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
+use informant_tests::wait;
 
 use crate::label;
 
@@ -24,10 +25,11 @@ const WEATHER: &[Mode] = &[
     Mode::Reset,
 ];
 
-/// How many rounds of writes there are at least, how many connections are to be reset meanwhile, and when that is given up.
-const ROUNDS: usize = 12;
-const RESETS: usize = 20;
-const ROUNDS_MAX: usize = 500;
+/// How many rounds of writes there are; in each at least one connection is cut.
+const ROUNDS: usize = 16;
+
+/// After so many writes without a cut the connections that are open by then are cut.
+const PATIENCE_WRITES: usize = 16;
 
 pub(crate) async fn everything_arrives_through_slices_drips_cuts_and_resets(
     cluster: &Cluster,
@@ -43,9 +45,9 @@ pub(crate) async fn everything_arrives_through_slices_drips_cuts_and_resets(
         ..Setting::config_maps(&ground.namespace)
     };
     let paged = ground.observe(paged).await?;
-    let mut round = 0;
-    while round < ROUNDS || ground.proxy.resets() < RESETS {
-        ensure!(round < ROUNDS_MAX, "only {} resets", ground.proxy.resets());
+    for round in 0..ROUNDS {
+        let resets = ground.proxy.resets();
+        ground.proxy.set_open(Mode::CutAfter { bytes: 500 });
         for number in 0..4 {
             let value = round.to_string();
             ground
@@ -61,10 +63,7 @@ pub(crate) async fn everything_arrives_through_slices_drips_cuts_and_resets(
                 ground.delete(&format!("kept-{round}")).await?;
             }
         }
-        ground.proxy.set_open(Mode::CutAfter { bytes: 500 });
-        // Time for another connection to come about and to meet its fate.
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        round += 1;
+        until_cut(&ground, resets).await?;
     }
     ground.proxy.set(Mode::Pass);
     for observed in [&streamed, &paged] {
@@ -76,6 +75,25 @@ pub(crate) async fn everything_arrives_through_slices_drips_cuts_and_resets(
         );
     }
     Ok(())
+}
+
+/// Waits until more than `resets` connections were cut: by the weather or, if that is too fine, by us. One without traffic is not cut, so that
+/// something is written for as long as it takes.
+async fn until_cut(ground: &Ground, resets: usize) -> Result<()> {
+    let mut writes = 0;
+    wait::until("a connection to be cut", ARRIVES_WITHIN, async || {
+        if ground.proxy.resets() > resets {
+            return Ok(());
+        }
+        writes += 1;
+        if writes % PATIENCE_WRITES == 0 {
+            ground.proxy.set_open(Mode::CutAfter { bytes: 500 });
+        }
+        let written = ground.change("kept-10", &"y".repeat(1_000 + writes)).await;
+        written.map_err(|error| format!("{error:#}"))?;
+        Err(format!("after {writes} writes none is"))
+    })
+    .await
 }
 
 pub(crate) async fn a_half_open_watch_is_found_out_and_loses_nothing(cluster: &Cluster, name: &str) -> Result<()> {
@@ -164,13 +182,21 @@ pub(crate) async fn watches_that_end_cleanly_all_the_time_lose_nothing(cluster: 
         };
         let observed = ground.observe(setting).await?;
         let mut round = 0;
-        while observed.status().watches < 3 {
-            ground
-                .change(&format!("kept-{}", round % 5), &round.to_string())
-                .await?;
-            tokio::time::sleep(second / 20).await;
-            round += 1;
-        }
+        wait::until(
+            "a third watch, while something is written",
+            ARRIVES_WITHIN,
+            async || {
+                round += 1;
+                let name = format!("kept-{}", round % 5);
+                let written = ground.change(&name, &round.to_string()).await;
+                written.map_err(|error| format!("{error:#}"))?;
+                match observed.status().watches {
+                    3.. => Ok(()),
+                    watches => Err(format!("{watches} watches")),
+                }
+            },
+        )
+        .await?;
         observed.settle(&ground.direct).await?;
         let status = observed.status();
         ensure!(status.relists == 0 && status.lists == 1, "{status:?}");

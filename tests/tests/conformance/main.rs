@@ -4,11 +4,13 @@
 //! Starting a cluster costs more than most scenarios, so that those which leave the API server alone run side by side on one, each in a namespace
 //! of its own and behind a proxy of its own; those which restart it run one after the other. A failure names its scenario.
 
+mod discovery;
 mod disturbances;
 mod resources;
 mod restarts;
 mod rights;
 mod shown;
+mod versions;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -72,14 +74,21 @@ fn on_one_that_runs(cluster: &Cluster) -> Vec<Scenario<'_>> {
         resources::field_selectors_of_each_kind_select_what_they_say,
         resources::a_field_that_cannot_be_selected_by_is_said_so,
         resources::resources_are_found_by_any_of_their_names,
+        discovery::kinds_are_found_in_two_answers_and_come_and_go,
+        discovery::either_way_of_asking_finds_the_same,
+        versions::versions_of_lists_mean_what_the_api_conventions_say,
+        versions::versions_of_watches_mean_what_the_api_conventions_say,
+        versions::own_writes_are_read_once_their_version_was_seen,
         shown::a_lost_api_server_is_seen_everywhere_one_looks,
     ]
 }
 
-fn with_rights(cluster: &Cluster) -> Vec<Scenario<'_>> {
+/// What only the real one knows.
+fn on_the_real_one(cluster: &Cluster) -> Vec<Scenario<'_>> {
     scenarios![cluster;
         rights::who_may_list_but_not_watch_is_served_by_lists_and_says_so,
         rights::who_may_watch_but_not_list_is_served_by_watch_list_alone,
+        discovery::a_service_that_is_down_hides_no_other_kind,
     ]
 }
 
@@ -95,7 +104,7 @@ async fn a_kube_apiserver_that_runs() {
         return;
     };
     let mut scenarios = on_one_that_runs(&cluster);
-    scenarios.extend(with_rights(&cluster));
+    scenarios.extend(on_the_real_one(&cluster));
     side_by_side(scenarios).await.unwrap();
 }
 
