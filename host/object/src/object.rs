@@ -66,7 +66,7 @@ impl Object {
     ///
     /// # Errors
     /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner looks: brackets and
-    /// strings everywhere, everything on the way to the head and to what is cut.
+    /// strings everywhere, everything on the way to the head and to what is cut, UTF-8 in what is kept.
     pub fn parse(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
         assembly::assemble(json, shape)
     }

@@ -29,7 +29,7 @@ struct Scratch {
 
 /// One object being put together.
 struct Assembly<'a> {
-    source: &'a str,
+    source: &'a [u8],
     /// Where the object begins and ends in `source`.
     place: Range<usize>,
     cuts: &'a Cuts,
@@ -97,14 +97,18 @@ fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     })
 }
 
-/// `json` as text, if it is short enough and UTF-8.
-fn checked(json: &[u8]) -> Result<&str, ObjectError> {
-    if json.len() > OBJECT_BYTES_MAX {
-        return Err(ObjectError::TooLarge { bytes: json.len() });
-    }
-    std::str::from_utf8(json).map_err(|error| ObjectError::NotUtf8 {
-        at: error.valid_up_to(),
-    })
+/// A piece of `source` as text. Pieces begin and end beside tokens, so that each has its characters whole.
+fn text(source: &[u8], piece: Range<usize>) -> Result<&str, ObjectError> {
+    let begin = piece.start;
+    let bytes = &source[piece];
+    simdutf8::basic::from_utf8(bytes).map_err(|_| not_utf8(bytes, begin))
+}
+
+/// Where `bytes`, which lie at `begin`, stop being UTF-8.
+#[cold]
+fn not_utf8(bytes: &[u8], begin: usize) -> ObjectError {
+    let sound = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    ObjectError::NotUtf8 { at: begin + sound }
 }
 
 impl Scratch {
@@ -124,12 +128,14 @@ impl Scratch {
     /// Copies what was scanned.
     fn build(&mut self, json: &[u8], scanned: &Scanned, shape: &Shape) -> Result<Object, ObjectError> {
         let Scanned { head, place } = scanned;
-        let source = checked(json)?;
+        if json.len() > OBJECT_BYTES_MAX {
+            return Err(ObjectError::TooLarge { bytes: json.len() });
+        }
         if head.metadata.name.is_none() {
             return Err(ObjectError::NoName);
         }
         let assembly = Assembly {
-            source,
+            source: json,
             place: place.clone(),
             cuts: &self.cuts,
             api_version: head.api_version.map_or_else(|| shape.splice_api_version(), |_| None),
@@ -152,10 +158,11 @@ impl Assembly<'_> {
     fn finish(mut self, raw: &RawHead) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
         let as_it_is = self.cuts.is_empty() && self.spliced_bytes() == 0 && !raw.holds_escapes();
         if as_it_is {
-            let head = self.head(self.place.len(), raw)?;
-            return Ok(Arc::from_header_and_str(head, &self.source[self.place]));
+            let text = text(self.source, self.place.clone())?;
+            let head = self.head(text.len(), raw)?;
+            return Ok(Arc::from_header_and_str(head, text));
         }
-        self.copy();
+        self.copy()?;
         let head = self.head(self.out.len(), raw)?;
         Ok(Arc::from_header_and_str(head, self.out))
     }
@@ -169,8 +176,8 @@ impl Assembly<'_> {
     }
 
     /// Copies what is kept of the object, with what is spliced in after its opening brace. An object always keeps a member
-    /// (metadata), so the splices' trailing commas are right.
-    fn copy(&mut self) {
+    /// (metadata), so the splices' trailing commas are right. What is cut is not looked at: it may be no UTF-8.
+    fn copy(&mut self) -> Result<(), ObjectError> {
         self.out.reserve(self.spliced_bytes() + self.place.len());
         self.out.push('{');
         for splice in [self.api_version, self.kind].into_iter().flatten() {
@@ -179,9 +186,11 @@ impl Assembly<'_> {
         let inside = self.place.start + 1;
         for piece in self.cuts.kept(self.place.end) {
             if piece.end > inside {
-                self.out.push_str(&self.source[piece.start.max(inside)..piece.end]);
+                self.out
+                    .push_str(text(self.source, piece.start.max(inside)..piece.end)?);
             }
         }
+        Ok(())
     }
 
     fn head(&mut self, json_bytes: usize, raw: &RawHead) -> Result<Head, ObjectError> {
@@ -189,7 +198,7 @@ impl Assembly<'_> {
         let api_version_bytes = self.api_version.map_or(0, |splice| splice.text.len());
         let version = self.field(metadata.version, "metadata.resourceVersion")?;
         Ok(Head {
-            number: decimal(self.result(version)).unwrap_or(NO_NUMBER),
+            number: self.result(version).and_then(decimal).unwrap_or(NO_NUMBER),
             json_bytes: narrow(json_bytes),
             namespace: self.field(metadata.namespace, "metadata.namespace")?,
             name: self.field(metadata.name, "metadata.name")?,
@@ -215,11 +224,10 @@ impl Assembly<'_> {
         let Some(text) = text else {
             return Ok(Span::default());
         };
-        let source = self.source.as_bytes();
-        if text.is_plain(source) {
+        if text.is_plain(self.source) {
             return Ok(self.moved(text.start()..text.end()));
         }
-        let decoded = text.decode(source).ok_or(ObjectError::BadEscape {
+        let decoded = text.decode(self.source).ok_or(ObjectError::BadEscape {
             at: text.start(),
             field,
         })?;
@@ -250,13 +258,13 @@ impl Assembly<'_> {
     }
 
     /// The text of a piece of the result.
-    fn result(&self, span: Span) -> &str {
+    fn result(&self, span: Span) -> Option<&str> {
         let whole = if self.out.is_empty() {
             &self.source[self.place.clone()]
         } else {
-            self.out.as_str()
+            self.out.as_bytes()
         };
-        &whole[span.range()]
+        std::str::from_utf8(&whole[span.range()]).ok()
     }
 }
 

@@ -82,3 +82,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_kept_must_be_utf8_and_what_is_cut_need_not_be() {
+    let object = |managed: &[u8], label: &[u8]| {
+        let begin = br#"{"metadata":{"managedFields":[{"manager":""#;
+        [begin, managed, br#""}],"name":"a","labels":{"b":""#, label, br#""}}}"#].concat()
+    };
+    let shape = Shape::of("v1", "Pod");
+    let kept = Object::parse(&object(b"\xff", "é".as_bytes()), &shape).expect("a pod");
+    assert!(kept.text().contains(r#""labels":{"b":"é"}"#), "{}", kept.text());
+    let bytes = object(b"", b"\xe2\x82");
+    let at = bytes.iter().position(|byte| *byte == 0xe2).expect("there");
+    let error = Object::parse(&bytes, &shape).expect_err("refused").to_string();
+    assert!(error.starts_with(&format!("byte {at}: not UTF-8")), "{error}");
+}
