@@ -135,17 +135,20 @@ impl Events {
         let mut deliveries = batch.drain(..);
         for delivery in deliveries.by_ref() {
             now = self.handle(&delivery, now).await;
+            let mut is_over = false;
             if now - answered > TURN_MAX {
                 self.answer(now);
                 // Calls that end at once never let other tasks run.
                 tokio::task::yield_now().await;
                 now = self.place.shared.now();
                 answered = now;
+                // A lock, which is too much for each event.
+                is_over = self.inbox.is_over();
             }
             while let Some(order) = self.inbox.order() {
                 self.obey(order).await;
             }
-            if self.place.is_empty() || self.replay_due.is_some() || self.inbox.is_over() {
+            if self.place.is_empty() || self.replay_due.is_some() || is_over {
                 break;
             }
         }

@@ -29,9 +29,9 @@ pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// after a few seconds, cleanly, for ever.
 pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 
-/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what a batch costs, and little
-/// enough to be in the processor's cache still when the loop takes them.
-pub(super) const MESSAGE_BYTES_MAX: usize = 128 * 1024;
+/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what a batch and the waking of handlers
+/// cost, and little enough to be in the processor's cache still when the loop takes them.
+pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// A watch that is open, and how far it has been read.
 pub(super) struct OpenWatch {
