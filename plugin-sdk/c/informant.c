@@ -33,6 +33,15 @@ UNLESS_PLAYED informant_result informant_index(const informant_event *event, jso
     return informant_ok();
 }
 
+UNLESS_PLAYED informant_result informant_save(informant_state *state) {
+    (void)state;
+    return informant_ok();
+}
+UNLESS_PLAYED informant_result informant_restore(const uint8_t *state, size_t length) {
+    (void)state, (void)length;
+    return informant_ok();
+}
+
 void *informant_allocate(size_t size) {
     void *memory = malloc(size ? size : 1);
     if (memory == NULL) {
@@ -229,4 +238,38 @@ bool exports_informant_plugin_index_funcs_index(informant_plugin_types_object_re
     if (result.outcome == INFORMANT_OK) return true;
     *err = owned(result.message);
     return false;
+}
+
+struct informant_state {
+    uint8_t *bytes;
+    size_t length, capacity;
+};
+
+void informant_state_write(informant_state *state, const void *bytes, size_t length) {
+    if (state->capacity - state->length < length) {
+        size_t capacity = state->length + length > 2 * state->capacity ? state->length + length : 2 * state->capacity;
+        uint8_t *larger = informant_allocate(capacity);
+        if (state->length) memcpy(larger, state->bytes, state->length);
+        free(state->bytes);
+        state->bytes = larger;
+        state->capacity = capacity;
+    }
+    if (length) memcpy(state->bytes + state->length, bytes, length);
+    state->length += length;
+}
+
+bool exports_informant_plugin_state_save(contract_list_u8_t *ret, informant_plugin_types_failure_t *err) {
+    informant_state state = {NULL, 0, 0};
+    if (!answered(informant_save(&state), err)) {
+        free(state.bytes);
+        return false;
+    }
+    *ret = (contract_list_u8_t){state.bytes, state.length};
+    return true;
+}
+
+bool exports_informant_plugin_state_restore(contract_list_u8_t *state, informant_plugin_types_failure_t *err) {
+    bool ok = answered(informant_restore(state->ptr, state->len), err);
+    contract_list_u8_free(state);
+    return ok;
 }

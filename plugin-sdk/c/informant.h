@@ -73,4 +73,12 @@ typedef struct informant_index_values informant_index_values;
 void informant_index_value(informant_index_values *values, const char *index, const char *value);
 informant_result informant_index(const informant_event *event, json object, informant_index_values *values);
 
+/* What the next version should know, with the role "state" in the manifest: write it, in one piece or several. This instance goes on as it was
+ * if the swap is given up. */
+typedef struct informant_state informant_state;
+void informant_state_write(informant_state *state, const void *bytes, size_t length);
+informant_result informant_save(informant_state *state);
+/* What the version before wrote, whatever that was: called after informant_init and before the first event. A failure refuses the swap. */
+informant_result informant_restore(const uint8_t *state, size_t length);
+
 #endif

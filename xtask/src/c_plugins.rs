@@ -1,4 +1,4 @@
-//! Plugins in C: `plugins/*-c`, compiled by zig, made to components by the linker that Rust brings for its own.
+//! Plugins in C: `plugins/*-c` and the test guest of their SDK, compiled by zig, made to components by the linker that Rust brings for its own.
 //!
 //! That linker (`wasm-component-ld`) calls another for the core module and makes a component of what it leaves. It is given one that
 //! hands over what zig has linked.
@@ -38,7 +38,8 @@ pub(crate) fn build() -> Result<()> {
                 .with_context(|| format!("failed to build {}", folder.display()))?;
         }
     }
-    Ok(())
+    let guest = sdk.join("tests").join("guest.c");
+    build_one(&zig, &sdk, &[guest], &out.join("guest_c.wasm")).context("failed to build the test guest in C")
 }
 
 fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> Result<()> {

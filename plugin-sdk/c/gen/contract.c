@@ -274,6 +274,81 @@ void __wasm_export_exports_informant_plugin_index_funcs_index_post_return(uint8_
   }
 }
 
+// Exported Functions from `informant:plugin/state@0.1.0`
+
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/state@0.1.0#save")))
+void __wasm_export_exports_informant_plugin_state_save_post_return(uint8_t * arg0) {
+  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
+    case 0: {
+      size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
+      if (len > 0) {
+        uint8_t *ptr = *((uint8_t **) (arg0 + sizeof(void*)));
+        for (size_t i = 0; i < len; i++) {
+          uint8_t *base = ptr + i * 1;
+          (void) base;
+        }
+        free(ptr);
+      }
+      break;
+    }
+    case 1: {
+      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + sizeof(void*)))) {
+        case 0: {
+          if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
+          }
+          break;
+        }
+        case 1: {
+          if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
+          }
+          break;
+        }
+        case 2: {
+          if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
+          }
+          break;
+        }
+      }
+      break;
+    }
+  }
+}
+
+__attribute__((__weak__, __export_name__("cabi_post_informant:plugin/state@0.1.0#restore")))
+void __wasm_export_exports_informant_plugin_state_restore_post_return(uint8_t * arg0) {
+  switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
+    case 0: {
+      break;
+    }
+    case 1: {
+      switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + sizeof(void*)))) {
+        case 0: {
+          if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
+          }
+          break;
+        }
+        case 1: {
+          if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
+          }
+          break;
+        }
+        case 2: {
+          if ((*((size_t*) (arg0 + (3*sizeof(void*))))) > 0) {
+            free(*((uint8_t **) (arg0 + (2*sizeof(void*)))));
+          }
+          break;
+        }
+      }
+      break;
+    }
+  }
+}
+
 // Canonical ABI intrinsics
 
 __attribute__((__weak__, __export_name__("cabi_realloc")))
@@ -606,6 +681,24 @@ void exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_
     contract_list_tuple2_string_list_string_free(&ptr->val.ok);
   } else {
     contract_string_free(&ptr->val.err);
+  }
+}
+
+void exports_informant_plugin_state_failure_free(exports_informant_plugin_state_failure_t *ptr) {
+  informant_plugin_types_failure_free(ptr);
+}
+
+void exports_informant_plugin_state_result_list_u8_failure_free(exports_informant_plugin_state_result_list_u8_failure_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    exports_informant_plugin_state_failure_free(&ptr->val.err);
+  }
+}
+
+void exports_informant_plugin_state_result_void_failure_free(exports_informant_plugin_state_result_void_failure_t *ptr) {
+  if (!ptr->is_err) {
+  } else {
+    exports_informant_plugin_state_failure_free(&ptr->val.err);
   }
 }
 
@@ -1443,6 +1536,95 @@ uint8_t * __wasm_export_exports_informant_plugin_index_funcs_index(int32_t arg, 
     const contract_list_tuple2_string_list_string_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+  }
+  return ptr;
+}
+
+__attribute__((__export_name__("informant:plugin/state@0.1.0#save")))
+uint8_t * __wasm_export_exports_informant_plugin_state_save(void) {
+  exports_informant_plugin_state_result_list_u8_failure_t ret;
+  contract_list_u8_t ok;
+  exports_informant_plugin_state_failure_t err;
+  ret.is_err = !exports_informant_plugin_state_save(&ok, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  if (!ret.is_err) {
+    ret.val.ok = ok;
+  }
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  if ((ret).is_err) {
+    const exports_informant_plugin_state_failure_t *payload0 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload0).tag) {
+      case 0: {
+        const contract_string_t *payload1 = &(*payload0).val.retryable;
+        *((int8_t*)(ptr + sizeof(void*))) = 0;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload1).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload1).ptr;
+        break;
+      }
+      case 1: {
+        const informant_plugin_types_retry_later_t *payload2 = &(*payload0).val.retry_after;
+        *((int8_t*)(ptr + sizeof(void*))) = 1;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload2).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload2).message).ptr;
+        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload2).after_ms);
+        break;
+      }
+      case 2: {
+        const contract_string_t *payload3 = &(*payload0).val.permanent;
+        *((int8_t*)(ptr + sizeof(void*))) = 2;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload3).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload3).ptr;
+        break;
+      }
+    }
+  } else {
+    const contract_list_u8_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
+    *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
+  }
+  return ptr;
+}
+
+__attribute__((__export_name__("informant:plugin/state@0.1.0#restore")))
+uint8_t * __wasm_export_exports_informant_plugin_state_restore(uint8_t * arg, size_t arg0) {
+  contract_list_u8_t arg1 = (contract_list_u8_t) { (uint8_t*)(arg), (arg0) };
+  exports_informant_plugin_state_result_void_failure_t ret;
+  exports_informant_plugin_state_failure_t err;
+  ret.is_err = !exports_informant_plugin_state_restore(&arg1, &err);
+  if (ret.is_err) {
+    ret.val.err = err;
+  }
+  uint8_t *ptr = (uint8_t *) &RET_AREA;
+  if ((ret).is_err) {
+    const exports_informant_plugin_state_failure_t *payload2 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    switch ((int32_t) (*payload2).tag) {
+      case 0: {
+        const contract_string_t *payload3 = &(*payload2).val.retryable;
+        *((int8_t*)(ptr + sizeof(void*))) = 0;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload3).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload3).ptr;
+        break;
+      }
+      case 1: {
+        const informant_plugin_types_retry_later_t *payload4 = &(*payload2).val.retry_after;
+        *((int8_t*)(ptr + sizeof(void*))) = 1;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = ((*payload4).message).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) ((*payload4).message).ptr;
+        *((int32_t*)(ptr + (4*sizeof(void*)))) = (int32_t) ((*payload4).after_ms);
+        break;
+      }
+      case 2: {
+        const contract_string_t *payload5 = &(*payload2).val.permanent;
+        *((int8_t*)(ptr + sizeof(void*))) = 2;
+        *((size_t*)(ptr + (3*sizeof(void*)))) = (*payload5).len;
+        *((uint8_t **)(ptr + (2*sizeof(void*)))) = (uint8_t *) (*payload5).ptr;
+        break;
+      }
+    }
+  } else {
+    *((int8_t*)(ptr + 0)) = 0;
   }
   return ptr;
 }

@@ -440,6 +440,23 @@ typedef struct {
   } val;
 } exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_t;
 
+typedef informant_plugin_types_failure_t exports_informant_plugin_state_failure_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    contract_list_u8_t ok;
+    exports_informant_plugin_state_failure_t err;
+  } val;
+} exports_informant_plugin_state_result_list_u8_failure_t;
+
+typedef struct {
+  bool is_err;
+  union {
+    exports_informant_plugin_state_failure_t err;
+  } val;
+} exports_informant_plugin_state_result_void_failure_t;
+
 // Imported Functions from `informant:plugin/store@0.1.0`
 extern bool informant_plugin_store_source(uint32_t id, informant_plugin_store_source_info_t *ret, informant_plugin_store_host_error_t *err);
 // The sources of one of the plugin's informers, by the name the plugin's section gives it.
@@ -481,6 +498,10 @@ bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, exports_in
 
 // Exported Functions from `informant:plugin/index-funcs@0.1.0`
 bool exports_informant_plugin_index_funcs_index(exports_informant_plugin_index_funcs_object_ref_t *o, contract_list_u8_t *object, contract_list_tuple2_string_list_string_t *ret, contract_string_t *err);
+
+// Exported Functions from `informant:plugin/state@0.1.0`
+bool exports_informant_plugin_state_save(contract_list_u8_t *ret, exports_informant_plugin_state_failure_t *err);
+bool exports_informant_plugin_state_restore(contract_list_u8_t *state, exports_informant_plugin_state_failure_t *err);
 
 // Helper Functions
 
@@ -575,6 +596,12 @@ void contract_tuple2_string_list_string_free(contract_tuple2_string_list_string_
 void contract_list_tuple2_string_list_string_free(contract_list_tuple2_string_list_string_t *ptr);
 
 void exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_free(exports_informant_plugin_index_funcs_result_list_tuple2_string_list_string_string_t *ptr);
+
+void exports_informant_plugin_state_failure_free(exports_informant_plugin_state_failure_t *ptr);
+
+void exports_informant_plugin_state_result_list_u8_failure_free(exports_informant_plugin_state_result_list_u8_failure_t *ptr);
+
+void exports_informant_plugin_state_result_void_failure_free(exports_informant_plugin_state_result_void_failure_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void contract_string_set(contract_string_t *ret, const char*s);

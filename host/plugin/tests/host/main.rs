@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test can not do without")]
 
+mod c;
 mod containment;
 mod delivery;
 mod hello;

@@ -1,0 +1,46 @@
+//! The SDK for C: what a plugin on it remembers is handed to the version that takes its place.
+
+use informant_plugin_host::{Continuation, PluginSpec};
+use serde_json::{Value, json};
+
+use crate::world::{Pods, World, guest, is_built};
+
+/// `plugin-sdk/c/tests/guest.c`. Where the compiler is missing it is not built; never so in CI.
+const GUEST: &str = "guest_c";
+
+/// Writes `name` and waits until the plugin was told. Returns how many events it counts then.
+async fn counted(world: &World, pods: &mut Pods, name: &str) -> u64 {
+    pods.apply(name);
+    let version = pods.version.to_string();
+    let is_it = |line: &Value| line["guest"] == "c" && line["name"] == *name && line["version"] == *version;
+    let lines = world.recorded(1, is_it).await;
+    lines[0]["events"].as_u64().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_version_in_c_knows_what_the_old_one_did() {
+    if !is_built(GUEST) {
+        return;
+    }
+    let world = World::new();
+    let adjust = |spec: &mut PluginSpec| spec.on_reload = Continuation::Continue;
+    let plugin = world.run(GUEST, json!({}), adjust).await;
+    assert_eq!(plugin.roles().to_string(), "event-handler, state");
+    let mut pods = world.pods("pods");
+    pods.attach(&plugin.listener());
+    for events in 1..=3 {
+        assert_eq!(counted(&world, &mut pods, &format!("pod-{events}")).await, events);
+        let swapped = plugin.swap(&guest(GUEST)).await.unwrap();
+        assert_eq!(swapped.state_bytes, Some(8));
+    }
+    assert_eq!(counted(&world, &mut pods, "restore-fails").await, 4);
+    let refused = plugin.swap(&guest(GUEST)).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("restore failed: told to fail"),
+        "{refused}"
+    );
+    assert_eq!(counted(&world, &mut pods, "save-fails").await, 5);
+    let refused = plugin.swap(&guest(GUEST)).await.unwrap_err();
+    assert!(refused.to_string().contains("save failed: told to fail"), "{refused}");
+    assert_eq!(counted(&world, &mut pods, "after").await, 6, "the old one goes on");
+}

@@ -1,0 +1,45 @@
+/* What the tests of the host load: counts the events it was told of and hands the count over when another version takes its place.
+ *
+ * It says so after each event: {"guest":"c","name":"a","version":"7","events":5}. An object named "save-fails" has the next save fail, one named
+ * "restore-fails" the next restore.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "informant.h"
+
+const char informant_manifest[] = "{\"name\":\"guest-c\",\"version\":\"1\",\"roles\":[\"event-handler\",\"state\"],"
+                                  "\"events\":[{\"apiVersion\":\"*\",\"kind\":\"*\",\"payload\":\"metadata\"}]}";
+
+static struct {
+    uint32_t events;
+    bool fails_to_save, fails_to_restore;
+} known;
+
+informant_result informant_on_add(const informant_event *event, json object) {
+    (void)object;
+    known.events++;
+    known.fails_to_save |= strcmp(event->name, "save-fails") == 0;
+    known.fails_to_restore |= strcmp(event->name, "restore-fails") == 0;
+    informant_log(INFORMANT_INFO, "{\"guest\":\"c\",\"name\":\"%s\",\"version\":\"%s\",\"events\":%u}", event->name, event->resource_version,
+                  known.events);
+    return informant_ok();
+}
+
+informant_result informant_on_update(const informant_event *event, json old, json object) {
+    (void)old;
+    return informant_on_add(event, object);
+}
+
+informant_result informant_save(informant_state *state) {
+    if (known.fails_to_save) return informant_permanent("told to fail");
+    informant_state_write(state, &known, 1);
+    informant_state_write(state, (const char *)&known + 1, sizeof known - 1);
+    return informant_ok();
+}
+
+informant_result informant_restore(const uint8_t *state, size_t length) {
+    if (length != sizeof known) return informant_permanent("a state of %zu bytes is no state of mine", length);
+    memcpy(&known, state, length);
+    return known.fails_to_restore ? informant_permanent("told to fail") : informant_ok();
+}
