@@ -3,7 +3,7 @@
 //! What is served is asked for at a pace; there is no watch for it that would know of aggregated servers too. A group that does not answer has lost
 //! nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,15 @@ pub(super) async fn first(
     Ok(Found::Several(served))
 }
 
+/// What is not followed of what is served.
+#[derive(Default)]
+struct Gaps {
+    /// There are too many.
+    left_out: Vec<String>,
+    /// Versions of groups that do not answer, with the reason.
+    unread: BTreeMap<String, String>,
+}
+
 /// Keeps one informer in step.
 pub(super) struct Follower<'f> {
     pub(super) place: &'f OwnPlace,
@@ -46,15 +55,16 @@ pub(super) struct Follower<'f> {
 impl Follower<'_> {
     /// Asks, and takes in what changed, until it is dropped.
     pub(super) async fn run(self) {
-        let mut left_out = Vec::new();
+        let mut before = Gaps::default();
         let mut trouble = None;
         loop {
             match self.once().await {
-                Ok(now_left_out) => {
-                    if now_left_out != left_out {
-                        warn_of(&now_left_out, self.pattern);
-                        left_out = now_left_out;
+                Ok(now) => {
+                    if now.left_out != before.left_out {
+                        warn_of(&now.left_out, self.pattern);
                     }
+                    self.say_unread(&before, &now);
+                    before = now;
                     trouble = None;
                 }
                 Err(error) => {
@@ -70,8 +80,8 @@ impl Follower<'_> {
         }
     }
 
-    /// What is left out because there are too many.
-    async fn once(&self) -> Result<Vec<String>, String> {
+    /// Asks, and takes in what changed.
+    async fn once(&self) -> Result<Gaps, String> {
         let environment = Arc::clone(self.environment);
         let served = discover_matching(self.client, environment, self.pattern, &self.section.exclude).await;
         let served = served.map_err(|error| error.to_string())?;
@@ -80,6 +90,7 @@ impl Follower<'_> {
             ..Served::default()
         };
         let running: BTreeSet<_> = before.resources.keys().cloned().collect();
+        let unread = served.unread.clone();
         let (served, left_out) = within_watches(served.after(&before), self.section, &running);
         if served.resources != before.resources {
             self.say(&before, &served);
@@ -89,7 +100,22 @@ impl Follower<'_> {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        Ok(left_out)
+        Ok(Gaps { left_out, unread })
+    }
+
+    /// Which versions of groups do not answer any more, and which do again. Why is said once, though it may change.
+    fn say_unread(&self, before: &Gaps, now: &Gaps) {
+        let (informer, cluster) = (self.place.name(), &self.place.cluster);
+        for (version, why) in &now.unread {
+            if !before.unread.contains_key(version) {
+                tracing::warn!(%informer, %cluster, "what {version} serves is not known, what was known of it goes on: {why}");
+            }
+        }
+        for version in before.unread.keys() {
+            if !now.unread.contains_key(version) {
+                tracing::info!(%informer, %cluster, "what {version} serves is known again");
+            }
+        }
     }
 
     fn say(&self, before: &Served, now: &Served) {

@@ -289,12 +289,30 @@ async fn get_shows_objects_as_kubectl_does() {
     error: no informer is called or watches "nodes"; informers: `pods`
     "#);
 
+    insta::assert_snapshot!(get(&["pods", "--at-least", "abc"]).await, @r#"
+    exit 1
+    --
+    error: unsupported: version "abc" is no decimal number, and others do not compare
+    "#);
+    insta::assert_snapshot!(get(&["sources", "--at-least", "1"]).await, @"
+    exit 1
+    --
+    error: --at-least is for objects; GET /api/v1/sources/ID?at-least=VERSION waits for one source
+    ");
+
     for (args, kind, count) in [(vec!["pods"], "List", Some(2)), (vec!["pods", "web-0"], "Pod", None)] {
         let args: Vec<_> = [&["get"], &args[..], &["-o", "json", "--admin", &address]].concat();
         let json: Value = serde_json::from_slice(&output(&world, &args).await.stdout).unwrap();
         assert_eq!(json["kind"], kind);
         assert_eq!(json["items"].as_array().map(Vec::len), count);
     }
+    world.create_pod("own", "nginx");
+    let version = world.server.revision().to_string();
+    insta::assert_snapshot!(get(&["pods", "own", "--at-least", &version, "-o", "name"]).await, @"
+    exit 0
+    pod/own
+    --
+    ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
