@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, ensure};
 use http::{HeaderValue, Request, header};
+use informant_cache::SourceState;
 use informant_informer::{Exclude, GroupVersionResource, ResourcePattern, Served, TokioEnvironment, discover_matching};
-use informant_tests::cluster::{Cluster, Login};
-use informant_tests::conformance::{ARRIVES_WITHIN, Ground};
+use informant_tests::cluster::{Cluster, EmbeddedOptions, Login};
+use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
 use informant_tests::wait;
 use kube::client::ClientBuilder;
+use serde_json::json;
 use tower::util::MapRequestLayer;
 
 use crate::label;
-use crate::resources::{DEFINITIONS, add_broken_service, create_when_served, definition, gadget};
+use crate::resources::{DEFINITIONS, add_api_service, create_when_served, definition, gadget};
 
 const GROUP: &str = "discovered.example.com";
 
@@ -29,7 +31,7 @@ pub(crate) async fn kinds_are_found_in_two_answers_and_come_and_go(cluster: &Clu
 
     ground.direct.post(DEFINITIONS, &definition(GROUP)).await?;
     let path = format!("/apis/{GROUP}/v1/namespaces/{}/gadgets", ground.namespace);
-    create_when_served(&ground, &path, &gadget(GROUP, "first", "red")).await?;
+    create_when_served(&ground.direct, &path, &gadget(GROUP, "first", "red")).await?;
     until_served(&aggregated, "the new kind", |served| {
         served.resources.contains_key(&gadgets)
     })
@@ -66,7 +68,7 @@ pub(crate) async fn a_service_that_is_down_hides_no_other_kind(cluster: &Cluster
     let group = "down.example.com";
     let aggregated = asker(&ground, &Arc::default(), None).await?;
     let all = everything(&aggregated).await?;
-    add_broken_service(&ground, group).await?;
+    add_api_service(&ground, group, "nobody", 443).await?;
     let version = format!("{group}/v1");
     until_served(&aggregated, "the service to be said to be down", |served| {
         served.unread.contains_key(&version)
@@ -80,6 +82,51 @@ pub(crate) async fn a_service_that_is_down_hides_no_other_kind(cluster: &Cluster
         .filter(|known| !now.resources.contains_key(known))
         .collect();
     ensure!(lost.is_empty(), "{lost:?}");
+    Ok(())
+}
+
+/// An API service that goes down: the embedded API server, behind the real one.
+pub(crate) async fn the_kinds_of_a_service_that_goes_down_stay(cluster: &Cluster, name: &str) -> Result<()> {
+    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+    let group = "extension.example.com";
+    let gadgets = GroupVersionResource::new(group, "v1", "gadgets");
+    let extension = Cluster::embedded(&EmbeddedOptions {
+        tls: true,
+        ..EmbeddedOptions::default()
+    })
+    .await?;
+    let inside = extension.client().await?;
+    inside.post(DEFINITIONS, &definition(group)).await?;
+    let path = format!("/apis/{group}/v1/namespaces/default/gadgets");
+    create_when_served(&inside, &path, &gadget(group, "first", "red")).await?;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "extension"},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    });
+    let services = format!("/api/v1/namespaces/{}/services", ground.namespace);
+    ground.direct.post(&services, &service).await?;
+    add_api_service(&ground, group, "extension", extension.address().port()).await?;
+
+    let aggregated = asker(&ground, &Arc::default(), None).await?;
+    let version = format!("{group}/v1");
+    until_served(&aggregated, "the extension's kind", |served| {
+        served.resources.contains_key(&gadgets) && !served.unread.contains_key(&version)
+    })
+    .await?;
+    let setting = Setting::of(gadgets.clone(), "Gadget", Some("default"));
+    let observed = ground.observe(setting).await?;
+    observed.settle(&ground.direct).await?;
+    let before = everything(&aggregated).await?;
+
+    drop(extension);
+    let stale = observed.until_state(SourceState::Stale).await?;
+    ensure!(stale.synced && observed.informer().snapshot().len() == 1, "{stale:?}");
+    until_served(&aggregated, "the service to be said to be down", |served| {
+        served.unread.contains_key(&version)
+    })
+    .await?;
+    let now = everything(&aggregated).await?.after(&before);
+    ensure!(now.resources.contains_key(&gadgets), "{now:?}");
     Ok(())
 }
 

@@ -89,6 +89,7 @@ fn on_the_real_one(cluster: &Cluster) -> Vec<Scenario<'_>> {
         rights::who_may_list_but_not_watch_is_served_by_lists_and_says_so,
         rights::who_may_watch_but_not_list_is_served_by_watch_list_alone,
         discovery::a_service_that_is_down_hides_no_other_kind,
+        discovery::the_kinds_of_a_service_that_goes_down_stay,
     ]
 }
 

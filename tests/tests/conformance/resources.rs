@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use informant_cache::SourceState;
 use informant_informer::{GroupVersionResource, ResourceName, discover};
+use informant_tests::client::Client;
 use informant_tests::cluster::{Cluster, Kind, Login};
 use informant_tests::conformance::witness::What;
 use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
@@ -43,13 +44,9 @@ fn gadgets(group: &str, ground: &Ground) -> Setting {
 }
 
 /// Creates an object of a definition that was just applied.
-pub(crate) async fn create_when_served(ground: &Ground, path: &str, object: &Value) -> Result<()> {
+pub(crate) async fn create_when_served(direct: &Client, path: &str, object: &Value) -> Result<()> {
     wait::until("the custom resource to be served", ARRIVES_WITHIN, async || {
-        ground
-            .direct
-            .post(path, object)
-            .await
-            .map_err(|error| format!("{error:#}"))
+        direct.post(path, object).await.map_err(|error| format!("{error:#}"))
     })
     .await
     .map(drop)
@@ -66,7 +63,7 @@ pub(crate) async fn a_custom_resource_is_waited_for_and_may_go_and_come_back(
     observed.until_state(SourceState::WaitingForResource).await?;
 
     ground.direct.post(DEFINITIONS, &definition(group)).await?;
-    create_when_served(&ground, &path, &gadget(group, "first", "red")).await?;
+    create_when_served(&ground.direct, &path, &gadget(group, "first", "red")).await?;
     observed.settle(&ground.direct).await?;
 
     ground.direct.delete(&format!("{DEFINITIONS}/gadgets.{group}")).await?;
@@ -74,7 +71,7 @@ pub(crate) async fn a_custom_resource_is_waited_for_and_may_go_and_come_back(
     ensure!(observed.status().synced, "{:?}", observed.status());
 
     ground.direct.post(DEFINITIONS, &definition(group)).await?;
-    create_when_served(&ground, &path, &gadget(group, "second", "red")).await?;
+    create_when_served(&ground.direct, &path, &gadget(group, "second", "red")).await?;
     observed.settle(&ground.direct).await?;
     let told = observed.witness.calls_of("first");
     ensure!(
@@ -199,7 +196,7 @@ async fn populate(ground: &Ground) -> Result<()> {
     direct.post(DEFINITIONS, &definition(SELECTABLE)).await?;
     let path = format!("/apis/{SELECTABLE}/v1/namespaces/{}/gadgets", ground.namespace);
     for color in ["red", "blue"] {
-        create_when_served(ground, &path, &gadget(SELECTABLE, color, color)).await?;
+        create_when_served(direct, &path, &gadget(SELECTABLE, color, color)).await?;
     }
     Ok(())
 }
@@ -225,13 +222,13 @@ pub(crate) async fn a_field_that_cannot_be_selected_by_is_said_so(cluster: &Clus
     Ok(())
 }
 
-/// An extension server that nobody runs.
-pub(crate) async fn add_broken_service(ground: &Ground, group: &str) -> Result<()> {
+/// Has the API server pass on what is asked of `group` to the service `name` of the namespace, on `port`.
+pub(crate) async fn add_api_service(ground: &Ground, group: &str, name: &str, port: u16) -> Result<()> {
     let service = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")},
         "spec": {
             "group": group, "version": "v1", "groupPriorityMinimum": 1_000, "versionPriority": 15,
-            "insecureSkipTLSVerify": true, "service": {"name": "nobody", "namespace": ground.namespace},
+            "insecureSkipTLSVerify": true, "service": {"name": name, "namespace": ground.namespace, "port": port},
         },
     });
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -243,10 +240,11 @@ pub(crate) async fn resources_are_found_by_any_of_their_names(cluster: &Cluster,
     let group = "found.example.com";
     ground.direct.post(DEFINITIONS, &definition(group)).await?;
     let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", ground.namespace);
-    create_when_served(&ground, &path, &gadget(group, "first", "red")).await?;
+    create_when_served(&ground.direct, &path, &gadget(group, "first", "red")).await?;
     let broken = cluster.kind() == Kind::Real;
     if broken {
-        add_broken_service(&ground, "broken.example.com").await?;
+        // An extension server that nobody runs.
+        add_api_service(&ground, "broken.example.com", "nobody", 443).await?;
     }
     let client = ground.client(&Login::admin()).await?;
     for (wanted, found) in [
