@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use informant_cache::listener::{AcceptedStates, Change, ChangeKind, Resume, Vanished};
-use informant_cache::{Moment, Reason, Snapshot};
+use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{Key, Object};
 use redb::ReadableTable as _;
 
@@ -12,6 +12,9 @@ use crate::handler::Handler;
 use crate::row::{self, HandlerRow, OpenRow, RowError};
 use crate::source::Recorded;
 use crate::store::Tables;
+
+/// What a handler is told to be gone after it was shown what is there.
+pub(crate) type LateDeletes = (ListenerHandle, Vec<Vanished>);
 
 /// How one object differs from what is kept of it.
 pub(crate) enum Differs {
@@ -53,6 +56,7 @@ impl Recorded {
                 handler.all_open |= before.all_open;
                 handler.listener = before.listener.clone();
                 handler.on_start = before.on_start;
+                handler.is_unasked = before.is_unasked;
                 handler.numbers = before.numbers.take();
             }
             self.read_open(tables, &name, &mut handler)?;
@@ -171,6 +175,22 @@ impl Recorded {
             None
         };
         Ok(Resume { deletes, accepted })
+    }
+
+    /// What handlers that were attached before the database could be asked are still to be told is gone.
+    pub(crate) fn late_deletes(&mut self, tables: &Tables<'_>) -> Result<Vec<LateDeletes>, redb::Error> {
+        let mut late = Vec::new();
+        for (name, handler) in &self.handlers {
+            if let Some(listener) = handler.listener.as_ref().filter(|_| handler.is_unasked) {
+                let mut gone = self.resume(tables, name, handler, false)?.deletes;
+                gone.retain(|gone| !self.unkept_gone.contains_key(&gone.key));
+                late.push((listener.clone(), gone));
+            }
+        }
+        for handler in self.handlers.values_mut() {
+            handler.is_unasked = false;
+        }
+        Ok(late)
     }
 
     /// The states that a handler has acknowledged.

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Database, DatabaseError, ReadableTable as _, StorageError};
+use redb::{Builder, Database, DatabaseError, ReadableTable as _, StorageError};
 
 use crate::row;
 
@@ -49,9 +49,20 @@ pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
         path: path.to_owned(),
         source,
     };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        make_folder(folder).map_err(about)?;
-    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    make_folder(folder).map_err(about)?;
+    let opened = open_or_set_aside(path)?;
+    // A name that a power cut takes back takes the file with it.
+    sync_folder(folder).map_err(about)?;
+    Ok(opened)
+}
+
+fn open_or_set_aside(path: &Path) -> Result<Opened, OpenError> {
+    let about = |source| OpenError::Io {
+        path: path.to_owned(),
+        source,
+    };
     match open_believed(path).map_err(|error| error.at(path))? {
         Ok(database) => Ok(Opened {
             database,
@@ -89,7 +100,7 @@ impl Trouble {
 fn open_believed(path: &Path) -> Result<Result<Database, String>, Trouble> {
     let file = make_file(path).map_err(Trouble::Io)?;
     // What a torn page makes of the reader is a panic in the worst case.
-    let opened = catch_unwind(AssertUnwindSafe(|| read(file)));
+    let opened = catch_unwind(AssertUnwindSafe(|| judged(builder().create_file(file)?)));
     match opened {
         Ok(Ok(database)) => Ok(Ok(database)),
         Ok(Err(error)) => judge(error),
@@ -97,8 +108,14 @@ fn open_believed(path: &Path) -> Result<Result<Database, String>, Trouble> {
     }
 }
 
-fn read(file: File) -> Result<Database, redb::Error> {
-    let mut database = Database::builder().set_cache_size(PAGE_CACHE_BYTES).create_file(file)?;
+fn builder() -> Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(PAGE_CACHE_BYTES);
+    builder
+}
+
+/// The database, if it is whole and ours.
+fn judged(mut database: Database) -> Result<Database, redb::Error> {
     // Every page is looked at: what a later read would stumble over is found now.
     database.check_integrity()?;
     let write = database.begin_write()?;
@@ -121,6 +138,12 @@ fn read(file: File) -> Result<Database, redb::Error> {
     write.open_table(row::OPEN)?;
     write.commit()?;
     Ok(database)
+}
+
+/// A database that is kept elsewhere than in a file.
+#[cfg(test)]
+pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, redb::Error> {
+    judged(builder().create_with_backend(backend)?)
 }
 
 fn judge(error: redb::Error) -> Result<Result<Database, String>, Trouble> {
@@ -163,6 +186,16 @@ pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
 fn make_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(not(unix))]

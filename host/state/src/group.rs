@@ -1,13 +1,13 @@
-//! One group of one source: what was acknowledged and what changed into a transaction, then on to listeners.
+//! One group of one source: what was acknowledged and what changed into a transaction. Then it is handed on (`hand_on`).
 
 use std::collections::BTreeMap;
 
+use informant_cache::ListenerHandle;
 use informant_cache::listener::{Change, ChangeKind, Resume};
-use informant_cache::{ListenerHandle, Moment, Snapshot};
-use informant_object::{Key, Object, SourceId};
+use informant_object::{Key, Object};
 use redb::ReadableTable as _;
 
-use crate::catch_up::{Differs, damaged, difference};
+use crate::catch_up::{Differs, LateDeletes, damaged, difference};
 use crate::handler::{Acknowledged, Handler, TOMBSTONES_MAX};
 use crate::queue::Order;
 use crate::recorder::source_row;
@@ -20,7 +20,9 @@ pub(crate) struct Group {
     pub(crate) orders: Vec<Order>,
     acknowledged: BTreeMap<String, Acknowledged>,
     /// How those that are attached in this group begin, by their place among the orders.
-    resumes: BTreeMap<usize, Resume>,
+    pub(crate) resumes: BTreeMap<usize, Resume>,
+    /// What comes before all that.
+    pub(crate) late: Vec<LateDeletes>,
 }
 
 impl Group {
@@ -49,6 +51,7 @@ impl Recorded {
             orders,
             acknowledged,
             resumes: BTreeMap::new(),
+            late: Vec::new(),
         }
     }
 }
@@ -70,6 +73,7 @@ impl Recorded {
         let was_known = self.is_known;
         if !was_known {
             self.keep_all(tables, group)?;
+            group.late = self.late_deletes(tables)?;
         }
         for (place, order) in group.orders.iter().enumerate() {
             match order {
@@ -143,7 +147,12 @@ impl Recorded {
             self.handlers.values_mut().for_each(|handler| handler.all_open = true);
         }
         let snapshot = newest.unwrap_or(&self.current).clone();
-        for differs in self.differences(tables, &snapshot, distrusted)? {
+        let differences = self.differences(tables, &snapshot, distrusted)?;
+        self.note_gone(&group.orders);
+        for (key, gone) in self.unkept_gone.clone() {
+            self.keep_gone(tables, &key, gone)?;
+        }
+        for differs in differences {
             match differs {
                 Differs::State(object) => self.keep_state(tables, &object)?,
                 Differs::Gone { key, last, now } => {
@@ -170,27 +179,29 @@ impl Recorded {
 
     fn keep_changes(&mut self, tables: &mut Tables<'_>, changes: &[Change]) -> Result<(), redb::Error> {
         for change in changes {
-            match &change.kind {
-                ChangeKind::Add(object) => self.keep_state(tables, object)?,
-                ChangeKind::Update { old, new } => {
-                    if old.uid() != new.uid() {
-                        let last = self.encode(old);
-                        self.keep_gone(tables, &old.key().to_key(), OpenRow::Gone { unknown: true, last })?;
-                    }
-                    self.keep_state(tables, new)?;
-                }
-                ChangeKind::Delete {
-                    last,
-                    key,
-                    final_state_unknown,
-                } => {
-                    let last = last.as_ref().map_or_else(Vec::new, |last| self.encode(last));
-                    let unknown = *final_state_unknown;
-                    self.keep_gone(tables, key, OpenRow::Gone { unknown, last })?;
-                }
+            if let Some((key, gone)) = self.gone(change) {
+                self.keep_gone(tables, &key, gone)?;
+            }
+            if let ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } = &change.kind {
+                self.keep_state(tables, object)?;
             }
         }
         Ok(())
+    }
+
+    /// The incarnation that ends by a change.
+    pub(crate) fn gone(&self, change: &Change) -> Option<(Key, OpenRow)> {
+        let (key, last, unknown) = match &change.kind {
+            ChangeKind::Update { old, new } if old.uid() != new.uid() => (old.key().to_key(), Some(old), true),
+            ChangeKind::Delete {
+                last,
+                key,
+                final_state_unknown,
+            } => (key.clone(), last.as_ref(), *final_state_unknown),
+            ChangeKind::Add(_) | ChangeKind::Update { .. } => return None,
+        };
+        let last = last.map_or_else(Vec::new, |last| self.encode(last));
+        Some((key, OpenRow::Gone { unknown, last }))
     }
 
     /// The object is in this state, which nobody has acknowledged.
@@ -310,97 +321,5 @@ impl Recorded {
 
     fn encode(&self, object: &Object) -> Vec<u8> {
         row::encode_state(self.number, object, self.options.keep, self.options.sealer.as_ref())
-    }
-}
-
-/// After the transaction.
-impl Recorded {
-    /// What could not be kept is read again once it can. Who is attached is noted all the same.
-    pub(crate) fn was_not_kept(&mut self, group: &Group, names: &Names) {
-        self.is_known = false;
-        self.row_kept = None;
-        for order in &group.orders {
-            match order {
-                Order::Begin { restored, .. } => self.distrusted |= *restored,
-                Order::Push(_, changes, _) => {
-                    self.numbers.unkept.inc_by(changes.len() as u64);
-                }
-                Order::Attach(listener, _) | Order::Adopt(listener, _) => self.note_attached(listener, names),
-                Order::Detach(listener) => drop(self.lose(listener)),
-                Order::Difference(..) | Order::Flush(_) => {}
-            }
-        }
-    }
-
-    fn note_attached(&mut self, listener: &ListenerHandle, names: &Names) {
-        if self.listeners().any(|known| known.ptr_eq(listener)) {
-            return;
-        }
-        if let Some((name, on_start)) = self.claim(listener, names) {
-            let handler = self.handlers.entry(name).or_default();
-            handler.listener = Some(listener.clone());
-            handler.on_start = on_start;
-            handler.all_open = true;
-        }
-    }
-
-    /// Carries the orders out, in order.
-    pub(crate) fn hand_on(&mut self, group: Group) {
-        let Group {
-            orders, mut resumes, ..
-        } = group;
-        // Who comes in this group is among the listeners already, and is told of nothing before.
-        let comes = |order: &Order| match order {
-            Order::Attach(listener, _) | Order::Adopt(listener, _) => Some(listener.clone()),
-            _ => None,
-        };
-        let mut later: Vec<ListenerHandle> = orders.iter().filter_map(comes).collect();
-        for (place, order) in orders.into_iter().enumerate() {
-            if let Some(listener) = comes(&order) {
-                later.retain(|other| !other.ptr_eq(&listener));
-            }
-            match (order, self.id) {
-                (Order::Begin { source, snapshot, .. }, _) => {
-                    self.id = Some(source);
-                    self.current = snapshot;
-                }
-                (Order::Push(snapshot, changes, now), Some(id)) => self.push(id, snapshot, &changes, now, &later),
-                (Order::Difference(snapshot, now), Some(id)) => {
-                    let changes = difference(&self.current, &snapshot, now);
-                    self.push(id, snapshot, &changes, now, &later);
-                }
-                (Order::Attach(listener, now), Some(id)) => match resumes.remove(&place) {
-                    Some(resume) => listener.attach_resumed(id, &self.current, self.sensible(resume), now),
-                    None => listener.attach(id, &self.current, now),
-                },
-                (Order::Detach(listener), Some(id)) => listener.detach(id),
-                (order, _) => self.inbox.let_fall(order),
-            }
-        }
-    }
-
-    fn push(&mut self, id: SourceId, snapshot: Snapshot, changes: &[Change], now: Moment, later: &[ListenerHandle]) {
-        let is_here = |listener: &&ListenerHandle| !later.iter().any(|other| other.ptr_eq(listener));
-        for listener in self.listeners().filter(is_here) {
-            listener.push(id, &snapshot, changes, now);
-        }
-        self.current = snapshot;
-    }
-
-    /// Without deletes of what is there again, or still. Of what is not known to be the same the delete is told.
-    fn sensible(&self, mut resume: Resume) -> Resume {
-        let before = resume.deletes.len();
-        resume.deletes.retain(|gone| {
-            let now = self.current.get(gone.key.as_ref());
-            let is_same = gone
-                .last
-                .as_ref()
-                .zip(now)
-                .is_some_and(|(last, now)| last.uid() == now.uid());
-            !is_same
-        });
-        let void = before - resume.deletes.len();
-        self.numbers.void_deletes.inc_by(void as u64);
-        resume
     }
 }

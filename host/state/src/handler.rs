@@ -25,6 +25,8 @@ pub(crate) struct Handler {
     /// Attached, or about to be.
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) on_start: OnStart,
+    /// It was attached while the database could not be asked what it had been told before.
+    pub(crate) is_unasked: bool,
     /// Everything is open.
     pub(crate) all_open: bool,
     /// What is, as the database has it; true for deletes.

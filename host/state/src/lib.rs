@@ -27,6 +27,7 @@ mod catch_up;
 mod file;
 mod forgetting;
 mod group;
+mod hand_on;
 mod handler;
 mod metrics;
 mod queue;

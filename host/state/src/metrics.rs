@@ -235,19 +235,22 @@ impl Drop for HandlerNumbers {
     }
 }
 
-#[cfg(test)]
 impl StateMetrics {
-    pub(crate) fn queued_of(&self, informer: &str, cluster: &str) -> i64 {
-        self.source(informer, cluster).queued.sum.get()
-    }
-
-    /// None if it is not shown.
-    pub(crate) fn open_of(&self, informer: &str, cluster: &str, plugin: &str) -> Option<i64> {
+    /// How many keys are kept as not acknowledged by a plugin; none if nothing is kept of it.
+    #[must_use]
+    pub fn open_keys_of(&self, informer: &str, cluster: &str, plugin: &str) -> Option<i64> {
         let of = HandlerLabel {
             informer: informer.to_owned(),
             cluster: cluster.to_owned(),
             plugin: plugin.to_owned(),
         };
         self.open.get(&of).map(|gauge| gauge.get())
+    }
+}
+
+#[cfg(test)]
+impl StateMetrics {
+    pub(crate) fn queued_of(&self, informer: &str, cluster: &str) -> i64 {
+        self.source(informer, cluster).queued.sum.get()
     }
 }

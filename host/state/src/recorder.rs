@@ -4,7 +4,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use prometheus_client::metrics::gauge::Gauge;
 use redb::ReadableTable as _;
 
 use crate::catch_up::damaged;
@@ -120,9 +119,10 @@ impl Recorder {
         }
     }
 
-    /// Shows whether the database fails.
-    pub(crate) fn failing(&self) -> Gauge {
-        self.metrics.failing.clone()
+    /// Whether something was handed on that is not kept.
+    #[cfg(test)]
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.store.is_well() || self.sources.iter().any(Recorded::must_catch_up)
     }
 
     #[cfg(test)]
@@ -166,9 +166,10 @@ impl Recorder {
             }
             Ok(())
         });
-        for (source, group) in self.sources.iter_mut().zip(&groups) {
+        for (source, group) in self.sources.iter_mut().zip(&mut groups) {
             if kept.is_ok() && !source.is_forgotten {
                 source.left.clear();
+                source.unkept_gone.clear();
             } else {
                 source.was_not_kept(group, &names);
             }
@@ -276,6 +277,9 @@ impl Recorder {
 /// However it ends, nobody waits for it any more.
 impl Drop for Recorder {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.metrics.failing.set(1);
+        }
         let waiting = {
             let mut commands = self.shared.commands();
             commands.over = true;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use informant_cache::{ListenerHandle, Snapshot};
-use informant_object::SourceId;
+use informant_cache::{ListenerHandle, Moment, Snapshot};
+use informant_object::{Key, SourceId};
 
 use crate::handler::Handler;
 use crate::metrics::SourceNumbers;
 use crate::queue::Inbox;
-use crate::row::{Keep, SourceRow};
+use crate::row::{Keep, OpenRow, SourceRow};
 use crate::seal::Sealer;
 
 /// What a source is called from one process to the next.
@@ -83,6 +83,8 @@ pub(crate) struct Recorded {
     pub(crate) id: Option<SourceId>,
     /// What was handed on.
     pub(crate) current: Snapshot,
+    /// When something was handed on last.
+    pub(crate) now: Moment,
     /// Whether the database is known to say what was recorded; else it is to be read and compared.
     pub(crate) is_known: bool,
     /// Everything is to be open: versions do not compare with what was kept.
@@ -94,6 +96,8 @@ pub(crate) struct Recorded {
     pub(crate) row_kept: Option<SourceRow>,
     /// Handlers that left, and whose rows may be there still.
     pub(crate) left: BTreeSet<String>,
+    /// What was told to be gone while it could not be kept: the database may never have known of it.
+    pub(crate) unkept_gone: BTreeMap<Key, OpenRow>,
     /// Nothing is kept of it any more; what it shows is handed on all the same.
     pub(crate) is_forgotten: bool,
     /// What was kept of it is forgotten once it is over.
@@ -109,12 +113,14 @@ impl Recorded {
             numbers,
             id: None,
             current: Snapshot::default(),
+            now: Moment::ZERO,
             is_known: false,
             distrusted: false,
             handlers: BTreeMap::new(),
             others: Vec::new(),
             row_kept: None,
             left: BTreeSet::new(),
+            unkept_gone: BTreeMap::new(),
             is_forgotten: false,
             forget_at_end: false,
         }
@@ -124,6 +130,7 @@ impl Recorded {
     pub(crate) fn be_forgotten(&mut self) {
         self.is_forgotten = true;
         self.is_known = false;
+        self.unkept_gone.clear();
         self.handlers.values_mut().for_each(|handler| handler.numbers = None);
     }
 

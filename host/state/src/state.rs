@@ -112,9 +112,7 @@ impl State {
 
 /// Nobody is told anything of durable sources once this is over: were it by a defect, that must be seen.
 fn run(recorder: Recorder) {
-    let failing = recorder.failing();
     if catch_unwind(AssertUnwindSafe(|| recorder.run())).is_err() {
-        failing.set(1);
         tracing::error!(
             "the thread of the state database panicked, which is a defect of Informant; durable informers tell nothing any more until a restart"
         );

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use redb::{Database, Table, WriteTransaction};
 
-use crate::file::{self, OpenError};
+use crate::file::{self, OpenError, Opened};
 use crate::metrics::StateMetrics;
 use crate::row;
 
@@ -20,8 +20,12 @@ pub(crate) struct Tables<'t> {
     pub(crate) open: Rows<'t>,
 }
 
+/// How the database is opened, each time anew.
+type Opener = Box<dyn Fn() -> Result<Opened, OpenError> + Send>;
+
 pub(crate) struct Store {
     path: PathBuf,
+    opener: Opener,
     database: Option<Database>,
     metrics: StateMetrics,
 }
@@ -29,8 +33,15 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the file, or makes it.
     pub(crate) fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+        let file = path.clone();
+        Self::open_by(Box::new(move || file::open(&file)), path, metrics)
+    }
+
+    /// Opens the database by other means. `path` is its name in messages.
+    pub(crate) fn open_by(opener: Opener, path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
         let mut store = Self {
             path,
+            opener,
             database: None,
             metrics,
         };
@@ -47,7 +58,7 @@ impl Store {
         if self.database.is_some() {
             return Ok(());
         }
-        let opened = file::open(&self.path)?;
+        let opened = (self.opener)()?;
         if let Some((aside, reason)) = opened.set_aside {
             let (path, aside) = (self.path.display(), aside.display());
             tracing::warn!(

@@ -1,6 +1,8 @@
 //! The recorder by hand, turn by turn, with real stores and listeners: what a later process knows, wherever this one was killed.
 
 mod behaviour;
+mod crashes;
+mod disk;
 mod endings;
 mod property;
 mod several;

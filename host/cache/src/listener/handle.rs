@@ -91,7 +91,7 @@ impl ListenerHandle {
     }
 
     /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown by a cursor, or are dead letters. None for a source
-    /// that is not attached.
+    /// that is not attached, and once a closed listener has refused changes.
     #[must_use]
     pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
         lock(&self.0.listener).are_open(source, keys)

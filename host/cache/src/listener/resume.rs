@@ -37,7 +37,7 @@ pub struct AcceptedStates(BTreeMap<Key, (Box<str>, ResourceVersion)>);
 /// Which keys of a source a handler has not done with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenKeys {
-    /// The source is not attached: nobody knows.
+    /// The source is not attached, or changes came after the listener was closed: nobody knows.
     Detached,
     /// All may be: the source is being shown whole.
     All,
@@ -107,10 +107,15 @@ impl Listener {
         self.queue.drain_deletes(source);
     }
 
+    /// Whether the handler was to be told of something after the listener was closed: of what then, nobody knows.
+    fn has_refused(&self) -> bool {
+        self.closed && self.queue.counters.refused > 0
+    }
+
     /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown, or are dead letters. None for a source that is
-    /// not attached.
+    /// not attached, and for a closed listener that refused anything.
     pub(super) fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
-        let state = self.sources.get(source)?;
+        let state = self.sources.get(source).filter(|_| !self.has_refused())?;
         let is_open = |key: &Key| {
             let key = key.as_ref();
             let to_be_shown = || state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
@@ -121,7 +126,7 @@ impl Listener {
 
     /// All keys that the handler has not done with.
     pub(super) fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
-        let Some(state) = self.sources.get(source) else {
+        let Some(state) = self.sources.get(source).filter(|_| !self.has_refused()) else {
             return OpenKeys::Detached;
         };
         if state.syncing.is_some_and(|kind| kind != CursorKind::Resume) {

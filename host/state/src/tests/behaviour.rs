@@ -325,7 +325,8 @@ fn while_the_disk_is_full_events_go_out_and_what_was_missed_is_made_up_for() {
 
 #[test]
 fn a_database_that_could_not_be_asked_at_first_is_asked_before_anything_is_written() {
-    let (_folder, path) = kept(options());
+    let (folder, path) = kept(options());
+    let crashed = folder.path().join("crashed");
     let metrics = StateMetrics::default();
     let mut store = Store::open(path.clone(), metrics.clone()).unwrap();
     store.break_off();
@@ -339,10 +340,15 @@ fn a_database_that_could_not_be_asked_at_first_is_asked_before_anything_is_writt
     );
     process.recorder.reopen();
     process.write(object("b", "u2", 9));
-    process.settle();
+    process.recorder.turn();
+    process.crash(&crashed);
+    let told = process.settle();
+    assert_eq!(told, "delete c@3?, update b@9", "what it could not know");
     drop(process);
+    let now = [("a", "u1", 1), ("b", "u2", 9)];
     assert_eq!(
-        next_process(&path, &[("b", "u2", 9)], OnStart::Continue),
-        "delete a@1?, synced"
+        next_process(&crashed, &now, OnStart::Continue),
+        "delete c@3?, add a@1, add b@9, synced"
     );
+    assert_eq!(next_process(&path, &now, OnStart::Continue), "synced");
 }

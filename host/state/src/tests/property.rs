@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::disk::{Disk, start_on};
 use super::*;
 
 /// What may happen.
-#[derive(Clone, Debug)]
-enum Step {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
     Write(u8),
     Delete(u8),
     /// The object is deleted and made again, unseen.
@@ -21,6 +22,10 @@ enum Step {
     /// A turn is begun; the next one ends it.
     HalfTurn,
     Replay,
+    /// The disk is full from now on.
+    Full,
+    /// It is tried whether there is room again.
+    Room,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -34,15 +39,17 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Turn),
         2 => Just(Step::HalfTurn),
         1 => Just(Step::Replay),
+        1 => Just(Step::Full),
+        1 => Just(Step::Room),
     ]
 }
 
 /// What the handler knows: of each key it was told of, the incarnation, and the state it accepted last.
 #[derive(Clone, Debug, Default)]
-struct Handler {
-    told: BTreeMap<String, String>,
+pub(super) struct Handler {
+    pub(super) told: BTreeMap<String, String>,
     accepted: BTreeMap<String, (String, String)>,
-    in_flight: Vec<Delivery>,
+    pub(super) in_flight: Vec<Delivery>,
 }
 
 impl Handler {
@@ -72,13 +79,13 @@ impl Handler {
 
 /// The world that both processes see.
 #[derive(Clone, Debug, Default)]
-struct World {
+pub(super) struct World {
     version: u64,
-    objects: BTreeMap<String, Object>,
+    pub(super) objects: BTreeMap<String, Object>,
 }
 
 impl World {
-    fn write(&mut self, number: u8, new_incarnation: bool) -> Object {
+    pub(super) fn write(&mut self, number: u8, new_incarnation: bool) -> Object {
         self.version += 1;
         let name = format!("p{number}");
         let uid = match self.objects.get(&name) {
@@ -91,20 +98,59 @@ impl World {
     }
 }
 
-fn run(steps: &[Step], crash_at: usize, meanwhile: &[Step], on_start: OnStart) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, crashed) = (folder.path().join("state.redb"), folder.path().join("crashed"));
+/// One life of the process: what happens until it is killed, and what happens in the world until the next one.
+#[derive(Clone, Debug)]
+struct Life {
+    steps: Vec<Step>,
+    meanwhile: Vec<Step>,
+    continues: bool,
+}
+
+fn life() -> impl Strategy<Value = Life> {
+    let parts = (vec(step(), 0..50), vec(step(), 0..8), any::<bool>());
+    parts.prop_map(|(steps, meanwhile, continues)| Life {
+        steps,
+        meanwhile,
+        continues,
+    })
+}
+
+fn on_start(continues: bool) -> OnStart {
+    if continues { OnStart::Continue } else { OnStart::Replay }
+}
+
+fn run(lives: &[Life], last_continues: bool) -> Result<(), TestCaseError> {
+    let mut disk = Disk::default();
     let (mut world, mut handler) = (World::default(), Handler::default());
-    let first: Vec<Object> = (0..3).map(|number| world.write(number, false)).collect();
-    let mut process = Process::start(&path, options());
-    process.sync(first);
-    process.attach(on_start);
-    let mut half = None;
-    for step in &steps[..crash_at.min(steps.len())] {
-        step_of(step, &mut process, &mut world, &mut handler, &mut half);
+    for number in 0..3 {
+        world.write(number, false);
     }
-    process.crash(&crashed);
-    for step in meanwhile {
+    for life in lives {
+        let mut process = start_on(&disk).unwrap();
+        process.sync(world.objects.values().cloned());
+        process.attach(on_start(life.continues));
+        let mut half = None;
+        for step in &life.steps {
+            step_of(step, &mut process, &mut world, &mut handler, &mut half);
+        }
+        if process.recorder.is_behind() {
+            // Killed before what was told is kept, it is forgotten, as is said.
+            if let Some(groups) = half.take() {
+                process.recorder.hand_on(groups);
+            }
+            process.recorder.reopen();
+            process.recorder.turn();
+        }
+        disk = disk.after_kill();
+        handler.in_flight.clear();
+        meanwhile(&life.meanwhile, &mut world);
+    }
+    let process = start_on(&disk).unwrap();
+    verify(process, &world, &handler, on_start(last_continues)).map_err(TestCaseError::fail)
+}
+
+fn meanwhile(steps: &[Step], world: &mut World) {
+    for step in steps {
         match step {
             Step::Write(number) => drop(world.write(*number, false)),
             Step::Replace(number) => drop(world.write(*number, true)),
@@ -112,37 +158,36 @@ fn run(steps: &[Step], crash_at: usize, meanwhile: &[Step], on_start: OnStart) -
             _ => {}
         }
     }
-    let mut next = Process::start(&crashed, options());
+}
+
+/// That a handler which knew so much knows in the end what there is, and nothing else, if `next` tells it what it has to tell.
+pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start: OnStart) -> Result<(), String> {
     next.sync(world.objects.values().cloned());
     next.attach(on_start);
     next.recorder.turn();
     let mut knows = Handler {
         in_flight: Vec::new(),
-        ..handler.clone()
+        ..knew.clone()
     };
     while let Some(delivery) = next.take() {
         knows.told(&delivery);
         knows.accepted(&delivery);
         next.done(&delivery, Outcome::Ok);
     }
-    let now: BTreeMap<_, _> = world
-        .objects
-        .iter()
-        .map(|(name, object)| (name.clone(), (object.uid().to_owned(), object.version().to_string())))
-        .collect();
-    // Everything that is there was accepted as it is, and of nothing else does the handler think that it is there.
-    prop_assert_eq!(&knows.accepted, &now);
-    let thinks: Vec<_> = knows.told.iter().collect();
-    let is: Vec<_> = world
-        .objects
-        .iter()
+    let state = |object: &Object| (object.uid().to_owned(), object.version().to_string());
+    let objects = || world.objects.iter();
+    let now: BTreeMap<_, _> = objects().map(|(name, object)| (name.clone(), state(object))).collect();
+    let there: BTreeMap<_, _> = objects()
         .map(|(name, object)| (name.clone(), object.uid().to_owned()))
         .collect();
-    prop_assert_eq!(thinks, is.iter().map(|(name, uid)| (name, uid)).collect::<Vec<_>>());
+    // Everything that is there was accepted as it is, and of nothing else does the handler think that it is there.
+    if knows.accepted != now || knows.told != there {
+        return Err(format!("{knows:?} is not {now:?}; it knew {knew:?}"));
+    }
     Ok(())
 }
 
-fn step_of(
+pub(super) fn step_of(
     step: &Step,
     process: &mut Process,
     world: &mut World,
@@ -188,29 +233,24 @@ fn step_of(
             None => drop(process.recorder.turn()),
         },
         Step::Replay => process.listener.replay(Moment::ZERO),
+        Step::Full if process.recorder.store().is_well() => process.recorder.store().break_off(),
+        Step::Full => {}
+        Step::Room => process.recorder.reopen(),
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Wherever it was killed, a handler that goes on in the next process knows in the end what there is, and nothing else.
+    /// Wherever it was killed, and however often, a handler that goes on in the next process knows in the end what there is, and nothing else.
     #[test]
-    fn a_handler_that_continues_knows_what_there_is(
-        steps in vec(step(), 0..60),
-        crash_at in 0..60usize,
-        meanwhile in vec(step(), 0..8),
-    ) {
-        run(&steps, crash_at, &meanwhile, OnStart::Continue)?;
+    fn a_handler_that_continues_knows_what_there_is(lives in vec(life(), 1..4)) {
+        run(&lives, true)?;
     }
 
     /// So does one that is shown everything.
     #[test]
-    fn a_handler_that_is_shown_everything_misses_no_delete(
-        steps in vec(step(), 0..60),
-        crash_at in 0..60usize,
-        meanwhile in vec(step(), 0..8),
-    ) {
-        run(&steps, crash_at, &meanwhile, OnStart::Replay)?;
+    fn a_handler_that_is_shown_everything_misses_no_delete(lives in vec(life(), 1..4)) {
+        run(&lives, false)?;
     }
 }

@@ -143,17 +143,21 @@ fn numbers_are_the_sums_over_the_sources_of_an_informer() {
     assert_eq!(metrics.queued_of("pods", ""), 2);
     process.recorder.turn();
     assert_eq!(metrics.queued_of("pods", ""), 0);
-    assert_eq!(metrics.open_of("pods", "", HANDLER), Some(2), "one key in each");
+    assert_eq!(metrics.open_keys_of("pods", "", HANDLER), Some(2), "one key in each");
     drop(other);
     process.recorder.turn();
     assert_eq!(
-        metrics.open_of("pods", "", HANDLER),
+        metrics.open_keys_of("pods", "", HANDLER),
         Some(1),
         "the second source is over"
     );
     process.journal().detach(&process.listener);
     process.recorder.turn();
-    assert_eq!(metrics.open_of("pods", "", HANDLER), None, "nobody has it any more");
+    assert_eq!(
+        metrics.open_keys_of("pods", "", HANDLER),
+        None,
+        "nobody has it any more"
+    );
 }
 
 #[test]
@@ -194,5 +198,5 @@ fn a_flush_looks_up_every_open_key_wherever_the_last_turn_ended() {
     process.handle_all();
     process.journal().flush(Box::new(|| {}));
     process.recorder.turn();
-    assert_eq!(process.metrics.open_of("pods", "", HANDLER), Some(0));
+    assert_eq!(process.metrics.open_keys_of("pods", "", HANDLER), Some(0));
 }

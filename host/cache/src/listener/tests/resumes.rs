@@ -97,3 +97,18 @@ fn open_is_what_the_handler_has_not_done_with() {
     rig.listener.replay(rig.now);
     assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::All);
 }
+
+#[test]
+fn what_came_after_the_end_is_not_taken_for_done() {
+    let mut rig = resumed(Resume {
+        deletes: Vec::new(),
+        accepted: None,
+    });
+    rig.drain();
+    let a = [key("a").to_key()];
+    rig.listener.close();
+    assert_eq!(rig.listener.are_open(PODS, &a), Some(vec![false]));
+    rig.write(PODS, state("a", "u", 9, 0));
+    assert_eq!(rig.listener.are_open(PODS, &a), None, "nobody was told of it");
+    assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Detached);
+}

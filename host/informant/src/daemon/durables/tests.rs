@@ -1,5 +1,7 @@
 //! What is remembered and forgotten of whom, and who waits for the disk.
 
+mod replicas;
+
 use std::path::Path;
 use std::pin::pin;
 
