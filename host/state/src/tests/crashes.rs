@@ -147,5 +147,5 @@ fn wherever_the_disk_gets_full_handlers_are_told_and_once_there_is_room_nothing_
         scene.has_begun = true;
         scene.end(platter.after_kill(), &format!("room for {room}"));
     }
-    assert_eq!(failed, 90, "a life takes more writes");
+    assert!(failed > 50, "{failed} times it was full");
 }
