@@ -50,6 +50,7 @@ export const kube = Object.freeze({
   // Reads page after page, until `limit` objects are there.
   list(address, { labelSelector, fieldSelector, limit = Infinity } = {}) {
     const objects = [];
+    if (limit <= 0) return objects;
     let cursor = "";
     do {
       const left = limit - objects.length;

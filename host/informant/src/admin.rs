@@ -30,7 +30,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use informant_cache::Environment;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -68,6 +68,32 @@ impl AdminState {
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             version_waits: Arc::new(Semaphore::new(VERSION_WAITS_MAX)),
         }
+    }
+
+    /// A place among the answers that are being read.
+    pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.place(&self.streams, "streams", || {
+            format!("{STREAMS_MAX} answers are being read already: ask again later")
+        })
+    }
+
+    /// A place among the questions that wait for a version.
+    pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.place(&self.version_waits, "version-waits", || {
+            format!("{VERSION_WAITS_MAX} questions wait for a version already: ask again later")
+        })
+    }
+
+    fn place(
+        &self,
+        places: &Arc<Semaphore>,
+        limit: &'static str,
+        message: impl FnOnce() -> String,
+    ) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(places).try_acquire_owned().map_err(|_| {
+            self.metrics.daemon.admin_was_busy(limit);
+            ApiError::new(Code::Busy, message())
+        })
     }
 }
 

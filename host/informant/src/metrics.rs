@@ -45,6 +45,12 @@ pub struct DaemonMetrics {
     discoveries: Family<InformerResult, Counter>,
     loads: Family<PluginResult, Counter>,
     config_reloads: Family<ResultOnly, Counter>,
+    admin_busy: Family<LimitOnly, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitOnly {
+    limit: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -93,6 +99,11 @@ impl DaemonMetrics {
         self.config_reloads.get_or_create(&ResultOnly { result }).inc();
     }
 
+    /// A question was answered `busy`, at this limit.
+    pub(crate) fn admin_was_busy(&self, limit: &'static str) {
+        self.admin_busy.get_or_create(&LimitOnly { limit }).inc();
+    }
+
     /// The informer is gone from the cluster, and so are its series.
     pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
@@ -128,6 +139,11 @@ impl DaemonMetrics {
             "config_reloads",
             "Changes of the configuration seen, by what became of them",
             self.config_reloads.clone(),
+        );
+        registry.register(
+            "admin_busy",
+            "Questions to the admin API that were answered busy, by the limit that was reached",
+            self.admin_busy.clone(),
         );
     }
 }

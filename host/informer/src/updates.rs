@@ -1,12 +1,12 @@
 //! What a reflector tells its informer loop, and the channel in between.
 //!
 //! ```text
-//! Reflector ──frame's worth of updates──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
+//! Reflector ──what was at hand, up to 256 KiB──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
 //! ```
 //!
 //! Promises: order; at most [`CHANNEL_BYTES_MAX`] of objects on the way, and one message more if that alone is larger. A reflector that finds no
-//! room waits, does not read its socket meanwhile, and so slows the API server down instead of filling memory. One message per frame, not per
-//! event: a frame holds about ten events, and a channel's lock and wake-up cost as much as an event is allowed to.
+//! room waits, does not read its socket meanwhile, and so slows the API server down instead of filling memory. A message is what was at
+//! hand, not an event: a frame holds about ten, and a channel's lock and wake-up cost as much as an event is allowed to.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::metrics::SourceMetrics;
 
-/// How many bytes of objects may be between a reflector and its loop. A frame is about 64 KiB; 8 MiB are some 1,500 pods, or the few milliseconds of
+/// How many bytes of objects may be between a reflector and its loop. A message is up to 256 KiB; 8 MiB are some 1,500 pods, or the few milliseconds of
 /// work by which a socket may run ahead. At the limit the socket is not read; gauge `reflector_channel_bytes`.
 pub(crate) const CHANNEL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -56,7 +56,7 @@ pub(crate) struct StagedList {
     pub(crate) verdict: oneshot::Sender<ListVerdict>,
 }
 
-/// A message: what one frame brought.
+/// A message: what was at hand.
 #[derive(Debug)]
 pub(crate) struct Updates {
     pub(crate) updates: Vec<Update>,

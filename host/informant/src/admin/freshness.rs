@@ -10,8 +10,8 @@ use informant_cache::Snapshot;
 use informant_informer::{NotFresh, SharedInformer};
 use informant_object::ResourceVersion;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::AdminState;
 use super::error::{ApiError, Code};
 
 /// How long is waited for a version when the question does not say.
@@ -86,22 +86,15 @@ impl AtLeast {
     pub(super) async fn seen_by(
         &self,
         sources: &[Arc<SharedInformer>],
-        waits: &Semaphore,
+        state: &AdminState,
     ) -> Result<Vec<Snapshot>, ApiError> {
-        let _waits = permit(waits)?;
+        let _waits = state.version_wait()?;
         try_join_all(sources.iter().map(async |source| {
             let seen = source.wait_for_version(&self.version, self.epoch, self.timeout).await;
             seen.map_err(|error| not_fresh(source, &error))
         }))
         .await
     }
-}
-
-fn permit(waits: &Semaphore) -> Result<SemaphorePermit<'_>, ApiError> {
-    waits.try_acquire().map_err(|_| {
-        let message = format!("{VERSION_WAITS_MAX} questions wait for a version already: ask again later");
-        ApiError::new(Code::Busy, message)
-    })
 }
 
 fn not_fresh(source: &SharedInformer, error: &NotFresh) -> ApiError {

@@ -89,10 +89,7 @@ pub(super) async fn get(
         None => sources.iter().map(|source| source.snapshot()).collect(),
         Some(at_least) => fresh_snapshots(&state, &informer.places(), &sources, &question, at_least).await?,
     };
-    let permit = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
-        let message = format!("{STREAMS_MAX} answers are being read already: ask again later");
-        ApiError::new(Code::Busy, message)
-    })?;
+    let permit = state.stream()?;
     for snapshot in &snapshots {
         wanted.judge_index(snapshot).map_err(|error| index_error(&error))?;
     }
@@ -138,7 +135,7 @@ async fn fresh_snapshots(
         running.ok_or_else(|| ApiError::new(Code::NotReady, "a source is being replaced: ask again"))
     });
     let waiting = waiting.collect::<Result<Vec<_>, _>>()?;
-    let seen = at_least.seen_by(&waiting, &state.version_waits).await?;
+    let seen = at_least.seen_by(&waiting, state).await?;
     let mut seen = seen.into_iter();
     let snapshots = sources.iter().map(|source| match may_hold(source) {
         true => seen.next().unwrap_or_else(|| source.snapshot()),

@@ -24,7 +24,7 @@ pub(super) async fn get(
     let (place, shared) = find(&state.board, id)?;
     let sources = [shared];
     if let Some(at_least) = at_least {
-        at_least.seen_by(&sources, &state.version_waits).await?;
+        at_least.seen_by(&sources, &state).await?;
     }
     let source = state.board.catalog().source(sources[0].source());
     let source = source.ok_or_else(|| unknown(id))?;

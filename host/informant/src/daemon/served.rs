@@ -16,7 +16,7 @@ use super::informer_keeper::{Found, jitter, spec};
 use crate::config::{InformerSection, WATCHES_MAX};
 
 /// How often the API server is asked what it serves, plus or minus a fifth. Two answers of some 100 KiB in a usual cluster; from a server before
-/// Kubernetes 1.26 a small one for each version of each group, some thirty.
+/// Kubernetes 1.27 a small one for each version of each group, some thirty.
 pub(super) const SERVED_PACE: Duration = Duration::from_secs(10);
 
 /// What is served at first.

@@ -7,7 +7,7 @@
 //! groups, versions, resources        GET /api/VERSION, GET /apis/GROUP/VERSION, one after the other
 //! ```
 //!
-//! Which form an answer has, its `kind` says: servers before Kubernetes 1.26, and proxies that rewrite headers, give the classic one.
+//! Which form an answer has, its `kind` says: servers before Kubernetes 1.27 (1.26 had it switched off), and proxies that rewrite headers, give the classic one.
 //!
 //! Source: KEP-3352; client-go `discovery.GroupsAndMaybeResources`.
 
@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use informant_cache::Environment;
 use kube::Client;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::DISCOVERY_BYTES_MAX;
 use super::resources::{ApiGroup, ApiResource, resources_of};
 use crate::api::{ApiError, Cause, get_json_as};
 
-/// v2 came with Kubernetes 1.30, v2beta1 with 1.26.
+/// v2 came with Kubernetes 1.30, v2beta1 with 1.26, in which nobody serves it unless told to.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                       application/json";
@@ -94,12 +94,12 @@ struct Root {
     #[serde(rename = "kind")]
     _kind: RootKind,
     /// Of the core group.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     versions: Vec<String>,
     /// All others, in order of preference.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     groups: Vec<ApiGroup>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     items: Vec<GroupDiscovery>,
 }
 
@@ -118,7 +118,7 @@ struct GroupDiscovery {
     #[serde(default)]
     metadata: Metadata,
     /// In order of preference.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     versions: Vec<VersionDiscovery>,
 }
 
@@ -131,7 +131,7 @@ struct Metadata {
 #[derive(Debug, Deserialize)]
 struct VersionDiscovery {
     version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     resources: Vec<ResourceDiscovery>,
     /// `Stale` while the API service behind it does not answer: what is listed is what was known last, which may be nothing.
     #[serde(default)]
@@ -142,20 +142,22 @@ struct VersionDiscovery {
 #[serde(rename_all = "camelCase")]
 struct ResourceDiscovery {
     resource: String,
-    /// None of a resource that exists through its subresources alone.
+    /// None, or one without a name, of a resource that exists through its subresources alone.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
     #[serde(default)]
     singular_resource: String,
-    #[serde(default)]
+    // A list that is empty in Go is `null` in JSON.
+    #[serde(default, deserialize_with = "or_default")]
     verbs: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     short_names: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct ResponseKind {
+    #[serde(default)]
     kind: String,
 }
 
@@ -183,15 +185,21 @@ impl VersionDiscovery {
 
 impl ResourceDiscovery {
     fn of(self, group: &str, version: &str) -> Option<ApiResource> {
-        Some(ApiResource {
+        let kind = self.response_kind?.kind;
+        (!kind.is_empty()).then(|| ApiResource {
             group: group.to_owned(),
             version: version.to_owned(),
             plural: self.resource,
-            kind: self.response_kind?.kind,
+            kind,
             namespaced: self.scope == "Namespaced",
             verbs: self.verbs,
             singular: self.singular_resource,
             short_names: self.short_names,
         })
     }
+}
+
+/// Takes `null` for what the type is when it is empty.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(reader: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(reader)?.unwrap_or_default())
 }

@@ -216,7 +216,8 @@ fn aggregated(
                     {"metadata":{"creationTimestamp":null},"versions":[{"version":"v1","freshness":"Current","resources":[
                         {"resource":"pods","responseKind":{"group":"","version":"","kind":"Pod"},"scope":"Namespaced","singularResource":"pod","verbs":["list","watch"],"shortNames":["po"],
                             "subresources":[{"subresource":"log","verbs":["get"]}]},
-                        {"resource":"odd","scope":"Namespaced","singularResource":"","verbs":[],"subresources":[{"subresource":"scale","verbs":["get"]}]}]}]}]}"#,
+                        {"resource":"odd","responseKind":{"group":"","version":"","kind":""},"scope":"Namespaced","singularResource":"","verbs":null,"subresources":[{"subresource":"scale","verbs":["get"]}]},
+                        {"resource":"odder","scope":"Namespaced","singularResource":"","verbs":[],"subresources":[{"subresource":"scale","verbs":["get"]}]}]}]}]}"#,
             ),
             "/apis" => json_answer(groups),
             other => refusal(404, "NotFound", other),
@@ -251,6 +252,9 @@ async fn what_is_served_comes_in_two_answers_where_the_api_server_can_say_it_so(
         }
     }
     let client = client(aggregated("v2", GROUPS));
+    let refused = discover(&client, &ResourceName::parse("odder").unwrap()).await;
+    assert!(refused.is_err());
+    // As kube-apiserver writes what has subresources and nothing else.
     let refused = discover(&client, &ResourceName::parse("odd").unwrap()).await;
     insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists what there is. Not all of it could be asked: shop.example.com/v2 (the API service behind it does not answer)");
 }

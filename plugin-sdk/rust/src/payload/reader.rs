@@ -2,7 +2,7 @@
 //!
 //! Promises: what it makes of a text is what serde_json makes of it. Where it does not know (the text is malformed or does not fit the
 //! type, or it is something rare), it says [`Unfit`] and no more: then [`Payload`](super::Payload) asks serde_json, which says what
-//! is wrong. Numbers that are no plain integers, strings with escapes, enums and the like are handed to serde_json one by one.
+//! is wrong. (A visitor that goes on after an error, as with `unwrap_or_default`, may get by where serde_json's reader has lost its place.) Numbers that are no plain integers, strings with escapes, enums and the like are handed to serde_json one by one.
 //!
 //! It is quicker because most names and values of an object are shorter than a line: eight bytes are looked at at once, and nothing is
 //! kept for the sake of error messages.
