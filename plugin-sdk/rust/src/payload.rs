@@ -1,7 +1,5 @@
 //! What an object's bytes become before a plugin sees them.
 
-mod reader;
-
 use serde::de::DeserializeOwned;
 
 use crate::failure::Result;
@@ -20,11 +18,7 @@ impl<T: DeserializeOwned> Payload for T {
     fn decode(json: Vec<u8>) -> Result<Self> {
         // As text, which is looked at once: of bytes, each string would be.
         Ok(match str::from_utf8(&json) {
-            Ok(text) => match reader::from_str(text) {
-                Ok(value) => value,
-                // It says what is wrong, if anything is.
-                Err(reader::Unfit) => serde_json::from_str(text)?,
-            },
+            Ok(text) => serde_json::from_str(text)?,
             Err(_) => serde_json::from_slice(&json)?,
         })
     }
