@@ -3,6 +3,7 @@
 mod external;
 mod indexes;
 mod model;
+mod readers;
 
 use std::sync::Arc;
 

@@ -4,12 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "what a test can not do without")]
 
 mod bad_input;
+mod bindings;
 mod clusters;
 mod compiling;
 mod configuration;
 mod events;
 mod freshness;
 mod metrics;
+mod motion;
 mod plugins;
 mod program;
 mod rehearsal;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use informant_cache::listener::Pause;
 use informant_plugin_host::{Continuation, PluginState};
 use serde_json::json;
 
@@ -170,6 +171,65 @@ async fn resyncs_show_every_object_again() {
         (&resyncs[0]["event"], &resyncs[0]["old"]),
         (&json!("update"), &json!(true))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_wants_changes_only_is_resynced_all_the_same() {
+    let world = World::new();
+    let plugin = world
+        .run("guest_recorder_fields", json!({}), |spec| {
+            spec.resync = Some(Duration::from_secs(5))
+        })
+        .await;
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    pods.attach(&plugin.listener());
+    world.recorded(1, |line| line["event"] == "synced").await;
+    // What changed does not show in what it sees.
+    pods.apply_with("a", r#","annotations":{"x":"1"}"#);
+    world.recorded(3, |line| line["reason"] == "resync").await;
+    let updates = world.log.json().into_iter().filter(|line| line["event"] == "update");
+    assert!(
+        updates.clone().all(|line| line["reason"] == "resync"),
+        "{:?}",
+        updates.collect::<Vec<_>>()
+    );
+    let filtered = world.metrics("informant_handler_events_total");
+    assert!(
+        filtered.contains(r#"event="update",result="filtered"} 1"#),
+        "{filtered}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_from_outside_between_two_of_its_own_that_do_not_show_is_told() {
+    let world = World::new();
+    let plugin = world.run("guest_recorder_fields", json!({}), |_| {}).await;
+    let mut pods = world.pods("pods");
+    pods.apply("a");
+    let listener = plugin.listener();
+    pods.attach(&listener);
+    world.recorded(1, |line| line["event"] == "synced").await;
+    // Its own writes set an annotation, which it does not watch; somebody else sets a label, before, between and behind them.
+    let own = |label: &str, count: usize| format!(r#","labels":{{"x":"{label}"}},"annotations":{{"own":"{count}"}}"#);
+    for (round, label) in ["1", "2", "3"].into_iter().enumerate() {
+        let before = if round == 0 { "0" } else { ["1", "2", "3"][round - 1] };
+        listener.pause(Pause::Swap);
+        for (count, label) in [(0, before), (1, before), (2, label), (3, label)] {
+            pods.apply_with("a", &own(label, count));
+        }
+        listener.resume(Pause::Swap);
+        world
+            .until("it to be told", || listener.pending() + listener.in_flight() == 0)
+            .await;
+        let shown = pods.snapshot();
+        let newest = shown.iter().next().unwrap().version().to_string();
+        let lines = world.log.json();
+        let last = lines.iter().rfind(|line| line["name"] == "a").unwrap();
+        // The last of its own writes shows nothing; the one before has the label.
+        let told: u64 = last["version"].as_str().unwrap().parse().unwrap();
+        assert!(told + 1 >= newest.parse().unwrap(), "{last}, {newest}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

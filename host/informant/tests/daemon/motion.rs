@@ -1,0 +1,109 @@
+//! What writers do to config.toml: half a text, links that are swapped, touches. Each content is taken in once at most.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
+
+use super::world::{Running, World};
+
+const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
+const RELOADS: &str = "informant_config_reloads_total";
+
+/// A configuration whose first half is sound by itself, and ends the plugin.
+fn text(label: &str) -> (String, String) {
+    let first = format!("[admin]\nlisten = \"127.0.0.1:0\"\n{PODS}");
+    let plugin = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\non-reload = \"continue\"\n";
+    (first, format!("{plugin}config = {{ label = \"{label}\" }}\n"))
+}
+
+fn whole(label: &str) -> String {
+    let (first, second) = text(label);
+    first + &second
+}
+
+async fn started(world: &World) -> Running {
+    world.install("guest-recorder", "recorder.wasm");
+    world.write("config.toml", whole("0").as_bytes());
+    let daemon = world.daemon_on_file().await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    daemon
+}
+
+/// So many contents were taken in, and nothing else was ever judged.
+async fn taken_in(daemon: &Running, contents: usize) {
+    daemon
+        .wait_for_metric(RELOADS, &["result=\"ok\""], contents as f64)
+        .await;
+    assert_eq!(daemon.metric(RELOADS, &[]).await, contents as f64);
+    let instances = daemon
+        .metric("informant_plugin_reloads_total", &["plugin=\"recorder\""])
+        .await;
+    assert_eq!(instances, contents as f64, "one instance for each");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_text_is_never_taken_in() {
+    let world = World::start().await;
+    let daemon = started(&world).await;
+    let pauses_ms = [0, 5, 15, 25, 60, 150, 400];
+    for (number, pause_ms) in pauses_ms.into_iter().enumerate() {
+        let (first, second) = text(&format!("{}", number + 1));
+        let mut file = File::create(world.path("config.toml")).unwrap();
+        file.write_all(first.as_bytes()).unwrap();
+        // The writer is slow, not the reader waited for.
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        file.write_all(second.as_bytes()).unwrap();
+        drop(file);
+        taken_in(&daemon, number + 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_swap_of_a_config_map_is_taken_in_once_and_only_if_its_content_is_another() {
+    let world = World::start().await;
+    world.install("guest-recorder", "recorder.wasm");
+    // Of two versions in a row each second one says the same.
+    let versions = ["0", "0", "1", "1", "2", "2", "3"];
+    for (number, label) in versions.iter().enumerate() {
+        std::fs::create_dir(world.path(&format!("v{number}"))).unwrap();
+        std::fs::write(world.path(&format!("v{number}/config.toml")), whole(label)).unwrap();
+    }
+    symlink("v0", world.path("..data")).unwrap();
+    symlink("..data/config.toml", world.path("config.toml")).unwrap();
+    let daemon = world.daemon_on_file().await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    for (number, label) in versions.iter().enumerate().skip(1) {
+        symlink(format!("v{number}"), world.path("..data_tmp")).unwrap();
+        std::fs::rename(world.path("..data_tmp"), world.path("..data")).unwrap();
+        // As kubelet does: what is no more pointed to goes.
+        std::fs::remove_dir_all(world.path(&format!("v{}", number - 1))).unwrap();
+        taken_in(&daemon, label.parse().unwrap()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_touched_or_rewritten_with_the_same_bytes_is_not_taken_in_again() {
+    let world = World::start().await;
+    let daemon = started(&world).await;
+    let mut pace = tokio::time::interval(Duration::from_millis(10));
+    for round in 0..40 {
+        pace.tick().await;
+        match round % 4 {
+            0 => std::fs::write(world.path("config.toml"), whole("0")).unwrap(),
+            1 => world.write("config.toml", whole("0").as_bytes()),
+            2 => {
+                let file = OpenOptions::new().append(true).open(world.path("config.toml")).unwrap();
+                file.set_modified(SystemTime::now()).unwrap();
+            }
+            _ => {
+                // Away, and back under its name.
+                std::fs::rename(world.path("config.toml"), world.path("elsewhere")).unwrap();
+                std::fs::rename(world.path("elsewhere"), world.path("config.toml")).unwrap();
+            }
+        }
+    }
+    // What comes last is seen last: had any of these been taken in, it would have been counted before.
+    world.write("config.toml", whole("1").as_bytes());
+    taken_in(&daemon, 1).await;
+}

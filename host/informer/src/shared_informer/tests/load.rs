@@ -1,0 +1,116 @@
+//! A large list, and a handler that takes a second for each object.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use informant_cache::listener::{ListenerOptions, Next, Outcome, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, What};
+use informant_cache::{Environment, ListenerHandle};
+use informant_object::Object;
+use tokio::sync::Notify;
+
+use crate::TokioEnvironment;
+use crate::testing::{Rig, api_server, pass, put, settle};
+
+/// How many objects the first list has.
+const OBJECTS: usize = 100_000;
+
+/// How many of them change while the handler is busy with the rest.
+const CHANGING: usize = 3_000;
+
+/// How often each of these changes.
+const ROUNDS: u64 = 5;
+
+/// What the handler knows: names and versions; and how often it was called.
+type Known = Arc<Mutex<(BTreeMap<String, String>, usize)>>;
+
+fn name(number: usize) -> String {
+    format!("pod-{number:06}")
+}
+
+/// Takes a second for each call, one after the other.
+async fn work(listener: ListenerHandle, environment: Arc<TokioEnvironment>, known: Known) {
+    let woken = Arc::new(Notify::new());
+    let notify = Arc::clone(&woken);
+    listener.set_waker(Arc::new(move || notify.notify_one()));
+    loop {
+        match listener.next(environment.now()) {
+            Next::Deliver(delivery) => {
+                environment.sleep(Duration::from_secs(1)).await;
+                {
+                    let mut known = known.lock().unwrap();
+                    known.1 += 1;
+                    match &delivery.what {
+                        What::Add(object) | What::Update { new: object, .. } => {
+                            known.0.insert(object.name().to_owned(), object.version().to_string())
+                        }
+                        What::Delete { key, .. } => known.0.remove(key.name()),
+                        What::Synced => None,
+                    };
+                }
+                listener.done(delivery.token, Outcome::Ok, environment.now());
+            }
+            Next::Closed => return,
+            Next::WaitUntil(_) | Next::Idle => woken.notified().await,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_takes_a_second_an_object_holds_up_neither_a_large_list_nor_the_watch() {
+    let server = api_server();
+    (0..OBJECTS).for_each(|number| put(&server, &name(number), 0));
+    let rig = Rig::start(&server);
+    let environment = Arc::new(TokioEnvironment::current(1));
+    let listener = ListenerHandle::new(ListenerOptions::default());
+    let known = Known::default();
+    environment.spawn(
+        "slow handler",
+        Box::pin(work(listener.clone(), Arc::clone(&environment), Arc::clone(&known))),
+    );
+    rig.informer.add_listener(listener.clone()).unwrap();
+    let begin = environment.now();
+    rig.informer.synced().await.unwrap();
+    assert!(environment.now() - begin < Duration::from_secs(5));
+    assert_eq!(rig.informer.snapshot().len(), OBJECTS);
+
+    // An hour later it has seen 3,600 objects. Of these 3,000 change, five times each, and each time the store has it at once.
+    pass(3_600).await;
+    let calls = known.lock().unwrap().1;
+    assert!((3_500..=3_601).contains(&calls), "{calls}");
+    let before = listener.stats().counters;
+    for revision in 1..=ROUNDS {
+        (0..CHANGING).for_each(|number| put(&server, &name(number), revision));
+        settle().await;
+        let snapshot = rig.informer.snapshot();
+        let is_new = |object: &&Object| object.label("revision").as_deref() == Some(&*revision.to_string());
+        let new = snapshot.iter().take(CHANGING).filter(is_new).count();
+        assert_eq!(new, CHANGING, "the watch is not held up");
+    }
+    let stats = listener.stats();
+    // One event of each key, and as many in full as are kept before states fold.
+    let kept = CHANGING + PENDING_EVENTS_MAX;
+    assert!(stats.pending <= kept, "{} events wait", stats.pending);
+    assert!(stats.bytes <= PENDING_BYTES_MAX, "{} bytes wait", stats.bytes);
+    let folded = (stats.counters.coalesced - before.coalesced) as usize;
+    assert_eq!(
+        folded + stats.pending,
+        ROUNDS as usize * CHANGING,
+        "what is folded is counted"
+    );
+    assert_eq!(rig.informer.status().relists, 0);
+
+    pass((OBJECTS + kept) as u64).await;
+    let known = known.lock().unwrap();
+    let seen: Vec<_> = known
+        .0
+        .iter()
+        .map(|(name, version)| format!("{name}@{version}"))
+        .collect();
+    assert!(seen == rig.truth(), "the last state of each arrived");
+    assert_eq!(
+        known.1,
+        OBJECTS + 1 + stats.pending,
+        "an object each, synced, and what waited"
+    );
+}
