@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 mod definitions;
+mod deletes;
 mod discovery;
 mod faults;
 mod listener;

@@ -1,0 +1,142 @@
+//! When an index is taken off, and how it comes back: overruns, failures.
+
+use super::*;
+
+#[test]
+fn an_overrun_detaches_until_the_index_has_caught_up() {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[("a", "x")]);
+    pods.write(&[("b", "x")]);
+    let slow = take(&feed, 10);
+    assert_eq!(pods.poll(at(0)), "computing");
+    pods.overrun(at(0));
+    pods.write(&[("c", "x")]);
+    assert_eq!(pods.poll(at(0)), "detached", "nobody waits for it any more");
+    assert_eq!(
+        pods.state(),
+        IndexState::Behind {
+            waiting: 2,
+            held_until: None
+        }
+    );
+    complete(&feed, slow);
+    assert_eq!(work(&feed), 1, "only what is missing is computed, not everything again");
+    assert_eq!(pods.poll(at(0)), "ready");
+    assert_eq!(feed.counters().overruns, 1);
+}
+
+#[test]
+fn a_second_overrun_within_the_window_holds_the_index_back() {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[("a", "x")]);
+    let overrun = |pods: &mut Loop, now, words| {
+        pods.write(&[("a", words)]);
+        assert_eq!(pods.poll(now), "computing");
+        pods.overrun(now);
+        work(&feed);
+    };
+    overrun(&mut pods, at(0), "y");
+    assert_eq!(pods.poll(at(1)), "ready");
+    overrun(&mut pods, at(10), "z");
+    assert_eq!((pods.poll(at(19)), feed.held_until(PODS)), ("detached", Some(at(20))));
+    assert_eq!((pods.poll(at(20)), feed.held_until(PODS)), ("ready", None));
+    overrun(&mut pods, at(20), "y");
+    assert_eq!(feed.held_until(PODS), Some(at(40)), "for longer each time");
+    assert_eq!(pods.poll(at(40)), "ready");
+    overrun(&mut pods, at(60), "z");
+    assert_eq!(pods.poll(at(60)), "ready", "the last overrun was long ago");
+    assert_eq!((feed.counters().overruns, feed.counters().held), (4, 2));
+}
+
+#[test]
+fn values_that_come_at_the_last_moment_are_no_overrun() {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[("a", "x")]);
+    pods.write(&[("a", "y")]);
+    work(&feed);
+    assert_eq!((pods.overrun(at(0)), feed.counters().overruns), ("ready", 0));
+}
+
+#[test]
+fn an_object_that_fails_is_absent_counted_and_listed() {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[("a", "x"), ("b", "x")]);
+    pods.write(&[("a", "x bad")]);
+    work(&feed);
+    assert_eq!(pods.poll(at(0)), "ready");
+    let names: Vec<&str> = pods
+        .store
+        .published()
+        .by_index("word", "x")
+        .unwrap()
+        .map(Object::name)
+        .collect();
+    assert_eq!(names, ["b"]);
+    let failure = IndexFailure {
+        source: PODS,
+        key: Key::new("default", "a"),
+        error: "bad object".to_owned(),
+    };
+    assert_eq!((feed.failures(), feed.counters().failed), (vec![failure], 1));
+    pods.write(&[("a", "x")]);
+    work(&feed);
+    assert_eq!(pods.poll(at(0)), "ready");
+    assert!(feed.failures().is_empty(), "it is well again");
+}
+
+#[test]
+fn values_for_an_index_that_was_not_declared_or_too_many_of_them_are_a_failure() {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[]);
+    pods.write(&[("a", "x"), ("b", "x"), ("c", "x")]);
+    let mut jobs = take(&feed, 10).into_iter();
+    let many: Vec<String> = (0..2_000).map(|number| number.to_string()).collect();
+    let named = |name: &str, values: Vec<String>| {
+        Ok(vec![
+            ("count".to_owned(), vec!["1".to_owned()]),
+            (name.to_owned(), values),
+        ])
+    };
+    feed.complete([
+        jobs.next().unwrap().answer(named("other", Vec::new())),
+        jobs.next().unwrap().answer(named("word", many)),
+        jobs.next().unwrap().answer(Err("trapped".to_owned())),
+    ]);
+    let errors: Vec<String> = feed
+        .failures()
+        .into_iter()
+        .map(|failure| format!("{}: {}", failure.key, failure.error))
+        .collect();
+    insta::assert_snapshot!(errors.join("\n"), @r#"
+    default/a: the plugin gave values for "other", which its manifest does not name as an index
+    default/b: more than 1024 values or 65536 bytes of them for one object; index something that has fewer values
+    default/c: trapped
+    "#);
+    assert!(
+        matches!(feed.poll(PODS, at(0)), IndexPoll::Ready(contents) if contents.iter().all(|(_, index)| index.is_empty()))
+    );
+}
+
+#[test]
+fn a_plugin_that_fails_detaches_at_once_and_starts_from_nothing_when_it_is_back() {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[("a", "x")]);
+    pods.write(&[("b", "x")]);
+    let lost = take(&feed, 10);
+    pods.take_woken();
+    feed.failed("it trapped 5 times in 10 s");
+    assert!(pods.take_woken(), "the loop that waits is told");
+    assert_eq!(pods.poll(at(0)), "detached");
+    assert_eq!(
+        pods.state(),
+        IndexState::Detached {
+            reason: "it trapped 5 times in 10 s".into()
+        }
+    );
+    feed.loaded();
+    pods.backfill();
+    complete(&feed, lost);
+    assert_eq!(feed.counters().superseded, 1);
+    assert_eq!(work(&feed), 2);
+    assert_eq!(pods.poll(at(0)), "ready");
+}

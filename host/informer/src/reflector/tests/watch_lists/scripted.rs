@@ -1,0 +1,235 @@
+//! Initial events that a script writes, line by line.
+
+use super::*;
+
+/// The writers of the watches that were opened, in order.
+type Writers = Arc<Mutex<Vec<Writer>>>;
+
+fn pod(name: &str, version: u64) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string()},
+    })
+}
+
+fn line(kind: &str, object: serde_json::Value) -> String {
+    // As API servers write it: the type first.
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
+}
+
+fn bookmark(version: u64, mark: Option<&str>) -> String {
+    let mut metadata = json!({"resourceVersion": version.to_string()});
+    if let Some(mark) = mark {
+        metadata["annotations"] = json!({"k8s.io/initial-events-end": mark});
+    }
+    line(
+        "BOOKMARK",
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}),
+    )
+}
+
+/// An API server whose watches are written by the test; lists answer with one pod `listed`.
+fn scripted(writers: &Writers) -> Client {
+    let writers = Arc::clone(writers);
+    client(move |request: &Request<Body>| -> Response<TestBody> {
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("watch=true") {
+            let (writer, answer) = streamed();
+            writers.lock().unwrap().push(writer);
+            return answer;
+        }
+        let list = json!({
+            "apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "90"}, "items": [pod("listed", 80)],
+        });
+        json_answer(list.to_string())
+    })
+}
+
+fn scripted_rig(writers: &Writers) -> Rig {
+    Rig::start_with(
+        &api_server(),
+        RigOptions {
+            client: Some(scripted(writers)),
+            ..by_watch_list()
+        },
+    )
+}
+
+fn write(writers: &Writers, text: impl Into<bytes::Bytes>) {
+    writers.lock().unwrap().last().expect("a watch is open").write(text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_mark_itself_ends_the_initial_events() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    write(&writers, line("ADDED", pod("a", 5)));
+    write(&writers, bookmark(6, None));
+    write(&writers, bookmark(7, Some("false")));
+    pass(10).await;
+    assert!(!rig.informer.has_synced());
+    assert!(rig.stored().is_empty());
+    write(&writers, bookmark(8, Some("true")));
+    settle().await;
+    assert!(rig.informer.has_synced());
+    assert_eq!(rig.stored(), ["a@5"]);
+    assert_eq!(rig.informer.status().version.as_str(), "8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_among_the_initial_events_changes_what_is_staged() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    let lines = [
+        line("ADDED", pod("a", 1)),
+        line("ADDED", pod("b", 2)),
+        line("ADDED", pod("c", 3)),
+        line("MODIFIED", pod("b", 5)),
+        line("DELETED", pod("a", 6)),
+        line("DELETED", pod("never-there", 7)),
+        line("ADDED", pod("d", 8)),
+        line("DELETED", pod("c", 9)),
+        line("ADDED", pod("c", 10)),
+        line("MODIFIED", pod("d", 11)),
+    ];
+    write(&writers, lines.concat());
+    write(&writers, bookmark(12, Some("true")));
+    settle().await;
+    assert_eq!(rig.stored(), ["b@5", "c@10", "d@11"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_behind_the_mark_in_the_same_frame_is_the_watch() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    let recorder = rig.record();
+    settle().await;
+    let frame = [
+        line("ADDED", pod("a", 1)),
+        bookmark(2, Some("true")),
+        line("ADDED", pod("b", 3)),
+        line("DELETED", pod("a", 4)),
+    ];
+    write(&writers, frame.concat());
+    settle().await;
+    assert_eq!(rig.stored(), ["b@3"]);
+    // A handler that was there before the first list is shown it as it is by then, or as it becomes.
+    let told = recorder.take();
+    assert!(told.iter().any(|line| line.starts_with("add b")), "{told:?}");
+    assert_eq!(writers.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_among_the_initial_events_leaves_no_trace() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+    write(&writers, [line("ADDED", pod("a", 1)), line("ERROR", gone)].concat());
+    settle().await;
+    // The newest state was asked for already, so that only LIST is left.
+    assert_eq!(rig.stored(), ["listed@80"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_expired_is_asked_for_anew_at_once() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    write(
+        &writers,
+        [line("ADDED", pod("a", 1)), bookmark(5, Some("true"))].concat(),
+    );
+    settle().await;
+    let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+    write(&writers, line("ERROR", gone.clone()));
+    pass(2).await;
+    assert_eq!(writers.lock().unwrap().len(), 2, "asked for nothing older than 5");
+    write(&writers, [line("ADDED", pod("half", 1)), line("ERROR", gone)].concat());
+    settle().await;
+    assert_eq!(writers.lock().unwrap().len(), 3, "asked for the newest state");
+    assert_eq!(rig.stored(), ["a@1"]);
+    write(
+        &writers,
+        [line("ADDED", pod("b", 7)), bookmark(9, Some("true"))].concat(),
+    );
+    settle().await;
+    assert_eq!(rig.stored(), ["b@7"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_question_is_listed_once_it_is_silent() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    write(&writers, line("ADDED", pod("half", 1)));
+    pass(14).await;
+    assert!(rig.stored().is_empty());
+    pass(2).await;
+    assert_eq!(rig.stored(), ["listed@80"]);
+    let status = rig.informer.status();
+    assert!(matches!(status.watch_list, WatchListUse::Refused(_)), "{status:?}");
+    assert!(writers.lock().unwrap()[0].is_closed());
+    assert_eq!(watch_lists(&rig, "late"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_without_end_have_a_deadline() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    for second in 0..179 {
+        settle().await;
+        assert!(rig.stored().is_empty(), "{second}");
+        write(&writers, line("MODIFIED", pod("busy", second + 1)));
+        pass(1).await;
+    }
+    pass(5).await;
+    assert_eq!(rig.stored(), ["listed@80"]);
+    assert!(matches!(rig.informer.status().watch_list, WatchListUse::Refused(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_too_large_among_the_initial_events_keeps_its_older_state() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 1);
+    let mut options = by_watch_list();
+    options.informer.reflector.watch_line_bytes_max = 5_000;
+    let rig = Rig::start_with(&server, options);
+    settle().await;
+    let mut large = server.get("v1/pods", "default", "a").unwrap().unwrap();
+    server.faults().freeze_watches(&Filter::any());
+    large["metadata"]["annotations"] = json!({"padding": "x".repeat(10_000)});
+    server.put("v1/pods", "default", large).unwrap();
+    server.faults().drop_watches(&watches(), Ending::Expired);
+    server.faults().compact();
+    pass(3).await;
+    let status = rig.informer.status();
+    assert_eq!(status.outdated.len(), 1, "{status:?}");
+    assert_eq!(rig.stored().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_lags_is_refused() {
+    let writers = Writers::default();
+    let rig = scripted_rig(&writers);
+    settle().await;
+    write(
+        &writers,
+        [line("ADDED", pod("a", 50)), bookmark(60, Some("true"))].concat(),
+    );
+    settle().await;
+    let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+    write(&writers, line("ERROR", gone));
+    pass(2).await;
+    write(
+        &writers,
+        [line("ADDED", pod("a", 10)), bookmark(20, Some("true"))].concat(),
+    );
+    settle().await;
+    assert_eq!(rig.stored(), ["a@50"]);
+    assert_eq!(watch_lists(&rig, "rejected"), 1.0);
+    assert_eq!(rig.informer.status().rejected, 1);
+}
