@@ -92,6 +92,8 @@ pub struct Daemon {
 impl Daemon {
     /// Starts everything and returns at once: informers sync and plugins load on their own.
     ///
+    /// Takes a runtime of several threads: durable informers wait for a disk in place.
+    ///
     /// # Errors
     /// When the admin server cannot listen, or the engine for guests cannot be made.
     pub async fn start(options: DaemonOptions) -> Result<Self> {

@@ -13,8 +13,7 @@ use crate::source::{Names, Recorded};
 impl Recorded {
     /// What could not be kept is read again once it can. Who is attached is noted all the same.
     pub(crate) fn was_not_kept(&mut self, group: &mut Group, names: &Names) {
-        self.is_known = false;
-        self.row_kept = None;
+        self.doubt();
         if !self.is_forgotten {
             self.note_gone(&group.orders);
         }
@@ -22,7 +21,10 @@ impl Recorded {
             match order {
                 Order::Begin { restored, .. } => self.distrusted |= *restored,
                 Order::Push(_, changes, _) => {
-                    self.numbers.unkept.inc_by(changes.len() as u64);
+                    // What is to be forgotten is not missed.
+                    if !self.is_forgotten {
+                        self.numbers.unkept.inc_by(changes.len() as u64);
+                    }
                 }
                 Order::Attach(listener, _) => {
                     if self.note_attached(listener, names) && !self.is_forgotten {

@@ -135,9 +135,26 @@ impl Recorder {
             Ok(()) => {
                 tracing::info!("the state database can be written again");
                 self.forget();
+                self.compare();
             }
             Err(error) => tracing::warn!("{error}"),
         }
+    }
+
+    /// Doubts the sources that the file does not have as they were kept: it may be another file than the one that failed, which was set aside or taken away.
+    fn compare(&mut self) {
+        let sources = &mut self.sources;
+        // If it fails once more, it is compared once more.
+        let _ = self.store.write(|tables| {
+            for source in sources.iter_mut().filter(|source| source.is_known) {
+                let found = tables.sources.get(&source.options.identity.row_key()[..])?;
+                let found = found.map(|row| SourceRow::decode(row.value())).transpose();
+                if found.map_err(damaged)?.is_none_or(|row| row.number != source.number) {
+                    source.doubt();
+                }
+            }
+            Ok(())
+        });
     }
 
     /// Writes all that waits and hands it on. Whether there was anything.

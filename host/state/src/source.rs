@@ -126,6 +126,12 @@ impl Recorded {
         }
     }
 
+    /// Has what the database says compared, and mended, before anything more is written of it.
+    pub(crate) fn doubt(&mut self) {
+        self.is_known = false;
+        self.row_kept = None;
+    }
+
     /// Keeps nothing any more, but goes on handing on.
     pub(crate) fn be_forgotten(&mut self) {
         self.is_forgotten = true;

@@ -154,6 +154,9 @@ impl InformerKeeper {
             self.stop_running("its section names another resource, or something else to keep")
                 .await;
             self.forget();
+        } else if section.durable.is_none() && self.place.section().is_some_and(|own| own.durable.is_some()) {
+            // What an earlier process kept of it is not to be found if it is durable again one day.
+            self.forget();
         }
         // Nothing runs by the old section: it is asked for the new one's resource from the beginning.
         self.place.set_section(section);

@@ -352,3 +352,24 @@ fn a_database_that_could_not_be_asked_at_first_is_asked_before_anything_is_writt
     );
     assert_eq!(next_process(&path, &now, OnStart::Continue), "synced");
 }
+
+#[test]
+fn what_a_file_held_that_was_set_aside_is_in_the_one_that_takes_its_place() {
+    let (folder, path) = kept(options());
+    let crashed = folder.path().join("crashed");
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2)]);
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "delete c@3?, synced");
+    // Nothing waits when it fails, and nothing happens until it can be written again.
+    process.recorder.store().break_off();
+    std::fs::remove_file(&path).unwrap();
+    process.recorder.reopen();
+    process.recorder.turn();
+    process.crash(&crashed);
+    let told = next_process(&crashed, &[("b", "u2", 2)], OnStart::Continue);
+    assert_eq!(
+        told, "delete a@1?, add b@2, synced",
+        "what there was is known; what was acknowledged is not any more"
+    );
+}
