@@ -7,13 +7,15 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Kind;
+use crate::labels;
 use crate::status::{FieldError, Status};
 use crate::stored;
 
 /// Longest name, in bytes (apimachinery `DNS1123SubdomainMaxLength`).
 const NAME_BYTES_MAX: usize = 253;
 
-const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+/// What is said of a name that is none.
+pub(crate) const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
@@ -155,10 +157,15 @@ pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), Status> {
             &format!("{name:?}: must be no more than {NAME_BYTES_MAX} characters"),
         );
     }
-    if !name.split('.').all(is_dns_label) {
+    if !is_dns_subdomain(name) {
         return invalid(FieldError::Invalid, &format!("{name:?}: {NAME_RULE}"));
     }
     Ok(())
+}
+
+/// Whether it consists of labels as DNS has them.
+pub(crate) fn is_dns_subdomain(name: &str) -> bool {
+    name.split('.').all(is_dns_label)
 }
 
 fn is_dns_label(label: &str) -> bool {
@@ -167,6 +174,16 @@ fn is_dns_label(label: &str) -> bool {
     bytes.first().is_some_and(alphanumeric)
         && bytes.last().is_some_and(alphanumeric)
         && bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
+}
+
+/// Checks the labels of an object that is about to be stored.
+pub(crate) fn labels(kind: &Kind, metadata: &Map<String, Value>) -> Result<(), Status> {
+    let issues = labels::issues(metadata);
+    if issues.is_empty() {
+        return Ok(());
+    }
+    let name = text(metadata, "name");
+    Err(Status::invalid_all(&kind.group, &kind.kind, name, &issues))
 }
 
 /// Fills in what a real server or the most basic controller would have, as far as clients look at it.

@@ -31,6 +31,7 @@ mod faults;
 mod handlers;
 mod history;
 mod kinds;
+mod labels;
 mod list;
 mod listen;
 mod openapi;

@@ -131,6 +131,7 @@ impl Write<'_> {
         }
         let name = admit::text(metadata, "name").to_owned();
         admit::name(&kind, &name)?;
+        admit::labels(&kind, metadata)?;
         metadata.insert("uid".to_owned(), json!(uid));
         metadata.insert("creationTimestamp".to_owned(), json!(self.now));
         for system in [
@@ -222,6 +223,9 @@ impl Write<'_> {
             "generation",
         ] {
             set(&mut object["metadata"], system, before.get_mut(system).map(Value::take));
+        }
+        if object["metadata"]["labels"] != before["labels"] {
+            admit::labels(kind, metadata(&mut object))?;
         }
         let definition = self.conform(kind, &mut object, Some(old))?;
         // Written once and compared as bytes: a tree of the old state is not needed.

@@ -7,6 +7,7 @@ mod definitions;
 mod deletes;
 mod discovery;
 mod faults;
+mod identity;
 mod listener;
 mod lists;
 mod patches;
