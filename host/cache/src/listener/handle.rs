@@ -241,6 +241,12 @@ impl ListenerHandle {
         lock(&self.0.listener).sources.get(source).is_some()
     }
 
+    /// Whether it is [paused](Self::pause) by a quarantine: nothing goes out until somebody resumes it.
+    #[must_use]
+    pub fn is_quarantined(&self) -> bool {
+        lock(&self.0.listener).quarantined
+    }
+
     /// How many deliveries are handed out and not answered.
     #[must_use]
     pub fn in_flight(&self) -> usize {

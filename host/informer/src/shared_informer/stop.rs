@@ -134,10 +134,12 @@ impl SharedInformer {
         }
     }
 
-    /// Waits until a listener that others pull from, and may go on pulling from for other sources, is empty. Returns what it had to drop.
+    /// Waits until a listener that others pull from, and may go on pulling from for other sources, is empty. One in quarantine is not waited for:
+    /// nobody pulls from it. Returns what it had to drop.
     async fn finish_listener(&self, listener: &ListenerHandle, until: Moment) -> u64 {
         let mut pause = DRAINED_POLL;
-        while listener.busy_keys(self.source()) > 0 && self.environment.0.now() < until {
+        let waits = || listener.busy_keys(self.source()) > 0 && !listener.is_quarantined();
+        while waits() && self.environment.0.now() < until {
             let left = until - self.environment.0.now();
             self.environment.0.sleep(pause.min(left)).await;
             pause = (pause * 2).min(DRAINED_POLL_MAX);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter};
-use informant_cache::listener::ListenerOptions;
+use informant_cache::listener::{ListenerOptions, Pause};
 use informant_cache::{Catalog, HandlerError, ListenerHandle, SourceState, Transform};
 use informant_object::{LabelSelector, Object, Pointer, Shape};
 use kube::Client;
@@ -26,6 +26,24 @@ async fn an_orderly_stop_delivers_what_was_accepted() {
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(recorder.take().len(), 201);
     assert!(recorder.registration.has_ended());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orderly_stop_does_not_wait_for_a_listener_in_quarantine() {
+    let server = api_server();
+    put(&server, "a", 1);
+    put(&server, "b", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    let unread = ListenerHandle::new(ListenerOptions::default());
+    unread.pause(Pause::Quarantine);
+    rig.informer.add_listener(unread.clone()).unwrap();
+    settle().await;
+    let before = tokio::time::Instant::now();
+    let report = rig.informer.stop(Duration::from_secs(5)).await;
+    assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    assert!(report.undelivered >= 2, "what waited for it is counted: {report:?}");
+    assert_eq!(recorder.take().len(), 3, "others are told everything");
 }
 
 #[tokio::test(start_paused = true)]
