@@ -39,7 +39,9 @@ pub use error::{ApiError, Code};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{Freshness, SOURCES};
-pub use plugins::{LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView};
+pub use plugins::{
+    DeadLetterView, LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView,
+};
 pub(crate) use sources::running_in;
 pub use sources::{AgedText, SourceView, Sources};
 

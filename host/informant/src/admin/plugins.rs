@@ -11,7 +11,7 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use informant_cache::listener::{ListenerStats, Requeue};
+use informant_cache::listener::{DeadLetter, ListenerStats, Requeue};
 use informant_cache::{Environment, Moment};
 use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
@@ -84,6 +84,9 @@ pub struct LoadedView {
     pub keyed: bool,
     /// Events that failed for good.
     pub dead_letters: usize,
+    /// The one that came last.
+    #[serde(default)]
+    pub last_dead_letter: Option<DeadLetterView>,
     /// Calls made.
     pub delivered: u64,
     /// Events folded into others.
@@ -103,6 +106,20 @@ pub struct ReloadView {
     /// Why it was refused.
     pub error: Option<String>,
     /// How long ago.
+    pub age_ms: u64,
+}
+
+/// An event that failed for good.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetterView {
+    /// The object.
+    pub object: String,
+    /// `add`, `update` or `delete`.
+    pub event: String,
+    /// What the plugin, or Informant for it, said.
+    pub error: String,
+    /// How long ago it was given up.
     pub age_ms: u64,
 }
 
@@ -238,7 +255,11 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
         PluginPhase::Stopped => ("stopped", None, None),
         PluginPhase::Running(plugin) => {
             let status = plugin.status();
-            let loaded = of_plugin(&status, &plugin.listener().stats(), environment.now());
+            let (listener, now) = (plugin.listener(), environment.now());
+            let mut loaded = of_plugin(&status, &listener.stats(), now);
+            if loaded.dead_letters > 0 {
+                loaded.last_dead_letter = listener.dead_letters().last().map(|letter| dead_letter(letter, now));
+            }
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
@@ -276,6 +297,7 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
         failing: listener.failing,
         keyed: listener.keyed,
         dead_letters: listener.dead_letters,
+        last_dead_letter: None,
         delivered: listener.counters.delivered,
         coalesced: listener.counters.coalesced,
         last_error: status.last_error.as_ref().map(|(when, message)| AgedText {
@@ -283,6 +305,15 @@ fn of_plugin(status: &PluginStatus, listener: &ListenerStats, now: Moment) -> Lo
             age_ms: age_ms(now, *when),
         }),
         stuck_on: status.stuck_on.as_ref().map(|call| stuck(call, now)),
+    }
+}
+
+fn dead_letter(letter: &DeadLetter, now: Moment) -> DeadLetterView {
+    DeadLetterView {
+        object: letter.key.to_string(),
+        event: letter.event.to_owned(),
+        error: letter.error.clone(),
+        age_ms: age_ms(now, letter.given_up),
     }
 }
 

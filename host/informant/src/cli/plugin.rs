@@ -180,6 +180,13 @@ fn troubles(plugin: &PluginView) -> Vec<String> {
             loaded.failing
         ));
     }
+    if let Some(letter) = &loaded.last_dead_letter {
+        let (event, object, error) = (&letter.event, &letter.object, &letter.error);
+        let age = table::ago(letter.age_ms);
+        lines.push(format!(
+            "{name} gave up on {event} of {object} {age} ago: {error} (all: /api/v1/dead-letters?plugin={name})"
+        ));
+    }
     let refused = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref());
     lines.extend(refused.map(|error| format!("{name} was not reloaded: {error}")));
     lines

@@ -1,6 +1,6 @@
 //! What people read of a daemon that is well, and of one that is not.
 
-use crate::admin::{AgedText, LoadedView, ReloadView, StuckView, Waiting};
+use crate::admin::{AgedText, DeadLetterView, LoadedView, ReloadView, StuckView, Waiting};
 
 use super::*;
 
@@ -54,6 +54,7 @@ fn loaded() -> LoadedView {
         failing: 0,
         keyed: false,
         dead_letters: 0,
+        last_dead_letter: None,
         delivered: 20_000,
         coalesced: 0,
         last_error: None,
@@ -120,6 +121,12 @@ fn a_daemon_with_every_trouble() {
         oldest_pending_ms: Some(4_250),
         failing: 2,
         dead_letters: 3,
+        last_dead_letter: Some(DeadLetterView {
+            object: "default/web-1".into(),
+            event: "add".into(),
+            error: "no such team".into(),
+            age_ms: 12_000,
+        }),
         restarts: 7,
         last_reload: Some(ReloadView {
             result: "refused".into(),
@@ -163,6 +170,7 @@ fn a_daemon_with_every_trouble() {
     late      refused   -           -         -        -      -          -                 pods,nodes
     greeter is stuck on update of default/web-0 for 3.9s
     greeter fails on 2 objects, which are tried again
+    greeter gave up on add of default/web-1 12s ago: no such team (all: /api/v1/dead-letters?plugin=greeter)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
     late is refused: late.wasm: can not be read
     "#);
