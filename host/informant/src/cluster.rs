@@ -90,6 +90,20 @@ pub enum ClusterError {
     Client(#[source] kube::Error),
 }
 
+impl ClusterError {
+    /// Whether a kubeconfig that somebody named is of no use. It will be of none later either, unlike a cluster that is away.
+    #[must_use]
+    pub fn is_of_a_named_kubeconfig(&self) -> bool {
+        match self {
+            Self::Kubeconfig { .. } => true,
+            Self::Context(_) | Self::Nowhere(_) => {
+                std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A cluster that can be asked.
 #[derive(Clone)]
 pub struct Cluster {

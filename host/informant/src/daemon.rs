@@ -201,8 +201,8 @@ fn keep(config: &Config, parts: FleetParts) {
     environment.spawn("config-keeper", Box::pin(tasks.track_future(keeper.run(stop))));
 }
 
-/// Where jitter begins: differs from process to process, so that restarted daemons do not knock all at once.
-fn seed() -> u64 {
+/// Where randomness begins: differs from process to process, so that restarted daemons do not knock all at once.
+pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use informant_apiserver::{ApiServer, Fault, Identity, Options};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,9 @@ pub(super) struct ApiserverArgs {
     /// Writes a kubeconfig for this server, for kubectl and for --kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// What the kubeconfig calls this server: its cluster, user and context
+    #[arg(long, value_name = "NAME", default_value = "informant", value_parser = NonEmptyStringValueParser::new())]
+    context_name: String,
     /// Speaks TLS, with a certificate authority made for this run; the kubeconfig carries it
     #[arg(long)]
     tls: bool,
@@ -38,7 +42,7 @@ pub(super) struct ApiserverArgs {
     /// Begins with this fault, in JSON as for /informant/faults; may be given more than once
     #[arg(long, value_name = "JSON", value_parser = fault)]
     fault: Vec<Fault>,
-    /// Where a second replica listens, which faults can make lag; the kubeconfig's context informant-replica
+    /// Where a second replica listens, which faults can make lag; the kubeconfig's context NAME-replica
     #[arg(long, value_name = "ADDRESS:PORT")]
     replica: Option<SocketAddr>,
 }
@@ -62,6 +66,8 @@ pub(super) fn run(args: &ApiserverArgs) -> Result<Exit> {
 async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     let mut signals = Signals::listen().context("signals cannot be listened to")?;
     let options = Options {
+        // Uids tell one cluster from another: no two servers give out the same. A snapshot goes on with its own.
+        seed: crate::daemon::seed(),
         faults_over_http: args.faults,
         ..Options::at_wall_time()
     };
@@ -86,10 +92,10 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     if let Some(path) = &args.kubeconfig_out {
         let config = Kubeconfig {
             authority_pem: identity.as_ref().map(Identity::authority_pem),
-            first: Served::new("informant", address),
+            first: Served::new(&args.context_name, address),
             replica: addresses
                 .get(1)
-                .map(|address| Served::new("informant-replica", *address)),
+                .map(|address| Served::new(format!("{}-replica", args.context_name), *address)),
         };
         config.write(path)?;
     }

@@ -166,11 +166,12 @@ fn help_of_apiserver() {
     Options:
           --listen <ADDRESS:PORT>   Where to listen, without asking who is there; port 0 takes a free one [default: 127.0.0.1:8088]
           --kubeconfig-out <FILE>   Writes a kubeconfig for this server, for kubectl and for --kubeconfig
+          --context-name <NAME>     What the kubeconfig calls this server: its cluster, user and context [default: informant]
           --tls                     Speaks TLS, with a certificate authority made for this run; the kubeconfig carries it
           --snapshot <FILE>         Begins with the state in this file, if it is there, and keeps it there: every 10 s and at the end
           --faults                  Serves /informant/faults too, where watches can be dropped and errors ordered
           --fault <JSON>            Begins with this fault, in JSON as for /informant/faults; may be given more than once
-          --replica <ADDRESS:PORT>  Where a second replica listens, which faults can make lag; the kubeconfig's context informant-replica
+          --replica <ADDRESS:PORT>  Where a second replica listens, which faults can make lag; the kubeconfig's context NAME-replica
       -h, --help                    Print help (see more with '--help')
 
     Log:

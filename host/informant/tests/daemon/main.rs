@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod bindings;
+mod checks;
 mod clusters;
 mod compiling;
 mod configuration;

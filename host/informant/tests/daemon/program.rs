@@ -13,7 +13,7 @@ use super::world::{World, artefacts, component, http_get, until};
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
 
 /// `informant` in the world's folder, with the world's cluster.
-fn informant(world: &World, args: &[&str]) -> Command {
+pub(crate) fn informant(world: &World, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_informant"));
     command.args(args).current_dir(world.path(".")).kill_on_drop(true);
     command

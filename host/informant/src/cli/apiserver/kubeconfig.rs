@@ -10,13 +10,16 @@ use base64::engine::general_purpose::STANDARD;
 
 /// One server, as a cluster and a context of the same name.
 pub(super) struct Served {
-    name: &'static str,
+    name: String,
     address: SocketAddr,
 }
 
 impl Served {
-    pub(super) fn new(name: &'static str, address: SocketAddr) -> Self {
-        Self { name, address }
+    pub(super) fn new(name: impl Into<String>, address: SocketAddr) -> Self {
+        Self {
+            name: name.into(),
+            address,
+        }
     }
 
     /// Where a client on this machine reaches it: nobody connects to "any address".
@@ -50,31 +53,38 @@ impl Kubeconfig<'_> {
     fn text(&self) -> String {
         let all = || std::iter::once(&self.first).chain(&self.replica);
         let scheme = if self.authority_pem.is_some() { "https" } else { "http" };
-        let mut text = String::from("apiVersion: v1\nkind: Config\ncurrent-context: informant\nclusters:\n");
+        let user = quoted(&self.first.name);
+        let mut text = format!("apiVersion: v1\nkind: Config\ncurrent-context: {user}\nclusters:\n");
         // Writing into a String does not fail.
         for served in all() {
-            let (name, address) = (served.name, served.reachable());
+            let (name, address) = (quoted(&served.name), served.reachable());
             let _ = writeln!(text, "- name: {name}\n  cluster:\n    server: {scheme}://{address}");
             if let Some(pem) = self.authority_pem {
                 let _ = writeln!(text, "    certificate-authority-data: {}", STANDARD.encode(pem));
             }
         }
         text.push_str("contexts:\n");
-        for Served { name, .. } in all() {
+        for served in all() {
+            let name = quoted(&served.name);
             let _ = writeln!(
                 text,
-                "- name: {name}\n  context:\n    cluster: {name}\n    user: informant\n    namespace: default"
+                "- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n    namespace: default"
             );
         }
         // Over TLS kubectl asks the terminal for a name unless it has credentials; the server takes any.
-        let user = if self.authority_pem.is_some() {
+        let login = if self.authority_pem.is_some() {
             "{token: anything}"
         } else {
             "{}"
         };
-        let _ = writeln!(text, "users:\n- name: informant\n  user: {user}");
+        let _ = writeln!(text, "users:\n- name: {user}\n  user: {login}");
         text
     }
+}
+
+/// A name as YAML has it, whatever it consists of: `yes` and `1` are strings too.
+fn quoted(name: &str) -> String {
+    serde_json::Value::from(name).to_string()
 }
 
 #[cfg(test)]
@@ -92,33 +102,57 @@ mod tests {
                 "127.0.0.1:8090".parse().expect("an address"),
             )),
         };
-        insta::assert_snapshot!(config.text(), @r"
+        insta::assert_snapshot!(config.text(), @r#"
         apiVersion: v1
         kind: Config
-        current-context: informant
+        current-context: "informant"
         clusters:
-        - name: informant
+        - name: "informant"
           cluster:
             server: https://127.0.0.1:8088
             certificate-authority-data: UEVN
-        - name: informant-replica
+        - name: "informant-replica"
           cluster:
             server: https://127.0.0.1:8090
             certificate-authority-data: UEVN
         contexts:
-        - name: informant
+        - name: "informant"
           context:
-            cluster: informant
-            user: informant
+            cluster: "informant"
+            user: "informant"
             namespace: default
-        - name: informant-replica
+        - name: "informant-replica"
           context:
-            cluster: informant-replica
-            user: informant
+            cluster: "informant-replica"
+            user: "informant"
             namespace: default
         users:
-        - name: informant
+        - name: "informant"
           user: {token: anything}
-        ");
+        "#);
+    }
+
+    #[test]
+    fn two_kubeconfigs_with_names_of_their_own_have_no_name_in_common() {
+        let text = |name: &str| {
+            let first = Served::new(name, "127.0.0.1:8088".parse().expect("an address"));
+            let config = Kubeconfig {
+                authority_pem: None,
+                first,
+                replica: None,
+            };
+            config.text()
+        };
+        let read = |name: &str| kube::config::Kubeconfig::from_yaml(&text(name)).expect("a kubeconfig");
+        // kubectl, as kube, keeps the first of two with one name.
+        let both = read("east")
+            .merge(read("yes"))
+            .expect("two kubeconfigs that fit together");
+        let clusters: Vec<_> = both.clusters.iter().map(|it| it.name.as_str()).collect();
+        let contexts: Vec<_> = both.contexts.iter().map(|it| it.name.as_str()).collect();
+        let users: Vec<_> = both.auth_infos.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((clusters, contexts), (vec!["east", "yes"], vec!["east", "yes"]));
+        assert_eq!(users, ["east", "yes"]);
+        assert_eq!(both.current_context.as_deref(), Some("east"));
     }
 }

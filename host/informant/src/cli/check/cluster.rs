@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{Findings, grants};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, InformerSection, Problem, Resources};
+use crate::config::{ClusterSection, Config, InformerSection, Problem, Required, Resources};
 
 /// How long the cluster may take to answer one question.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -90,13 +90,17 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
     let section = flags.over(cluster, &config.clusters[cluster].value);
     let not_asked = |why: &str| not_asked(config, cluster, why, required);
     let connected = match tokio::time::timeout(ANSWER_MAX, Cluster::connect(&section)).await {
-        Ok(connected) => connected.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("the login did not end within {} s", ANSWER_MAX.as_secs())),
+        Ok(connected) => connected.map_err(|error| (error.to_string(), error.is_of_a_named_kubeconfig())),
+        Err(_) => Err((
+            format!("the login did not end within {} s", ANSWER_MAX.as_secs()),
+            false,
+        )),
     };
     let reached = match connected {
         Ok(reached) => reached,
-        Err(why) => {
-            asked.findings.problems.push(not_asked(&why));
+        Err((why, is_wrong)) => {
+            let problem = self::not_asked(config, cluster, &why, required || is_wrong);
+            asked.findings.problems.push(problem);
             return asked;
         }
     };
@@ -140,10 +144,12 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
             }
             Err(error) => {
                 let message = format!("[informer.{name}]{} {error}", place.said());
-                asked
-                    .findings
-                    .problems
-                    .push(config.problem(section.resource.place, message));
+                let problem = config.problem(section.resource.place, message);
+                let problem = match section.required {
+                    Required::No if error.may_appear() => problem.help("it is watched once it is served").warning(),
+                    _ => problem,
+                };
+                asked.findings.problems.push(problem);
             }
         }
     }
@@ -153,7 +159,14 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
 
 fn not_asked(config: &Config, cluster: &str, why: &str, required: bool) -> Problem {
     let problem = match cluster {
-        "" => Problem::of_file(&config.path, format!("the cluster could not be asked: {why}")),
+        "" => {
+            let section = &config.clusters[cluster];
+            let message = format!("the cluster could not be asked: {why}");
+            match section.value == ClusterSection::default() {
+                true => Problem::of_file(&config.path, message),
+                false => config.problem(section.place, message),
+            }
+        }
         name => config.problem(
             config.clusters[name].place,
             format!("cluster {name} could not be asked: {why}"),
