@@ -35,7 +35,7 @@ async fn a_kubeconfig_that_is_missing_is_an_error_where_it_is_named() {
         &world,
         &format!("{one}{PODS}"),
         3,
-        &["error: config.toml:3:", "kubeconfig nowhere:"],
+        &["error: config.toml:3:", "kubeconfig ./nowhere:"],
     )
     .await;
 }
