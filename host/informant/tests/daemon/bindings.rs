@@ -1,6 +1,7 @@
 //! Plugins and the informers they use come and go in every order while events flow.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use super::world::{Running, World};
 
@@ -23,10 +24,13 @@ const STEPS: u64 = 24;
 fn text(step: u64, informers: &BTreeSet<&str>, plugins: &[usize]) -> String {
     let mut text = format!("# {step}\n");
     for (name, resource) in INFORMERS.iter().filter(|(name, _)| informers.contains(name)) {
-        text += &format!("[informer.{name}]\nresource = \"{resource}\"\n");
+        let _ = write!(text, "[informer.{name}]\nresource = \"{resource}\"\n");
     }
     for (name, used) in plugins.iter().map(|plugin| PLUGINS[*plugin]) {
-        text += &format!("[plugin.{name}]\ncomponent = \"recorder.wasm\"\ninformers = {used:?}\n");
+        let _ = write!(
+            text,
+            "[plugin.{name}]\ncomponent = \"recorder.wasm\"\ninformers = {used:?}\n"
+        );
     }
     text
 }
