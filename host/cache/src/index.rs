@@ -19,8 +19,7 @@ mod shared_texts;
 
 pub use self::contents::IndexContents;
 pub use self::error::{IndexConflict, IndexError};
-pub(crate) use self::failures::Failures;
-pub use self::failures::{INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX};
+pub use self::failures::{INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, IndexFailures};
 pub use self::index_func::{INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX, IndexFunc, IndexValues};
 pub(crate) use self::kept_values::{KeptValues, Sink};
 pub use self::pointer_index::PointerIndex;

@@ -16,7 +16,7 @@
 //!   that was submitted, or in the snapshot the back-fill began with, as it was last: the index is attached whole or not at all.
 //! - The loop waits for a source only while it is attached, and as long as the loop likes
 //!   ([`IndexFeedHandle::overrun`]): never for a plugin to start, to be rebuilt or to catch up.
-//! - An object that fails is absent from these indexes until it changes, counted and listed.
+//! - An object that fails is absent from these indexes until it changes, counted and listed, in the contents too.
 //!
 //! No I/O, no clock (time is handed in), no tasks. What an index is: [`IndexContents`].
 
@@ -94,6 +94,17 @@ pub struct IndexFailure {
     /// Which object.
     pub key: Key,
     /// What the plugin said, or the host for it.
+    pub error: String,
+}
+
+/// What failed since it was asked last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedLately {
+    /// Failures, at least one.
+    pub count: u64,
+    /// The object that failed last.
+    pub key: Key,
+    /// What the plugin said of it, or the host for it.
     pub error: String,
 }
 

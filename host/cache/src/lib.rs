@@ -43,7 +43,7 @@ pub use environment::{BoxFuture, Environment};
 pub use event_handler::{EventContext, EventHandler, EventHandlerFuncs, FilteringEventHandler, HandlerError};
 pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
-    IndexConflict, IndexContents, IndexError, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
+    IndexConflict, IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, NAMESPACE_INDEX, PointerIndex,
 };
 pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;

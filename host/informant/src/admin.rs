@@ -38,12 +38,12 @@ pub use configuration::{ConfigurationView, Waiting};
 pub use error::{ApiError, Code};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use objects::STREAMS_MAX;
-pub(crate) use objects::{Freshness, SOURCES};
+pub(crate) use objects::{Freshness, INDEX_FAILURES, SOURCES};
 pub use plugins::{
     DeadLetterView, LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView,
 };
 pub(crate) use sources::running_in;
-pub use sources::{AgedText, SourceView, Sources};
+pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
 
 use crate::daemon::Board;
 use crate::metrics::Metrics;

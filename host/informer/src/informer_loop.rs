@@ -14,6 +14,7 @@ mod apply;
 mod control;
 mod feeds;
 mod hand_over;
+mod index_warnings;
 mod replace;
 mod successor;
 
@@ -22,13 +23,14 @@ use std::sync::Arc;
 use informant_cache::listener::Change;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Batch, DeltaFifo, Environment, ListenerHandle, Moment, StoreWriter, VersionGuard};
-use informant_object::{Object, SourceId};
+use informant_object::{Key, Object, SourceId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use control::{Control, Gate, IndexersChange};
 use feeds::Feeds;
 pub(crate) use hand_over::{Neighbour, TakeOver};
+use index_warnings::IndexWarnings;
 pub(crate) use successor::Successor;
 
 use crate::garbage::GarbageBin;
@@ -73,6 +75,7 @@ pub(crate) struct InformerLoop {
     /// The listener that is waited for.
     gate: Option<Gate>,
     feeds: Feeds,
+    index_warnings: IndexWarnings,
     guard: VersionGuard,
     synced: bool,
     /// A reflector with another request, until its first list is taken.
@@ -95,6 +98,7 @@ impl InformerLoop {
             gate: None,
             fed: 0,
             feeds: Feeds::new(),
+            index_warnings: IndexWarnings::default(),
             guard,
             synced: false,
             successor: None,
@@ -220,7 +224,6 @@ impl InformerLoop {
             fifo,
             metrics,
             status,
-            native_indexes,
             durable,
             ..
         } = &mut self.parts;
@@ -236,14 +239,34 @@ impl InformerLoop {
         metrics.store_objects.set(store.len());
         metrics.store_bytes.set(store.bytes());
         metrics.delta_fifo_keys.set(fifo.len());
+        self.count_index_failures();
+        self.begin_backfills();
+    }
+
+    /// Counts what the native indexes failed on since the last publish.
+    fn count_index_failures(&mut self) {
+        let LoopParts {
+            name,
+            store,
+            metrics,
+            environment,
+            native_indexes,
+            ..
+        } = &mut self.parts;
         for (index, counted) in native_indexes {
-            let failures = store.index_failures_total(index);
-            if failures > *counted {
-                metrics.count_index_errors(index, failures - *counted);
-                *counted = failures;
+            let Some(failures) = store.index_failures(index) else {
+                continue;
+            };
+            let new = failures.total().saturating_sub(*counted);
+            let Some((key, error)) = failures.last().filter(|_| new > 0) else {
+                continue;
+            };
+            metrics.count_index_errors(index, new);
+            *counted = failures.total();
+            if let Some(count) = self.index_warnings.count(index, new, environment.now()) {
+                warn_of_index(name, index, key, error, count);
             }
         }
-        self.begin_backfills();
     }
 
     /// Tells every listener what the batch changed. After [`publish`](Self::publish), never before.
@@ -280,4 +303,13 @@ impl InformerLoop {
             tracing::warn!("{}: {error}; the state before is kept", self.parts.name);
         }
     }
+}
+
+/// Says that `index` failed, `count` times since it was said last.
+fn warn_of_index(informer: &str, index: &str, key: &Key, error: &str, count: u64) {
+    let times = match count {
+        1 => String::new(),
+        _ => format!(" ({count} failures, this is the last)"),
+    };
+    tracing::warn!("{informer}: {key} is not in index {index}: {error}{times}");
 }

@@ -6,7 +6,7 @@ use imbl::OrdMap;
 use informant_object::{Key, KeyRef};
 use triomphe::ThinArc;
 
-use super::{IndexValues, Postings};
+use super::{IndexFailures, IndexValues, Postings};
 
 /// Values per object and postings of one index whose values come from outside.
 ///
@@ -16,6 +16,8 @@ use super::{IndexValues, Postings};
 pub struct IndexContents {
     values: OrdMap<Key, ThinArc<(), Arc<str>>>,
     postings: Postings,
+    /// None: nothing failed. Shared by all indexes of a plugin, which fails on an object for all of them.
+    failures: Option<Arc<IndexFailures>>,
 }
 
 impl IndexContents {
@@ -40,6 +42,9 @@ impl IndexContents {
 
     /// Takes the object at `key` out.
     pub fn remove(&mut self, key: KeyRef<'_>) {
+        if let Some(failures) = self.failures.as_mut().filter(|failures| failures.has(key)) {
+            Arc::make_mut(failures).forget(key);
+        }
         if let Some(old) = self.values.remove(&key) {
             old.slice.iter().for_each(|value| self.postings.remove(value, key));
         }
@@ -55,6 +60,16 @@ impl IndexContents {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+
+    /// Says which objects are absent because the index failed on them.
+    pub(crate) fn with_failures(mut self, failures: Option<Arc<IndexFailures>>) -> IndexContents {
+        self.failures = failures;
+        self
+    }
+
+    pub(crate) fn failures(&self) -> Option<&IndexFailures> {
+        self.failures.as_deref()
     }
 
     pub(crate) fn postings(&self) -> &Postings {

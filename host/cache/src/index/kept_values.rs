@@ -6,7 +6,7 @@ use informant_object::{Key, KeyRef, Object};
 use triomphe::ThinArc;
 
 use super::shared_texts::SharedTexts;
-use super::{Failures, IndexFunc, IndexValues, Postings};
+use super::{IndexFailures, IndexFunc, IndexValues, Postings};
 
 /// Which native index: its place in the store's list.
 pub(crate) type Slot = u16;
@@ -50,7 +50,7 @@ impl Sink {
         &mut self,
         first: usize,
         indexes: &[Arc<dyn IndexFunc>],
-        failures: &mut [Failures],
+        failures: &mut [IndexFailures],
         object: &Object,
     ) {
         self.per_slot.resize_with(first + indexes.len(), IndexValues::default);

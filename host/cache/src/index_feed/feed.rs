@@ -6,7 +6,7 @@ use std::sync::Arc;
 use informant_object::SourceId;
 
 use crate::index_feed::source::SourceFeed;
-use crate::index_feed::{IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
+use crate::index_feed::{FailedLately, IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
 use crate::listener::Change;
 use crate::{Moment, Snapshot};
 
@@ -113,8 +113,8 @@ impl Feed {
         self.sources.get(&source).map(SourceFeed::state)
     }
 
-    pub(super) fn take_failed(&mut self, source: SourceId) -> u64 {
-        self.sources.get_mut(&source).map_or(0, SourceFeed::take_failed)
+    pub(super) fn take_failed(&mut self, source: SourceId) -> Option<FailedLately> {
+        self.sources.get_mut(&source)?.take_failed()
     }
 
     pub(super) fn failures(&self) -> Vec<IndexFailure> {

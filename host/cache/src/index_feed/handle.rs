@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informant_object::SourceId;
 
 use crate::index_feed::feed::Feed;
-use crate::index_feed::{IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
+use crate::index_feed::{FailedLately, IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
 use crate::listener::Change;
 use crate::{Moment, Snapshot};
 
@@ -139,9 +139,9 @@ impl IndexFeedHandle {
         lock(&self.0.feed).state(source)
     }
 
-    /// How many objects of a source have failed since this was asked last. Loop side.
+    /// How many objects of a source have failed since this was asked last, and the last of them. Loop side.
     #[must_use]
-    pub fn take_failed(&self, source: SourceId) -> u64 {
+    pub fn take_failed(&self, source: SourceId) -> Option<FailedLately> {
         lock(&self.0.feed).take_failed(source)
     }
 

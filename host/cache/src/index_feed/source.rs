@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use informant_object::{Key, KeyRef, Object};
 
-use crate::index::Failures;
-use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW};
+use crate::index::IndexFailures;
+use crate::index_feed::{FailedLately, HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW};
 use crate::listener::{Change, ChangeKind};
 use crate::{Cursor, IndexContents, Moment, Snapshot};
 
@@ -25,8 +25,10 @@ pub(super) struct SourceFeed {
     names: Arc<[Arc<str>]>,
     /// One for each name.
     contents: Vec<IndexContents>,
-    failures: Failures,
-    /// Failures that nobody has [taken note of](Self::take_failed) yet.
+    failures: IndexFailures,
+    /// The failures as they are shown; none while there are none.
+    shown_failures: Option<Arc<IndexFailures>>,
+    /// IndexFailures that nobody has [taken note of](Self::take_failed) yet.
     failed: u64,
     overran: Option<Moment>,
     hold: Duration,
@@ -52,7 +54,8 @@ impl SourceFeed {
             computing: BTreeMap::new(),
             contents: vec![IndexContents::new(); names.len()],
             names,
-            failures: Failures::default(),
+            failures: IndexFailures::default(),
+            shown_failures: None,
             failed: 0,
             overran: None,
             hold: HOLD_BASE,
@@ -199,7 +202,12 @@ impl SourceFeed {
         }
         self.held_until = None;
         self.phase = Phase::Attached;
-        Some(self.names.iter().cloned().zip(self.contents.iter().cloned()).collect())
+        if self.failures.take_changed() {
+            self.shown_failures = (self.failures.absent() > 0).then(|| Arc::new(self.failures.clone()));
+        }
+        let contents = self.contents.iter().cloned();
+        let contents = contents.map(|contents| contents.with_failures(self.shown_failures.clone()));
+        Some(self.names.iter().cloned().zip(contents).collect())
     }
 
     /// The budget was spent before the contents were current. Returns whether the source is held back for it.
@@ -241,9 +249,15 @@ impl SourceFeed {
         }
     }
 
-    /// How many objects have failed since this was asked last.
-    pub(super) fn take_failed(&mut self) -> u64 {
-        std::mem::take(&mut self.failed)
+    /// How many objects have failed since this was asked last, and the last of them.
+    pub(super) fn take_failed(&mut self) -> Option<FailedLately> {
+        let count = std::mem::take(&mut self.failed);
+        let (key, error) = self.failures.last().filter(|_| count > 0)?;
+        Some(FailedLately {
+            count,
+            key: key.clone(),
+            error: error.to_owned(),
+        })
     }
 
     pub(super) fn failures(&self) -> impl Iterator<Item = (&Key, &str)> {

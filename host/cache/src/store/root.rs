@@ -6,7 +6,9 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use informant_object::{Key, KeyRef, LabelSelector, Object, ResourceVersion};
 
-use crate::index::{IndexContents, IndexError, IndexFunc, IndexValues, KeptValues, NAMESPACE_INDEX, Postings};
+use crate::index::{
+    IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, KeptValues, NAMESPACE_INDEX, Postings,
+};
 
 /// An object with its values in the native indexes.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Root {
     /// In order of declaration; `postings` has the same order.
     pub(super) functions: Arc<Vec<Arc<dyn IndexFunc>>>,
     pub(super) postings: Vec<Postings>,
+    /// In the same order as of the last publish that changed one. Shorter while nothing failed.
+    pub(super) failures: Arc<Vec<IndexFailures>>,
     /// In order of declaration. No contents: not ready.
     pub(super) external: Vec<(Arc<str>, Option<IndexContents>)>,
     pub(super) version: Option<ResourceVersion>,
@@ -70,6 +74,15 @@ impl Root {
                 name: name.to_owned(),
                 available: self.index_names(),
             }),
+        }
+    }
+
+    /// What the index called `name` failed on; none for one that is not there or not ready.
+    pub(super) fn index_failures(&self, name: &str) -> Option<&IndexFailures> {
+        match self.index(name).ok()? {
+            Which::Namespace => None,
+            Which::Native(slot) => self.failures.get(slot),
+            Which::External(contents) => contents.failures(),
         }
     }
 

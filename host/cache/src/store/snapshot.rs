@@ -8,7 +8,7 @@ use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 
 use super::root::Root;
 use super::{Cursor, Garbage};
-use crate::index::{IndexError, IndexFunc};
+use crate::index::{IndexError, IndexFailures, IndexFunc};
 use crate::known_objects::{KnownObjects, LookupFailed};
 
 /// The objects of a source as they were at one publish. Immutable; a clone is one counter. Keep it as long as needed:
@@ -121,6 +121,13 @@ impl Snapshot {
     #[must_use]
     pub fn index_names(&self) -> Vec<String> {
         self.0.index_names()
+    }
+
+    /// The objects of this state that are not in the index called `index` because its function failed on them. None: it failed on none, or there is
+    /// no such index, or it is not ready.
+    #[must_use]
+    pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
+        self.0.index_failures(index).filter(|failures| failures.absent() > 0)
     }
 
     /// The functions of the native indexes, in order of declaration. Source: client-go `GetIndexers`.

@@ -12,7 +12,7 @@ use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 use super::root::{Root, Stored};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
-use crate::index::{Failures, KeptValues, Sink};
+use crate::index::{IndexFailures, KeptValues, Sink};
 use crate::known_objects::{KnownObjects, LookupFailed};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::source::Source;
@@ -30,7 +30,7 @@ use crate::source::Source;
 pub struct StoreWriter {
     root: Root,
     /// Per native index.
-    failures: Vec<Failures>,
+    failures: Vec<IndexFailures>,
     /// Per external index.
     feeds: Vec<external::Feed>,
     sink: Sink,
@@ -89,6 +89,7 @@ impl StoreWriter {
             return self.published.clone();
         }
         self.dirty = false;
+        self.show_failures();
         self.root.generation += 1;
         let snapshot = Snapshot::new(self.root.clone());
         let mut old = vec![std::mem::replace(&mut self.published, snapshot.clone())];

@@ -36,6 +36,9 @@ pub(crate) const STATE: &str = "informant-state";
 /// The header with all of that and more, a JSON list of [`Freshness`].
 pub(crate) const SOURCES: &str = "informant-sources";
 
+/// The header that says how many objects of these sources the index that was asked lacks, because its function failed on them; absent when it lacks none.
+pub(crate) const INDEX_FAILURES: &str = "informant-index-failures";
+
 /// What is asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -94,6 +97,7 @@ pub(super) async fn get(
         wanted.judge_index(snapshot).map_err(|error| index_error(&error))?;
     }
     let headers = headers(&informer.places(), &sources, &snapshots);
+    let index_failures = wanted.index_failures(&snapshots);
     let with_envelope = question.envelope.unwrap_or(false);
     let stocks = sources.iter().zip(snapshots).map(|(source, snapshot)| Stock {
         snapshot,
@@ -109,7 +113,11 @@ pub(super) async fn get(
         (None, None) => Body::empty(),
         (None, Some(name)) => return Err(question.not_found(&informer.name, name)),
     };
-    Ok((headers, body).into_response())
+    let mut answer = (headers, body).into_response();
+    if index_failures > 0 {
+        answer.headers_mut().insert(INDEX_FAILURES, index_failures.into());
+    }
+    Ok(answer)
 }
 
 /// A state of each source, those that could hold what is asked for at the version that is waited for.

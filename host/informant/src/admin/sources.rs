@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use informant_cache::Source;
+use informant_cache::{Snapshot, Source};
 use informant_informer::{SharedInformer, SourceStatus, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use crate::config::Resources;
 use crate::daemon::{InformerPhase, Place};
+
+/// Of the objects that an index lacks because its function failed on them, so many are named.
+pub const FAILED_NAMED_MAX: usize = 16;
 
 /// All sources, by informer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,8 +71,32 @@ pub struct SourceView {
     pub reconfiguring: Option<String>,
     /// Those it has, attached or not.
     pub indexes: Vec<String>,
+    /// Those that lack objects because their functions failed on them.
+    pub index_failures: Vec<IndexFailuresView>,
     /// What is wrong, if anything is.
     pub trouble: Option<String>,
+}
+
+/// The objects that one index lacks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IndexFailuresView {
+    /// The index's name.
+    pub index: String,
+    /// Objects that are not in it because its function failed on them.
+    pub failures: usize,
+    /// Which, at most [`FAILED_NAMED_MAX`] of them.
+    pub failed: Vec<FailedView>,
+}
+
+/// An object that is not in an index.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedView {
+    /// `namespace/name`, or the name of what lives outside of namespaces.
+    pub key: String,
+    /// What the index function said, or the host for it.
+    pub message: String,
 }
 
 /// Something that was said, and how long ago.
@@ -139,6 +166,7 @@ pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
         resource_version: status.snapshot.version().map(|version| version.as_str().to_owned()),
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),
+        index_failures: index_failures(&status.snapshot),
         trouble: status.trouble.map(|trouble| trouble.to_string()),
         ..SourceView::default()
     };
@@ -146,6 +174,25 @@ pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
         Some(status) => with_reflector(view, status),
         None => view,
     }
+}
+
+/// Which objects the indexes of a state lack.
+fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
+    let names = snapshot.index_names().into_iter();
+    let failing = names.filter_map(|index| {
+        let failures = snapshot.index_failures(&index)?;
+        let listed = failures.listed().take(FAILED_NAMED_MAX);
+        let failed = listed.map(|(key, message)| FailedView {
+            key: key.to_string(),
+            message: message.to_owned(),
+        });
+        Some(IndexFailuresView {
+            failures: failures.absent(),
+            failed: failed.collect(),
+            index,
+        })
+    });
+    failing.collect()
 }
 
 /// What the source's reflector says.

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use super::{ConfigFlag, Exit};
-use crate::admin::{ApiError, Freshness, SOURCES};
+use crate::admin::{ApiError, Freshness, INDEX_FAILURES, SOURCES};
 use crate::config::{ADMIN_LISTEN_DEFAULT, Config};
 
 /// How long a connection may take to come about.
@@ -223,6 +223,11 @@ impl Answer {
     /// Which states of which sources this is.
     pub(super) fn freshness(&self) -> Result<Vec<Freshness>> {
         serde_json::from_str(self.header(SOURCES)).context("the daemon does not say what its answer is the state of")
+    }
+
+    /// How many objects the index that was asked lacks because its function failed on them.
+    pub(super) fn index_failures(&self) -> u64 {
+        self.header(INDEX_FAILURES).parse().unwrap_or_default()
     }
 
     fn header(&self, name: &str) -> &str {

@@ -127,10 +127,29 @@ impl GetArgs {
     }
 }
 
+/// What to say when the index lacks objects.
+fn lacking(index: &str, objects: u64) -> Option<String> {
+    let (subject, them) = match objects {
+        0 => return None,
+        1 => ("1 object is".to_owned(), "it"),
+        many => (format!("{many} objects are"), "them"),
+    };
+    Some(format!(
+        "warning: {subject} not in index {index}, whose function failed on {them}: `informant status` says why"
+    ))
+}
+
 async fn show(args: &GetArgs, mut answer: Answer) -> Result<Exit> {
     let fresh = answer.freshness()?;
     for source in fresh.iter().filter(|source| source.state != "Live") {
         output::note(&freshness::warning(source));
+    }
+    if let Some(warning) = args
+        .index
+        .as_ref()
+        .and_then(|(index, _)| lacking(index, answer.index_failures()))
+    {
+        output::note(&warning);
     }
     let mut printer = Printer::new(args.style(freshness::clusters(&fresh)));
     while let Some(line) = answer.next_line().await? {

@@ -10,7 +10,9 @@ use super::client::{AdminArgs, AdminClient};
 use super::plugin::{self, Format};
 use super::table::{self, or_nothing};
 use super::{Exit, output};
-use crate::admin::{ApiError, ConfigurationView, PluginView, Plugins, SourceView, Sources};
+use crate::admin::{
+    ApiError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, SourceView, Sources,
+};
 
 /// `informant status`.
 #[derive(Debug, Args)]
@@ -124,8 +126,27 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
         } else if let Some(error) = &source.last_error {
             writeln!(out, "{name} failed {} ago: {}", table::ago(error.age_ms), error.message)?;
         }
+        for lacking in &source.index_failures {
+            show_lacking(out, &name, lacking)?;
+        }
     }
     Ok(())
+}
+
+/// What one index of a source lacks, and an example with the first line of why.
+fn show_lacking(out: &mut dyn Write, source: &str, lacking: &IndexFailuresView) -> io::Result<()> {
+    let subject = match lacking.failures {
+        1 => "1 object is".to_owned(),
+        many => format!("{many} objects are"),
+    };
+    write!(out, "index {} of {source}: {subject} not in it", lacking.index)?;
+    match lacking.failed.first() {
+        Some(FailedView { key, message }) => {
+            let example = if lacking.failures == 1 { "" } else { "for example " };
+            writeln!(out, ": {example}{key}: {}", message.lines().next().unwrap_or_default())
+        }
+        None => writeln!(out),
+    }
 }
 
 fn row(source: &SourceView, with_cluster: bool) -> Vec<String> {

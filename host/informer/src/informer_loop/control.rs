@@ -142,7 +142,10 @@ impl InformerLoop {
         }
         let old = std::mem::replace(&mut self.parts.store, store);
         self.parts.garbage.throw(old.into_garbage());
-        removed.iter().for_each(|name| self.parts.metrics.forget_index(name));
+        for name in &removed {
+            self.parts.metrics.forget_index(name);
+            self.index_warnings.forget(name);
+        }
         for name in &names {
             self.parts.metrics.set_index_attached(name, true);
         }

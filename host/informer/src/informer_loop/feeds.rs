@@ -9,7 +9,7 @@ use informant_cache::index_feed::{IndexFeedHandle, IndexPoll};
 use informant_cache::{Environment, IndexConflict, Moment};
 use tokio::sync::Notify;
 
-use super::InformerLoop;
+use super::{InformerLoop, warn_of_index};
 
 /// How long a batch waits for the values of index plugins. What is not there then is published without; a second time within 10 s holds the
 /// index back for longer. Per batch and for all plugins together.
@@ -99,6 +99,7 @@ impl InformerLoop {
             return;
         };
         let feed = self.feeds.feeds.remove(at);
+        self.index_warnings.forget(&feed.names.join(", "));
         feed.handle.remove_source(self.parts.source);
         self.forget_indexes(&feed.names);
         self.publish();
@@ -185,10 +186,13 @@ impl InformerLoop {
 
     fn heed(&mut self, at: usize, poll: IndexPoll) {
         let feed = &self.feeds.feeds[at];
-        let failed = feed.handle.take_failed(self.parts.source);
-        if failed > 0 {
+        if let Some(failed) = feed.handle.take_failed(self.parts.source) {
             for name in &feed.names {
-                self.parts.metrics.count_index_errors(name, failed);
+                self.parts.metrics.count_index_errors(name, failed.count);
+            }
+            let (index, now) = (feed.names.join(", "), self.parts.environment.now());
+            if let Some(count) = self.index_warnings.count(&index, failed.count, now) {
+                warn_of_index(&self.parts.name, &index, &failed.key, &failed.error, count);
             }
         }
         match poll {

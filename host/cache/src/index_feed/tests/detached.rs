@@ -1,6 +1,7 @@
 //! When an index is taken off, and how it comes back: overruns, failures.
 
 use super::*;
+use crate::IndexFailures;
 
 #[test]
 fn an_overrun_detaches_until_the_index_has_caught_up() {
@@ -78,9 +79,21 @@ fn an_object_that_fails_is_absent_counted_and_listed() {
         error: "bad object".to_owned(),
     };
     assert_eq!((feed.failures(), feed.counters().failed), (vec![failure], 1));
+    let absent = |pods: &Loop| {
+        let snapshot = pods.store.published();
+        snapshot.index_failures("word").map_or(0, IndexFailures::absent)
+    };
+    assert_eq!(absent(&pods), 1, "readers of the store are told too");
+    let lately = FailedLately {
+        count: 1,
+        key: Key::new("default", "a"),
+        error: "bad object".to_owned(),
+    };
+    assert_eq!((feed.take_failed(PODS), feed.take_failed(PODS)), (Some(lately), None));
     pods.write(&[("a", "x")]);
     work(&feed);
     assert_eq!(pods.poll(at(0)), "ready");
+    assert_eq!(absent(&pods), 0);
     assert!(feed.failures().is_empty(), "it is well again");
 }
 

@@ -214,26 +214,67 @@ fn an_object_that_an_index_can_not_take_is_stored_listed_and_absent_from_that_in
     let failures = |store: &StoreWriter| -> Vec<String> {
         store
             .index_failures("values")
+            .unwrap()
+            .listed()
             .map(|(key, message)| format!("{key}: {message}"))
             .collect()
     };
     assert_eq!(failures(&store), [r#"default/b: "y!" has an exclamation mark"#]);
     store.update(with("a", 4, "x!"));
     assert_eq!(by(&store, "x"), "", "values of the version before are not left behind");
-    assert_eq!(store.index_failures_total("values"), 2);
+    assert_eq!(store.index_failures("values").unwrap().total(), 2);
     store.update(with("b", 5, "y"));
     store.delete(key("a"));
     assert_eq!(by(&store, "y"), "b@5 c@3");
     assert!(failures(&store).is_empty());
-    assert_eq!(store.index_failures_total("values"), 2);
+    assert_eq!(store.index_failures("values").unwrap().total(), 2);
 }
 
 #[test]
 fn failures_are_counted_beyond_those_that_are_listed() {
     let many = INDEX_FAILURES_LISTED_MAX + 10;
-    let store = indexed((0..many).map(|number| with(&format!("pod-{number}"), 1, "!")));
-    assert_eq!(store.index_failures("values").count(), INDEX_FAILURES_LISTED_MAX);
-    assert_eq!(store.index_failures_total("values"), many as u64);
+    let mut store = indexed((0..many).map(|number| with(&format!("pod-{number}"), 1, "!")));
+    let counts = |store: &StoreWriter| {
+        let failures = store.index_failures("values").unwrap();
+        (failures.listed().len(), failures.absent(), failures.total())
+    };
+    assert_eq!(counts(&store), (INDEX_FAILURES_LISTED_MAX, many, many as u64));
+    let unlisted = {
+        let failures = store.index_failures("values").unwrap();
+        let is_listed = |name: &str| failures.listed().any(|(key, _)| key.name() == name);
+        let names = (0..many).map(|number| format!("pod-{number}"));
+        names.filter(|name| !is_listed(name)).collect::<Vec<_>>()
+    };
+    store.update(with(&unlisted[0], 2, "!"));
+    assert_eq!(
+        counts(&store),
+        (INDEX_FAILURES_LISTED_MAX, many, many as u64 + 1),
+        "one that fails again is one object still"
+    );
+    store.update(with(&unlisted[0], 3, "x"));
+    store.delete(key(&unlisted[1]));
+    assert_eq!(counts(&store), (INDEX_FAILURES_LISTED_MAX, many - 2, many as u64 + 1));
+}
+
+#[test]
+fn a_snapshot_says_which_of_its_objects_its_indexes_lack() {
+    let mut store = indexed([with("a", 1, "x"), with("b", 2, "y!")]);
+    let before = store.published().clone();
+    let absent = |snapshot: &Snapshot| {
+        let failures = snapshot.index_failures("values");
+        failures.map_or(Vec::new(), |failures| {
+            let listed = failures.listed();
+            listed.map(|(key, message)| format!("{key}: {message}")).collect()
+        })
+    };
+    assert!(absent(&before).is_empty(), "it was published without them");
+    let failing = store.publish();
+    assert_eq!(absent(&failing), [r#"default/b: "y!" has an exclamation mark"#]);
+    store.update(with("b", 3, "y"));
+    assert_eq!(absent(&store.publish()), Vec::<String>::new());
+    assert_eq!(absent(&failing).len(), 1, "what was published stays");
+    assert!(failing.index_failures("namespace").is_none());
+    assert!(failing.index_failures("none").is_none());
 }
 
 #[test]
@@ -241,7 +282,7 @@ fn an_object_with_too_many_values_counts_as_failed() {
     let many: String = ('\u{4e00}'..).take(crate::INDEX_VALUES_MAX + 1).collect();
     let store = indexed([with("a", 1, &many)]);
     assert!(values(&store).is_empty());
-    assert_eq!(store.index_failures("values").count(), 1);
+    assert_eq!(store.index_failures("values").unwrap().absent(), 1);
 }
 
 #[test]

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use informant_object::Key;
-
 use super::StoreWriter;
-use crate::index::{Failures, IndexConflict, IndexFunc, NAMESPACE_INDEX, Postings};
+use crate::index::{IndexConflict, IndexFailures, IndexFunc, NAMESPACE_INDEX, Postings};
 
 /// Indexes.
 impl StoreWriter {
@@ -29,7 +27,7 @@ impl StoreWriter {
         let functions = Arc::make_mut(&mut self.root.functions);
         functions.extend(indexes.into_iter().map(Arc::from));
         self.root.postings.resize_with(functions.len(), Postings::default);
-        self.failures.resize_with(functions.len(), Failures::default);
+        self.failures.resize_with(functions.len(), IndexFailures::default);
         self.dirty = true;
         self.back_fill(first_new);
         Ok(())
@@ -55,7 +53,7 @@ impl StoreWriter {
             .filter(|function| !removed.iter().any(|name| name == function.name()))
             .collect();
         writer.root.postings.resize_with(kept.len(), Postings::default);
-        writer.failures.resize_with(kept.len(), Failures::default);
+        writer.failures.resize_with(kept.len(), IndexFailures::default);
         writer.root.functions = Arc::new(kept);
         writer.add_indexers(added)?;
         for stored in self.root.objects.values() {
@@ -74,18 +72,21 @@ impl StoreWriter {
         self.root.index_names()
     }
 
-    /// Objects that the native index called `index` could not take, with what it said, sorted; at most
-    /// [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) of them.
-    pub fn index_failures(&self, index: &str) -> impl Iterator<Item = (&Key, &str)> {
-        self.slot(index)
-            .into_iter()
-            .flat_map(|slot| self.failures[slot].listed())
+    /// What the native index called `index` failed on; none if there is none of that name.
+    #[must_use]
+    pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
+        self.slot(index).map(|slot| &self.failures[slot])
     }
 
-    /// How often the native index called `index` could not take an object, so far.
-    #[must_use]
-    pub fn index_failures_total(&self, index: &str) -> u64 {
-        self.slot(index).map_or(0, |slot| self.failures[slot].total())
+    /// Has the next root say what failed.
+    pub(super) fn show_failures(&mut self) {
+        let mut changed = false;
+        for failures in &mut self.failures {
+            changed |= failures.take_changed();
+        }
+        if changed {
+            self.root.failures = Arc::new(self.failures.clone());
+        }
     }
 
     fn slot(&self, index: &str) -> Option<usize> {

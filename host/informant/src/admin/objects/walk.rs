@@ -8,7 +8,7 @@ use std::convert::Infallible;
 
 use axum::body::{Body, Bytes};
 use futures::{StreamExt, stream};
-use informant_cache::{IndexError, Snapshot};
+use informant_cache::{IndexError, IndexFailures, Snapshot};
 use informant_object::{KeyRef, LabelSelector, Object};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -73,6 +73,13 @@ impl Wanted {
             Some((index, value)) => snapshot.by_index(index, value).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// How many objects the index that is asked lacks because its function failed on them.
+    pub(super) fn index_failures(&self, snapshots: &[Snapshot]) -> usize {
+        let Some((index, _)) = &self.index else { return 0 };
+        let failures = snapshots.iter().filter_map(|snapshot| snapshot.index_failures(index));
+        failures.map(IndexFailures::absent).sum()
     }
 
     /// Up to a stretch of the objects that may be wanted, in order, from behind `last` on.

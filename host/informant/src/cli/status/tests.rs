@@ -92,6 +92,38 @@ fn a_daemon_that_is_well() {
 }
 
 #[test]
+fn indexes_that_lack_objects_say_how_many_and_why() {
+    let lacking = |index: &str, failures: usize, message: &str| IndexFailuresView {
+        index: index.into(),
+        failures,
+        failed: vec![FailedView {
+            key: "default/web".into(),
+            message: message.into(),
+        }],
+    };
+    let pods = SourceView {
+        index_failures: vec![
+            lacking("x", 1, "Error: boo\n    at index"),
+            lacking("y", 300, "told to"),
+        ],
+        ..pods()
+    };
+    let status = Status {
+        configuration: configuration(),
+        sources: vec![pods],
+        plugins: Vec::new(),
+    };
+    insta::assert_snapshot!(shown(&status), @"
+    Configuration config.toml: applied 3m20s ago
+
+    INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
+    pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
+    index x of pods: 1 object is not in it: default/web: Error: boo
+    index y of pods: 300 objects are not in it: for example default/web: told to
+    ");
+}
+
+#[test]
 fn a_daemon_with_every_trouble() {
     let mut configuration = configuration();
     configuration.refused = Some(
