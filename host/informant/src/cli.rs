@@ -104,11 +104,14 @@ enum PluginCommand {
     Requeue(plugin::RequeueArgs),
 }
 
+/// The configuration when none is named.
+const CONFIG_DEFAULT: &str = "config.toml";
+
 /// Where the configuration is.
 #[derive(Debug, Args)]
 struct ConfigFlag {
     /// The configuration
-    #[arg(short, long, value_name = "FILE", default_value = "config.toml")]
+    #[arg(short, long, value_name = "FILE", default_value = CONFIG_DEFAULT)]
     config: PathBuf,
 }
 

@@ -15,6 +15,7 @@ mod durable;
 mod informer;
 mod name;
 mod plugin;
+mod pointers;
 mod problem;
 mod references;
 mod resources;
@@ -25,11 +26,11 @@ mod table;
 mod units;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+pub(crate) use admin::AdminListen;
 pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
 pub use cluster::ClusterSection;
 pub use durable::Durable;
@@ -86,16 +87,16 @@ impl Config {
     /// because it refuses the file, is not helped by hearing what else is wrong with it.
     ///
     /// # Errors
-    /// [`Problems`] when the file cannot be read, or not even as far as `[admin]`.
-    pub(crate) fn admin_listen_of(path: &Path) -> Result<SocketAddr, Problems> {
+    /// [`Problems`] when the file cannot be read at all.
+    pub(crate) fn admin_listen_of(path: &Path) -> Result<AdminListen, Problems> {
         let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         let reporter = Reporter::new(&file);
-        let root = Table::root(&reporter, document.get_ref());
-        if !syntax.is_empty() && !root.is_table("admin") {
-            return Err(Problems(syntax.iter().map(|error| malformed(&file, error)).collect()));
-        }
-        Ok(admin::read(&root).listen)
+        let listen = admin::listen_of(&Table::root(&reporter, document.get_ref()));
+        let syntax = syntax.iter().map(|error| malformed(&file, error));
+        let mut errors = Problems(syntax.chain(reporter.finish().0).collect());
+        errors.0.retain(|problem| problem.severity == Severity::Error);
+        Ok(AdminListen { listen, errors })
     }
 
     /// Judges a text.

@@ -21,9 +21,28 @@ use crate::daemon::{Board, InformerPhase, Place, PluginEntry, PluginPhase};
 pub(super) struct Check {
     name: String,
     good: bool,
-    /// Whether readiness depends on it.
-    counts: bool,
+    counts: Counts,
     text: String,
+}
+
+/// Whether readiness depends on a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    Yes,
+    /// The configuration requires it until it was good once, and it was.
+    NotAnyMore,
+    No,
+}
+
+impl Counts {
+    /// Of what is required as the configuration says, and was good before or not.
+    fn of(required: Required, was_good: bool) -> Self {
+        match required {
+            Required::No => Self::No,
+            Required::Once if was_good => Self::NotAnyMore,
+            Required::Once | Required::Always => Self::Yes,
+        }
+    }
 }
 
 pub(super) async fn livez(RawQuery(query): RawQuery) -> String {
@@ -36,7 +55,7 @@ pub(super) async fn livez(RawQuery(query): RawQuery) -> String {
 
 pub(super) async fn readyz(State(state): State<AdminState>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let checks = checks(&state.board);
-    let ready = checks.iter().all(|check| check.good || !check.counts);
+    let ready = checks.iter().all(|check| check.good || check.counts != Counts::Yes);
     let status = if ready {
         StatusCode::OK
     } else {
@@ -70,8 +89,11 @@ fn show(checks: &[Check], ready: bool) -> String {
     {
         let _ = match (good, counts) {
             (true, _) => writeln!(text, "[+]{name} ok: {what}"),
-            (false, true) => writeln!(text, "[-]{name} failed: {what}"),
-            (false, false) => writeln!(text, "[ ]{name} failed, not required: {what}"),
+            (false, Counts::Yes) => writeln!(text, "[-]{name} failed: {what}"),
+            (false, Counts::NotAnyMore) => {
+                writeln!(text, "[ ]{name} failed, but was ready once and counts no more: {what}")
+            }
+            (false, Counts::No) => writeln!(text, "[ ]{name} failed, not required: {what}"),
         };
     }
     let _ = writeln!(text, "readyz check {}", if ready { "passed" } else { "failed" });
@@ -89,7 +111,7 @@ fn checks(board: &Board) -> Vec<Check> {
     let mut checks = vec![Check {
         name: "process".into(),
         good: !stopping,
-        counts: true,
+        counts: Counts::Yes,
         text: text.into(),
     }];
     for entry in board.informers() {
@@ -110,10 +132,10 @@ fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Check {
         InformerPhase::Discovering { trouble } => {
             let trouble = trouble.as_ref().map(ToString::to_string);
             let text = trouble.unwrap_or_else(|| "asking the API server what it is".to_owned());
-            (false, required != Required::No, text)
+            (false, Counts::of(required, false), text)
         }
-        InformerPhase::Refused { reason } => (false, required != Required::No, reason.to_string()),
-        InformerPhase::Stopped => (false, required != Required::No, "stopped".to_owned()),
+        InformerPhase::Refused { reason } => (false, Counts::of(required, false), reason.to_string()),
+        InformerPhase::Stopped => (false, Counts::of(required, false), "stopped".to_owned()),
         InformerPhase::Running(_) => running(board, name, cluster, place),
     };
     Check {
@@ -127,7 +149,7 @@ fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Check {
     }
 }
 
-fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, bool, String) {
+fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, Counts, String) {
     let mut sources = board.sources(name);
     sources.retain(|source| source.info().cluster == cluster);
     let mut text = Vec::new();
@@ -143,11 +165,7 @@ fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, bo
         text.push(name + &line(place, source));
     }
     // Trouble after the first sync shows here all the same; whether it counts is the configuration's to say.
-    let counts = match place.section.required {
-        Required::No => false,
-        Required::Once => !synced,
-        Required::Always => true,
-    };
+    let counts = Counts::of(place.section.required, synced);
     (synced && live, counts, text.join("; "))
 }
 
@@ -190,11 +208,7 @@ fn signs_of_life(status: &SourceStatus) -> String {
 
 fn plugin(entry: &PluginEntry) -> Check {
     let phase = entry.phase();
-    let counts = match entry.section().required {
-        Required::No => false,
-        Required::Once => !matches!(phase, PluginPhase::Running(_)),
-        Required::Always => true,
-    };
+    let counts = Counts::of(entry.section().required, matches!(phase, PluginPhase::Running(_)));
     let (good, text) = match phase {
         PluginPhase::Loading => (false, "loading".to_owned()),
         PluginPhase::Refused { reason } => (false, reason.to_string()),

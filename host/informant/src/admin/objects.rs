@@ -22,7 +22,7 @@ use super::AdminState;
 use super::error::{ApiError, Code};
 use super::freshness::{Asked, AtLeast};
 use super::sources;
-use crate::daemon::Places;
+use crate::daemon::{Board, Places};
 use walk::{Stock, Walk, Wanted};
 
 /// How many answers with objects are read at a time. Each holds snapshots, and with them what changed since; one more is
@@ -68,6 +68,8 @@ pub(crate) struct Freshness {
     pub(crate) id: u32,
     /// Empty for the only one.
     pub(crate) cluster: String,
+    /// As the configuration names it; of several which one.
+    pub(crate) resource: String,
     /// None: all, or none for what lives outside of namespaces.
     pub(crate) namespace: Option<String>,
     /// How the source fares.
@@ -94,7 +96,9 @@ pub(super) async fn get(
     };
     let permit = state.stream()?;
     for snapshot in &snapshots {
-        wanted.judge_index(snapshot).map_err(|error| index_error(&error))?;
+        wanted
+            .judge_index(snapshot)
+            .map_err(|error| index_error(&state.board, &informer.name, &error))?;
     }
     let headers = headers(&informer.places(), &sources, &snapshots);
     let index_failures = wanted.index_failures(&snapshots);
@@ -185,6 +189,7 @@ fn freshness(places: &Places, source: &Source, snapshot: &Snapshot) -> Freshness
     Freshness {
         id: source.id().0,
         cluster: info.cluster.clone(),
+        resource: place.map_or_else(String::new, |place| sources::resource_or_section(place, source)),
         namespace: info.namespace.clone(),
         state: source.state().as_str().to_owned(),
         version: snapshot.version().map(|version| version.as_str().to_owned()),
@@ -243,10 +248,19 @@ impl Question {
     }
 }
 
-fn index_error(error: &IndexError) -> ApiError {
-    let code = match error {
-        IndexError::UnknownIndex { .. } => Code::UnknownIndex,
-        IndexError::NotReady { .. } => Code::NotReady,
-    };
-    ApiError::new(code, error.to_string())
+fn index_error(board: &Board, informer: &str, error: &IndexError) -> ApiError {
+    match error {
+        IndexError::UnknownIndex { .. } => ApiError::new(Code::UnknownIndex, error.to_string()),
+        IndexError::NotReady { name } => ApiError::new(Code::NotReady, not_ready(board, informer, name, error)),
+    }
+}
+
+/// Why an index is not ready; of a plugin that is not called any more, that waiting does not help.
+fn not_ready(board: &Board, informer: &str, index: &str, error: &IndexError) -> String {
+    match super::plugins::quarantined_behind(board, informer, index) {
+        Some(plugin) => format!(
+            "index {index} is not ready: plugin {plugin}, which computes it, is in quarantine; `informant plugin list` says why, `informant plugin resume {plugin}` ends it"
+        ),
+        None => error.to_string(),
+    }
 }

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use informant_cache::listener::{DeadLetter, ListenerStats, Requeue};
-use informant_cache::{Environment, Moment};
+use informant_cache::{Environment, IndexFeedHandle, Moment};
 use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
 use serde::{Deserialize, Serialize};
@@ -329,6 +329,21 @@ fn stuck(call: &StuckOn, now: Moment) -> StuckView {
 /// How long ago `when` was.
 pub(super) fn age_ms(now: Moment, when: Moment) -> u64 {
     millis(now - when)
+}
+
+/// The plugin in quarantine that computes an index of an informer, if it is one.
+pub(super) fn quarantined_behind(board: &Board, informer: &str, index: &str) -> Option<String> {
+    let entries = board.plugins();
+    let behind = entries.iter().find(|entry| {
+        let PluginPhase::Running(plugin) = entry.phase() else {
+            return false;
+        };
+        let computes = |feed: IndexFeedHandle| feed.names().iter().any(|name| **name == *index);
+        entry.section().informers.iter().any(|(_, name)| name.value == informer)
+            && plugin.status().state == PluginState::Quarantined
+            && plugin.index_feed().is_some_and(computes)
+    });
+    behind.map(|entry| entry.name.clone())
 }
 
 /// Whether a loaded plugin is well, and a line about it.

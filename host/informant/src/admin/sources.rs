@@ -155,7 +155,7 @@ pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
-        resource: resource_of(place, source).unwrap_or_else(|| place.section.resource.value.text()),
+        resource: resource_or_section(place, source),
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),
@@ -206,6 +206,11 @@ pub(super) fn resource_of(place: &Place, source: &Source) -> Option<String> {
         Resources::One(_) => None,
         Resources::Several(_) => Some(running(place, source)?.spec().resource.to_string()),
     }
+}
+
+/// The resource a source is of, or else the one its section names.
+pub(super) fn resource_or_section(place: &Place, source: &Source) -> String {
+    resource_of(place, source).unwrap_or_else(|| place.section.resource.value.text())
 }
 
 pub(super) fn running(place: &Place, source: &Source) -> Option<Arc<SharedInformer>> {

@@ -1,6 +1,8 @@
 //! Questions to the admin server of a running daemon, and their answers.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -15,9 +17,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
-use super::{ConfigFlag, Exit};
+use super::{CONFIG_DEFAULT, Exit, output};
 use crate::admin::{ApiError, Freshness, INDEX_FAILURES, SOURCES};
-use crate::config::{ADMIN_LISTEN_DEFAULT, Config};
+use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
 
 /// How long a connection may take to come about.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -40,34 +42,103 @@ pub(super) struct AdminArgs {
     /// The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin: Option<SocketAddr>,
-    #[command(flatten)]
-    config: ConfigFlag,
+    /// The configuration [default: config.toml]
+    // No default to clap: a file that was named has to be there.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// Where the admin server is looked for, and who says so.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    address: SocketAddr,
+    said_by: SaidBy,
+}
+
+/// Who says where the admin server is.
+#[derive(Debug, PartialEq, Eq)]
+enum SaidBy {
+    Flag,
+    File(PathBuf),
+    Default,
 }
 
 impl AdminArgs {
     /// Connects to the daemon and asks it.
     pub(super) fn ask(&self, question: impl AsyncFnOnce(&mut AdminClient) -> Result<Exit>) -> Result<Exit> {
-        let address = self.address()?;
+        let target = self.target()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("no runtime can be made")?;
-        runtime.block_on(async { question(&mut AdminClient::connect(address).await?).await })
+        runtime.block_on(async { question(&mut AdminClient::connect(&target).await?).await })
     }
 
-    /// The flag, the configuration, the default. A configuration that is not there is none.
-    fn address(&self) -> Result<SocketAddr> {
-        let listen = match self.admin {
-            Some(address) => address,
-            None if !self.config.config.exists() => ADMIN_LISTEN_DEFAULT,
-            None => Config::admin_listen_of(&self.config.config)?,
+    /// The flag, the configuration, the default.
+    fn target(&self) -> Result<Target> {
+        let target = match self.admin {
+            Some(address) => Target {
+                address,
+                said_by: SaidBy::Flag,
+            },
+            None => self.target_by_config()?,
         };
-        if listen.port() == 0 {
-            bail!(
-                "the configuration has the admin server take a free port: name it with --admin, the daemon's log says it"
-            );
+        if target.address.port() == 0 {
+            bail!("{target} is no address to ask at: name the port with --admin, the daemon's log says which it took");
         }
-        Ok(reachable(listen))
+        Ok(Target {
+            address: reachable(target.address),
+            ..target
+        })
+    }
+
+    /// The configuration is read only as far as `[admin]`, and what is wrong with it does not keep anybody from asking: a daemon refuses such
+    /// a file and goes on with what it had before. A configuration that was not named and is not there is none.
+    fn target_by_config(&self) -> Result<Target> {
+        let path = self.config.as_deref().unwrap_or(Path::new(CONFIG_DEFAULT));
+        let nothing = || Target {
+            address: ADMIN_LISTEN_DEFAULT,
+            said_by: SaidBy::Default,
+        };
+        if self.config.is_none() && !path.exists() {
+            return Ok(nothing());
+        }
+        let (listen, errors) = match Config::admin_listen_of(path) {
+            Ok(AdminListen { listen, errors }) => (listen, errors),
+            Err(problems) if self.config.is_some() => return Err(problems.into()),
+            Err(problems) => (None, problems),
+        };
+        let target = listen.map_or_else(nothing, |address| Target {
+            address,
+            said_by: SaidBy::File(path.to_owned()),
+        });
+        for error in errors.0 {
+            output::note(&error.warning().to_string());
+        }
+        Ok(target)
+    }
+}
+
+impl fmt::Display for Target {
+    /// `127.0.0.1:8089 (--admin)`
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} ", self.address)?;
+        match &self.said_by {
+            SaidBy::Flag => out.write_str("(--admin)"),
+            SaidBy::File(path) => write!(out, "([admin] listen in {})", path.display()),
+            SaidBy::Default => out.write_str("(the default)"),
+        }
+    }
+}
+
+impl Target {
+    /// What to say when nobody answers there.
+    fn unreachable(&self) -> String {
+        let but = match &self.said_by {
+            SaidBy::File(_) => "; a daemon stays where it listened when it started",
+            SaidBy::Flag | SaidBy::Default => "",
+        };
+        format!("no daemon answers at {self}{but}; start `informant run`, or name its admin server with --admin")
     }
 }
 
@@ -88,9 +159,9 @@ pub(super) struct AdminClient {
 }
 
 impl AdminClient {
-    pub(super) async fn connect(address: SocketAddr) -> Result<Self> {
-        let unreachable =
-            || format!("no daemon answers at {address}; start `informant run`, or name its admin server with --admin");
+    async fn connect(target: &Target) -> Result<Self> {
+        let address = target.address;
+        let unreachable = || target.unreachable();
         let socket = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(address))
             .await
             .with_context(unreachable)?

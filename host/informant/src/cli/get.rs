@@ -14,6 +14,7 @@ use informant_object::LabelSelector;
 
 use super::client::{AdminArgs, Answer};
 use super::{Exit, output};
+use crate::admin::Freshness;
 use print::{Printer, Style};
 
 /// What is asked for to see sources in place of objects.
@@ -116,12 +117,13 @@ impl GetArgs {
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 
-    fn style(&self, clusters: freshness::Clusters) -> Style {
+    fn style(&self, fresh: &[Freshness]) -> Style {
         Style {
             format: self.output,
             one_alone: self.name.is_some(),
-            with_cluster: clusters == freshness::Clusters::Several,
+            with_cluster: freshness::clusters(fresh) == freshness::HowMany::Several,
             with_namespace: self.namespace.is_none(),
+            with_kind: freshness::resources(fresh) == freshness::HowMany::Several,
             with_headings: !self.no_headers,
         }
     }
@@ -141,8 +143,8 @@ fn lacking(index: &str, objects: u64) -> Option<String> {
 
 async fn show(args: &GetArgs, mut answer: Answer) -> Result<Exit> {
     let fresh = answer.freshness()?;
-    for source in fresh.iter().filter(|source| source.state != "Live") {
-        output::note(&freshness::warning(source));
+    for warning in freshness::warnings(&fresh) {
+        output::note(&warning);
     }
     if let Some(warning) = args
         .index
@@ -151,7 +153,7 @@ async fn show(args: &GetArgs, mut answer: Answer) -> Result<Exit> {
     {
         output::note(&warning);
     }
-    let mut printer = Printer::new(args.style(freshness::clusters(&fresh)));
+    let mut printer = Printer::new(args.style(&fresh));
     while let Some(line) = answer.next_line().await? {
         if !printer.object(&line)? {
             return Ok(Exit::Done);

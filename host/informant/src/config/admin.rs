@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use super::problem::Problems;
 use super::table::{Keys, Table};
 
 /// Where the admin server listens unless config.toml or `--admin-listen` says otherwise: loopback, because it shows what is in
@@ -30,6 +31,22 @@ pub(super) fn read(root: &Table<'_>) -> AdminSection {
     AdminSection {
         listen: read_listen(&table).unwrap_or(ADMIN_LISTEN_DEFAULT),
     }
+}
+
+/// What a file says of where the admin server of a daemon with it listens.
+#[derive(Debug)]
+pub(crate) struct AdminListen {
+    /// None: the file does not say it, or cannot be read that far.
+    pub(crate) listen: Option<SocketAddr>,
+    /// What is wrong with the file as far as it was read: errors for which a daemon refuses it, and goes on with what it had before.
+    pub(crate) errors: Problems,
+}
+
+/// `listen` alone, whatever else there is.
+pub(super) fn listen_of(root: &Table<'_>) -> Option<SocketAddr> {
+    let table = root.has("admin").then(|| root.table("admin")).flatten()?;
+    table.only(&KEYS);
+    read_listen(&table)
 }
 
 fn read_listen(table: &Table<'_>) -> Option<SocketAddr> {

@@ -3,6 +3,7 @@
 use informant_plugin_host::{KubeGrant, KubeResource, KubeVerb};
 
 use super::source::Located;
+use super::suggest;
 use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
@@ -81,13 +82,27 @@ fn read_verbs(table: &Table<'_>) -> Option<Vec<KubeVerb>> {
     let mut verbs = Vec::new();
     let mut all_good = true;
     for written in table.strings("verbs")? {
-        match table.word("verbs", &written, &VERBS) {
-            Some(verb) if verbs.contains(&verb) => {}
-            Some(verb) => verbs.push(verb),
-            None => all_good = false,
+        match VERBS.iter().find(|(word, _)| *word == written.value) {
+            Some((_, verb)) if verbs.contains(verb) => {}
+            Some((_, verb)) => verbs.push(*verb),
+            None => {
+                let problem = table.error(written.place, format!("`verbs` cannot be \"{}\"", written.value));
+                table.reporter().report(problem.help(help_with_verb(&written.value)));
+                all_good = false;
+            }
         }
     }
     all_good.then_some(verbs)
+}
+
+/// Who mistypes a verb has its first letter right. `watch` is another verb, no mistyped `patch`, and nobody is talked into writing.
+fn help_with_verb(written: &str) -> String {
+    let verbs = VERBS.map(|(verb, _)| verb);
+    let first = written.get(..1).unwrap_or_default().to_ascii_lowercase();
+    match suggest::nearest(written, verbs) {
+        Some(verb) if verb.starts_with(&first) => format!("did you mean `{verb}`?"),
+        _ => suggest::there_is(&verbs, "possible values"),
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +140,7 @@ allow.kube = [
   { verbs = ["*"], resource = "v1/*" },
   { verbs = ["get"], resource = "pods", namespace = ["a"] },
   { verbs = ["list"], resource = "v1/pods", names = ["a"] },
+  { verbs = ["watch"], resource = "v1/pods" },
   "v1/pods",
 ]"#,
         );
@@ -145,7 +161,9 @@ allow.kube = [
         error: config.toml:12:41: unknown key `namespace` in [plugin.p.allow.kube]
           help: did you mean `namespaces`?
         error: config.toml:13:3: `names` can not limit `list`, which shows all of them; grant `list` apart, or use `get`
-        error: config.toml:14:3: `kube` must be a list of tables, [{ … }], not a string
+        error: config.toml:14:14: `verbs` cannot be "watch"
+          help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
+        error: config.toml:15:3: `kube` must be a list of tables, [{ … }], not a string
         "#);
     }
 }

@@ -7,6 +7,7 @@ use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
 
 use super::durable::{self, Durable};
 use super::name;
+use super::pointers;
 use super::resources::{self, Resources};
 use super::source::{Located, Place};
 use super::table::{Keys, Table};
@@ -237,13 +238,16 @@ fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
 }
 
 fn parse_pointer(table: &Table<'_>, key: &str, text: &Located<String>) -> Option<Pointer> {
-    Pointer::parse(&text.value)
-        .inspect_err(|error| {
-            let problem = table.error(text.place, format!("`{key}`: {error}"));
-            let help = "in a JSON pointer `*` stands for every element, `~1` for a slash in a key";
-            table.reporter().report(problem.help(help));
-        })
-        .ok()
+    match Pointer::parse(&text.value) {
+        Ok(pointer) => {
+            pointers::warn_of_divided_key(table, key, text);
+            Some(pointer)
+        }
+        Err(error) => {
+            pointers::report(table, key, text, &error);
+            None
+        }
+    }
 }
 
 fn read_parsed<T, E: std::fmt::Display>(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cluster::ClusterSection;
 use super::informer::InformerSection;
+use super::name::judge_name;
 use super::plugin::PluginSection;
 use super::source::{Located, Place};
 use super::suggest;
@@ -110,7 +111,7 @@ fn judge_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, info
                 "[plugin.{name}] names an informer that does not exist: \"{}\"",
                 informer.value
             );
-            let help = suggest::did_you_mean(&informer.value, informers, "informers");
+            let help = help_with_informer(&informer.value, informers);
             root.reporter().report(root.error(informer.place, message).help(help));
         } else if seen.iter().any(|other| other.value == informer.value) {
             let message = format!("[plugin.{name}] names the informer \"{}\" twice", informer.value);
@@ -118,6 +119,17 @@ fn judge_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, info
             root.reporter().report(root.error(informer.place, message).help(help));
         }
         seen.push(informer);
+    }
+}
+
+/// A name that is refused itself is no way out: who wrote it in both places is told which of the two to change.
+fn help_with_informer(written: &str, informers: &[&str]) -> String {
+    let (good, refused): (Vec<&str>, Vec<&str>) = informers.iter().partition(|name| judge_name(name).is_ok());
+    match suggest::nearest(written, refused) {
+        Some(refused) if suggest::nearest(written, good.iter().copied()).is_none() && judge_name(written).is_ok() => {
+            format!("[informer.{refused}] cannot be called that: call it [informer.{written}]")
+        }
+        _ => suggest::did_you_mean(written, &good, "informers"),
     }
 }
 

@@ -33,6 +33,11 @@ pub(crate) fn did_you_mean(written: &str, known: &[&str], of_what: &str) -> Stri
     if let Some(word) = nearest(written, known.iter().copied()) {
         return format!("did you mean `{word}`?");
     }
+    there_is(known, of_what)
+}
+
+/// The list of what there is.
+pub(crate) fn there_is(known: &[&str], of_what: &str) -> String {
     if known.is_empty() {
         return format!("there is no {of_what}");
     }

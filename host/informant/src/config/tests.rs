@@ -649,8 +649,8 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:9:12: `resource`: `v1/pods/status/x` names no resource: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
     error: config.toml:10:15: "Default" cannot be a namespace
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
-    error: config.toml:11:9: `drop`: JSON pointer "metadata/annotations" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
-      help: in a JSON pointer `*` stands for every element, `~1` for a slash in a key
+    error: config.toml:11:9: `drop`: "metadata/annotations" is no JSON pointer: it does not begin with "/"
+      help: write "/metadata/annotations"
     error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" can not be dropped: it covers metadata.name, which every object must keep
     error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
     error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
@@ -664,8 +664,8 @@ config = { big = 99999999999999999999, rate = nan }
       help: every informer has an index of that name already
     error: config.toml:24:1: "a=b" cannot be the name of an index
       help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
-    error: config.toml:25:8: `node`: JSON pointer "spec.nodeName" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
-      help: in a JSON pointer `*` stands for every element, `~1` for a slash in a key
+    error: config.toml:25:8: `node`: "spec.nodeName" is no JSON pointer: it does not begin with "/"
+      help: write "/spec/nodeName"
     error: config.toml:28:13: `component` is empty
     error: config.toml:29:10: `sha256` must be 64 hexadecimal digits
       help: `informant plugin inspect FILE` prints it
@@ -715,6 +715,29 @@ informers = { main = "pods", other = "pods", "x=y" = "nodes" }
       help: leave `other` out: every event would come twice
     error: config.toml:14:46: "x=y" cannot be a plugin's name for an informer
       help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
+    "#);
+}
+
+#[test]
+fn a_name_that_is_refused_is_not_suggested() {
+    let text = r#"
+[informer.Pods]
+resource = "v1/pods"
+
+[informer.nodes]
+resource = "v1/nodes"
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods", "nods"]
+"#;
+    insta::assert_snapshot!(refusal(text), @r#"
+    error: config.toml:2:11: "Pods" cannot be the NAME of [informer.NAME]
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:10:14: [plugin.p] names an informer that does not exist: "pods"
+      help: [informer.Pods] cannot be called that: call it [informer.pods]
+    error: config.toml:10:22: [plugin.p] names an informer that does not exist: "nods"
+      help: did you mean `nodes`?
     "#);
 }
 

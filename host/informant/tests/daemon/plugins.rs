@@ -97,6 +97,28 @@ async fn a_plugin_in_quarantine_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_index_behind_a_quarantine_says_how_to_end_it() {
+    let world = World::start().await;
+    for number in 0..40 {
+        world.create_pod(&format!("trap-{number}"), "nginx");
+    }
+    world.install("guest-index", "index.wasm");
+    let index = "[plugin.by-app]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\non-failure = \"quarantine\"\n";
+    let daemon = world.daemon(&format!("{PODS}{index}")).await;
+    daemon
+        .wait_for_metric(
+            "informant_plugin_state",
+            &["plugin=\"by-app\"", "state=\"quarantined\""],
+            1.0,
+        )
+        .await;
+    let (status, answer) = daemon.get("/api/v1/get/pods?index=app&value=web").await;
+    assert_eq!(status, 503, "{answer}");
+    let message = serde_json::from_str::<Value>(&answer).unwrap()["message"].to_string();
+    insta::assert_snapshot!(message, @r#""index app is not ready: plugin by-app, which computes it, is in quarantine; `informant plugin list` says why, `informant plugin resume by-app` ends it""#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_done_says_why() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");

@@ -176,6 +176,16 @@ async fn the_second_signal_ends_at_once() {
         .await;
         program.signal("-TERM").await;
         program.logged("a second signal ends at once").await;
+        until("the informer to be gone", async || {
+            let (status, text) = http_get(program.address, "/api/v1/get/pods").await;
+            let gone = "informer pods is not there any more: Informant is stopping";
+            if status == 503 && text.contains(gone) {
+                Ok(())
+            } else {
+                Err(text)
+            }
+        })
+        .await;
         program.signal(signal).await;
         assert_eq!(program.exit_code().await, Some(code));
     }
@@ -289,6 +299,21 @@ async fn get_shows_objects_as_kubectl_does() {
     error: no informer is called or watches "nodes"; informers: `pods`
     "#);
 
+    insta::assert_snapshot!(get(&["sources", "podz"]).await, @r#"
+    exit 1
+    --
+    error: no informer is called or watches "podz"; did you mean `pods`?
+    "#);
+    insta::assert_snapshot!(get(&["sources", "Pod", "--cluster", "east"]).await, @r#"
+    exit 1
+    --
+    error: no source is in a cluster called "east"; there is one cluster, which has no name
+    "#);
+    insta::assert_snapshot!(get(&["sources", "Pod", "-n", "web"]).await, @"
+    exit 0
+    --
+    No sources found of web namespace alone.
+    ");
     insta::assert_snapshot!(get(&["pods", "--at-least", "abc"]).await, @r#"
     exit 1
     --
@@ -322,14 +347,67 @@ async fn get_says_when_nobody_answers() {
     insta::assert_snapshot!(transcript(&world, &["get", "pods", "--admin", &world.address.to_string()]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS; start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    error: no daemon answers at ADDRESS (--admin); start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
     ");
     world.configure(PODS);
     insta::assert_snapshot!(transcript(&world, &["get", "pods"]).await, @"
     exit 1
     --
-    error: the configuration has the admin server take a free port: name it with --admin, the daemon's log says it
+    error: 127.0.0.1:0 ([admin] listen in config.toml) is no address to ask at: name the port with --admin, the daemon's log says which it took
     ");
+    world.write(
+        "config.toml",
+        format!("[admin]\nlisten = \"{}\"\n", world.address).as_bytes(),
+    );
+    insta::assert_snapshot!(transcript(&world, &["status"]).await, @"
+    exit 1
+    --
+    error: no daemon answers at ADDRESS ([admin] listen in config.toml); a daemon stays where it listened when it started; start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    ");
+    insta::assert_snapshot!(transcript(&world, &["status", "-c", "none.toml"]).await, @"
+    exit 3
+    --
+    error: none.toml: failed to read: No such file or directory (os error 2)
+      help: name the configuration with -c FILE; the default is config.toml in the current folder
+    ");
+    let elsewhere = world.address.to_string();
+    insta::assert_snapshot!(transcript(&world, &["plugin", "list", "-c", "none.toml", "--admin", &elsewhere]).await, @"
+    exit 1
+    --
+    error: no daemon answers at ADDRESS (--admin); start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_a_daemon_refuses_does_not_keep_anybody_from_asking_it() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let program = Program::run(&world, PODS).await;
+    program.wait_until_ready().await;
+    let asked = async |args: &[&str], config: &str| {
+        world.write("config.toml", config.as_bytes());
+        let said = transcript(&world, args).await;
+        said.replace(&program.address.to_string(), "ADMIN")
+    };
+    let admin = format!("[admin]\nlisten = \"{}\"\n", program.address);
+    let pods = &["get", "pods", "-o", "name"];
+    insta::assert_snapshot!(asked(pods, &format!("{admin}[informer.pods\nresource = 3\n")).await, @"
+    exit 0
+    pod/web-0
+    --
+    warning: config.toml:3:15: unclosed table, expected `]`
+    ");
+    insta::assert_snapshot!(asked(pods, &format!("{admin}[informer.pods]\nresuorce = 3\n")).await, @"
+    exit 0
+    pod/web-0
+    --
+    ");
+    // Nothing can be read of it: the default, where perhaps another daemon is.
+    let (asked_for, named) = (&["status"], program.address.to_string());
+    let said = asked(asked_for, "[admin\nlisten = 3\n").await;
+    assert!(said.contains("warning: config.toml:1:7: "), "{said}");
+    let said = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
+    assert_eq!(said.trim_end(), "exit 0\npod/web-0\n--");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::program::transcript;
 use super::world::{Running, World, until};
 
 /// The resources of the sources that are synced.
@@ -62,6 +63,14 @@ async fn everything_is_watched_but_what_is_excluded_and_kinds_come_and_go() {
     );
     let all = daemon.names("/api/v1/get/all").await;
     assert!(all.contains(&"web".to_owned()) && all.contains(&"settings".to_owned()));
+    let shown = transcript(&world, &["get", "all", "--admin", &daemon.address().to_string()]).await;
+    let rows: Vec<_> = shown
+        .lines()
+        .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    for row in ["NAMESPACE NAME", "default pod/web", "default configmap/settings"] {
+        assert!(rows.iter().any(|shown| shown == row), "{row}: {shown}");
+    }
 
     let definitions = "apiextensions.k8s.io/v1/customresourcedefinitions";
     world.server.create(definitions, "", definition()).unwrap();

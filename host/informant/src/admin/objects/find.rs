@@ -118,10 +118,15 @@ pub(super) fn synced_sources(
         }
     }
     if let Some((cluster, why)) = not_synced {
-        return Err(ApiError::new(
-            Code::NotSynced,
-            said(&informer.name, cluster, &why, &synced),
-        ));
+        let message = if board.is_stopping() {
+            format!(
+                "informer {} is not there any more: Informant is stopping",
+                informer.name
+            )
+        } else {
+            said(&informer.name, cluster, &why, &synced)
+        };
+        return Err(ApiError::new(Code::NotSynced, message));
     }
     sources.sort_by(|one, other| place_of(one).cmp(&place_of(other)));
     Ok(sources)

@@ -21,6 +21,8 @@ pub(super) struct Style {
     pub(super) one_alone: bool,
     pub(super) with_cluster: bool,
     pub(super) with_namespace: bool,
+    /// Whether objects are of several kinds, so that each is shown with its own.
+    pub(super) with_kind: bool,
     pub(super) with_headings: bool,
 }
 
@@ -137,11 +139,12 @@ fn write_name(out: &mut impl Write, style: &Style, line: &Line<'_>) -> Result<io
 }
 
 impl Rows {
-    /// The columns that fit the first object: all are of one kind.
+    /// The columns that fit the first object if all are of one kind, else those that fit any.
     fn new(style: &Style, first: &Headline) -> Self {
-        // What lives outside of namespaces has no such column.
-        let with_namespace = style.with_namespace && !first.metadata.namespace.is_empty();
+        // What lives outside of namespaces has no such column; of several kinds some live in namespaces, and rows are not kept to find out.
+        let with_namespace = style.with_namespace && (style.with_kind || !first.metadata.namespace.is_empty());
         let columns = match style.format {
+            Format::Wide if style.with_kind => wide::OF_ANY_KIND,
             Format::Wide => wide::columns(first.group(), &first.kind),
             _ => &[],
         };
@@ -161,11 +164,12 @@ impl Rows {
     }
 
     fn row(&self, style: &Style, line: &Line<'_>, headline: Headline) -> Result<Vec<String>> {
+        let kind = style.with_kind.then(|| headline.resource() + "/");
         let metadata = headline.metadata;
         let mut row = Vec::new();
         row.extend(style.with_cluster.then(|| line.cluster.to_owned()));
         row.extend(self.with_namespace.then_some(metadata.namespace));
-        row.push(metadata.name);
+        row.push(kind.unwrap_or_default() + &metadata.name);
         match self.columns {
             [] => row.push(age::since(metadata.creation_timestamp.as_deref())),
             columns => {
@@ -260,6 +264,7 @@ mod tests {
             one_alone: false,
             with_cluster: true,
             with_namespace: true,
+            with_kind: false,
             with_headings: true,
         };
         change(&mut style);
@@ -291,6 +296,33 @@ mod tests {
         ");
         let list: Value = serde_json::from_str(&printed(Format::Json, &lines, |_| ())).unwrap();
         assert_eq!(list["items"][1]["metadata"]["annotations"]["informant/cluster"], "west");
+    }
+
+    #[test]
+    fn of_several_kinds_each_object_is_shown_with_its_own() {
+        let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "a", "resourceVersion": "7" } });
+        let node = json!({ "cluster": "", "source": 2, "object": node }).to_string();
+        let lines = [node.into_bytes(), line("", "a")];
+        let several = |style: &mut Style| (style.with_kind, style.with_cluster) = (true, false);
+        insta::assert_snapshot!(printed(Format::Table, &lines, several), @"
+        NAMESPACE   NAME                AGE
+                    node/a              <unknown>
+        web         deployment.apps/a   <unknown>
+        ");
+        insta::assert_snapshot!(printed(Format::Wide, &lines, several), @"
+        NAMESPACE   NAME                VERSION   AGE         LABELS
+                    node/a              7         <unknown>   <none>
+        web         deployment.apps/a   <none>    <unknown>   app=a
+        ");
+        let in_one_namespace = printed(Format::Table, &lines, |style| {
+            several(style);
+            style.with_namespace = false;
+        });
+        insta::assert_snapshot!(in_one_namespace, @"
+        NAME                AGE
+        node/a              <unknown>
+        deployment.apps/a   <unknown>
+        ");
     }
 
     #[test]
@@ -347,6 +379,7 @@ mod tests {
                 one_alone: false,
                 with_cluster: false,
                 with_namespace: true,
+                with_kind: false,
                 with_headings: true,
             };
             let mut printer = Printer::to(&mut out, style);

@@ -1,5 +1,6 @@
 //! `informant get sources`: how each source fares.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::{Result, bail};
@@ -8,6 +9,7 @@ use super::{Format, GetArgs, SOURCES};
 use crate::admin::{SourceView, Sources};
 use crate::cli::table::{self, or_nothing};
 use crate::cli::{Exit, output};
+use crate::config::did_you_mean;
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
     if args.index.is_some() || args.selector.is_some() {
@@ -24,11 +26,19 @@ pub(super) fn run(args: &GetArgs) -> Result<Exit> {
 }
 
 fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
-    let items: Vec<_> = sources
-        .items
-        .into_iter()
-        .filter(|source| is_asked_for(args, source))
-        .collect();
+    let items = match asked_for(args, sources.items) {
+        Ok(items) => items,
+        Err(why) => {
+            output::note(&format!("error: {why}"));
+            return Ok(Exit::Failed);
+        }
+    };
+    if items.is_empty() && matches!(args.output, Format::Table | Format::Wide) {
+        let of = args.namespace.as_ref();
+        let of = of.map_or_else(String::new, |namespace| format!(" of {namespace} namespace alone"));
+        output::note(&format!("No sources found{of}."));
+        return Ok(Exit::Done);
+    }
     match args.output {
         Format::Json => output::json(&Sources { items })?,
         Format::Yaml => {
@@ -44,10 +54,62 @@ fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn is_asked_for(args: &GetArgs, source: &SourceView) -> bool {
-    args.name.as_ref().is_none_or(|name| *name == source.informer)
-        && (args.cluster.is_empty() || args.cluster.contains(&source.cluster))
-        && (args.namespace.is_none() || args.namespace == source.namespace)
+/// The sources that are asked for. A name or a cluster that there is not is an error, as it is of objects.
+fn asked_for(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
+    if let Some(name) = &args.name {
+        sources = of_name(name, sources)?;
+    }
+    for cluster in &args.cluster {
+        if !sources.iter().any(|source| source.cluster == *cluster) {
+            let known = words(sources.iter().map(|source| source.cluster.as_str()));
+            let help = match known[..] {
+                [] => "there is one cluster, which has no name".to_owned(),
+                _ => did_you_mean(cluster, &known, "clusters"),
+            };
+            return Err(format!("no source is in a cluster called \"{cluster}\"; {help}"));
+        }
+    }
+    sources.retain(|source| {
+        (args.cluster.is_empty() || args.cluster.contains(&source.cluster))
+            && (args.namespace.is_none() || args.namespace == source.namespace)
+    });
+    Ok(sources)
+}
+
+/// Those of the informer called `name`, or else those of that resource: `v1/pods`, `pods`, `Pod`, `deployments.apps`.
+fn of_name(name: &str, sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
+    let (of_informer, others): (Vec<_>, Vec<_>) = sources.into_iter().partition(|source| source.informer == name);
+    if !of_informer.is_empty() {
+        return Ok(of_informer);
+    }
+    let (of_resource, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|source| is_of(source, name));
+    if !of_resource.is_empty() {
+        return Ok(of_resource);
+    }
+    let known = words(others.iter().map(|source| source.informer.as_str()));
+    let help = did_you_mean(name, &known, "informers");
+    Err(format!("no informer is called or watches \"{name}\"; {help}"))
+}
+
+fn is_of(source: &SourceView, name: &str) -> bool {
+    if source.resource == name {
+        return true;
+    }
+    let group = source
+        .api_version
+        .as_deref()
+        .and_then(|version| version.split_once('/'));
+    let group = group.map_or("", |(group, _)| group);
+    let (name, wanted) = name.split_once('.').unwrap_or((name, group));
+    let plural = source.resource.rsplit('/').next().unwrap_or_default();
+    let kind = source.kind.as_deref().unwrap_or_default();
+    group == wanted && (plural.eq_ignore_ascii_case(name) || kind.eq_ignore_ascii_case(name))
+}
+
+/// Each once, none empty.
+fn words<'w>(words: impl Iterator<Item = &'w str>) -> Vec<&'w str> {
+    let words: BTreeSet<_> = words.filter(|word| !word.is_empty()).collect();
+    words.into_iter().collect()
 }
 
 /// `source/pods/east/default`: of what there is only one is left out.
@@ -182,5 +244,34 @@ mod tests {
         ");
         assert_eq!(shown(&[source("pods", "")], false, false).lines().count(), 1);
         assert_eq!(name(&source("pods", "east")), "source/pods/east");
+    }
+
+    #[test]
+    fn sources_are_named_by_informer_or_by_resource() {
+        let widgets = SourceView {
+            resource: "shop.example.com/v1/widgets".into(),
+            api_version: Some("shop.example.com/v1".into()),
+            kind: Some("Widget".into()),
+            ..source("all", "")
+        };
+        let found = |name: &str| {
+            let found = of_name(name, vec![source("pods", ""), source("all", ""), widgets.clone()])?;
+            let each = found
+                .iter()
+                .map(|source| format!("{} {}", source.informer, source.resource));
+            Ok::<_, String>(each.collect::<Vec<_>>().join(", "))
+        };
+        let of_widgets = Ok("all shop.example.com/v1/widgets".to_owned());
+        for name in [
+            "widgets",
+            "Widget",
+            "widgets.shop.example.com",
+            "shop.example.com/v1/widgets",
+        ] {
+            assert_eq!(found(name), of_widgets, "{name}");
+        }
+        assert_eq!(found("pods"), Ok("pods v1/pods".to_owned()));
+        assert_eq!(found("v1/pods"), Ok("pods v1/pods, all v1/pods".to_owned()));
+        insta::assert_snapshot!(found("nope").unwrap_err(), @r#"no informer is called or watches "nope"; informers: `all`, `pods`"#);
     }
 }

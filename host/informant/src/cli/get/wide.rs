@@ -111,6 +111,9 @@ const OTHERS: [Column; 3] = [
     column("LABELS", |object| pairs(object.pointer("/metadata/labels"))),
 ];
 
+/// Those that any object has.
+pub(super) const OF_ANY_KIND: &[Column] = &OTHERS;
+
 /// The columns after the name, of a kind in a group.
 pub(super) fn columns(group: &str, kind: &str) -> &'static [Column] {
     match (group, kind) {
@@ -125,7 +128,7 @@ pub(super) fn columns(group: &str, kind: &str) -> &'static [Column] {
         ("apps", "StatefulSet") => &STATEFUL_SETS,
         ("apps", "DaemonSet") => &DAEMON_SETS,
         ("batch", "Job") => &JOBS,
-        _ => &OTHERS,
+        _ => OF_ANY_KIND,
     }
 }
 
