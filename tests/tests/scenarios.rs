@@ -26,6 +26,11 @@ fn hold(name: &str) {
 }
 
 #[test]
+fn what_leaves_an_informer_and_comes_back_unseen_is_told_in_that_order() {
+    hold("what_leaves_an_informer_and_comes_back_unseen_is_told_in_that_order");
+}
+
+#[test]
 fn what_goes_there_and_back_unseen_is_told_once_and_the_skipped_states_are_counted() {
     hold("what_goes_there_and_back_unseen_is_told_once_and_the_skipped_states_are_counted");
 }

@@ -59,11 +59,13 @@ pub enum SeededBug {
     BookmarkHidesEvents,
     /// A watch that shows nothing is believed for ever.
     SilenceIsLife,
+    /// What comes back does not wait for the deletes by which it left.
+    ReturnOvertakesLeaving,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::RelistForgetsVanished,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
@@ -87,6 +89,7 @@ impl SeededBug {
         Self::RetiredSourceGoesOn,
         Self::BookmarkHidesEvents,
         Self::SilenceIsLife,
+        Self::ReturnOvertakesLeaving,
     ];
 
     /// Runs `what` with this bug in all code that this thread runs.

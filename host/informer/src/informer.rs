@@ -76,8 +76,10 @@ impl Informer {
             WhenFull::Fold => shared.add_handler(handler, options),
             WhenFull::Block => shared.add_only_handler(handler, options),
         };
-        let registration = registered.expect("an informer that was just started is not stopped");
-        Ok(Self { shared, registration })
+        Ok(Self {
+            registration: registered?,
+            shared,
+        })
     }
 
     /// The handler: whether it is synced, what failed.

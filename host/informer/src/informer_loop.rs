@@ -47,6 +47,8 @@ pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 pub(crate) struct LoopParts {
     pub(crate) name: String,
     pub(crate) source: SourceId,
+    /// `None` is all of them.
+    pub(crate) namespace: Option<String>,
     pub(crate) fifo: DeltaFifo,
     pub(crate) store: StoreWriter,
     pub(crate) updates: UpdateReceiver,
@@ -82,6 +84,8 @@ pub(crate) struct InformerLoop {
     successor: Option<Successor>,
     /// What the reflector brings waits: its successor is listing.
     held: bool,
+    /// Sources that left this one's place a while ago, whose deletes listeners may still be busy with.
+    follows: Vec<SourceId>,
     has_reflector: bool,
 }
 
@@ -103,6 +107,7 @@ impl InformerLoop {
             synced: false,
             successor: None,
             held: false,
+            follows: Vec::new(),
             has_reflector: true,
             parts,
         }

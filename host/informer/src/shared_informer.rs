@@ -98,6 +98,8 @@ pub struct SharedInformer {
     /// Ends the reflector.
     cancel: CancellationToken,
     journal: Option<Arc<dyn Journal>>,
+    /// Turns true once the deletes of a source that leaves, or all that was read of one that stops, wait in the listeners.
+    deletes_told: watch::Sender<bool>,
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
     channel_bytes_max: usize,

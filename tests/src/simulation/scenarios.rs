@@ -1,5 +1,6 @@
 //! The scenarios, by what they are about.
 
+mod changes;
 mod handlers;
 mod lists;
 mod versions;
@@ -13,6 +14,7 @@ use super::world::RESOURCE;
 
 /// All of them.
 pub const SCENARIOS: &[&[Scenario]] = &[
+    changes::SCENARIOS,
     handlers::SCENARIOS,
     lists::SCENARIOS,
     versions::SCENARIOS,

@@ -138,6 +138,12 @@ impl ListenerHandle {
         self.change(|listener| listener.inherit(olds, new, scope, (snapshot, changes), now));
     }
 
+    /// Has what waits, fails or is in flight for the keys in `scope` of `olds`, which left and have told all their deletes, go on under the number of
+    /// `new`, which is to be attached next: what it shows of a key comes after the delete by which the key left. Informer side.
+    pub fn follow(&self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        self.change(|listener| listener.follow(olds, new, scope));
+    }
+
     /// How many keys of a source have something waiting or in flight. Looks at every key that waits.
     #[must_use]
     pub fn busy_keys(&self, source: SourceId) -> usize {

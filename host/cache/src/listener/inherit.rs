@@ -4,6 +4,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::{Change, Listener};
+use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
 impl Listener {
@@ -34,16 +35,31 @@ impl Listener {
         };
         let were_shown = olds.iter().all(was_shown);
         for old in olds {
-            self.sources.retire(*old, were_shown);
-            self.queue.forget_owed(*old);
-            self.queue.move_keys(*old, new, scope);
-            self.letters.move_keys(*old, new, scope);
+            self.hand_on(*old, new, scope, were_shown);
         }
         self.sources.take_over(new, snapshot.clone());
         if !were_shown {
             self.sources.show_again(new, CursorKind::Replay, now);
         }
         self.push(new, snapshot, changes);
+    }
+
+    /// Has what waits, fails or is in flight for the keys in `scope` of `olds` go on under the number of `new`, which is yet to be attached. `olds` are
+    /// on their way out and have told all their deletes: whatever `new` shows of a key comes after the delete by which the key left.
+    pub(super) fn follow(&mut self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        if seeded_bug(SeededBug::ReturnOvertakesLeaving) {
+            return;
+        }
+        for old in olds {
+            self.hand_on(*old, new, scope, true);
+        }
+    }
+
+    fn hand_on(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool, was_shown: bool) {
+        self.sources.retire(old, was_shown);
+        self.queue.forget_owed(old);
+        self.queue.move_keys(old, new, scope);
+        self.letters.move_keys(old, new, scope);
     }
 
     /// How many keys of a source have something waiting or in flight.

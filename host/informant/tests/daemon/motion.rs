@@ -1,11 +1,11 @@
-//! What writers do to config.toml: half a text, links that are swapped, touches. Each content is taken in once at most.
+//! What writers do to config.toml: half a text, links that are swapped, touches, many edits. Each content is taken in once at most.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
-use super::world::{Running, World};
+use super::world::{Running, World, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 const RELOADS: &str = "informant_config_reloads_total";
@@ -106,4 +106,37 @@ async fn a_file_that_is_touched_or_rewritten_with_the_same_bytes_is_not_taken_in
     // What comes last is seen last: had any of these been taken in, it would have been counted before.
     world.write("config.toml", whole("1").as_bytes());
     taken_in(&daemon, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_hundred_edits_a_second_none_is_taken_in_twice_and_the_last_one_is() {
+    const EDITS: usize = 200;
+    let world = World::start().await;
+    let daemon = started(&world).await;
+    let mut pace = tokio::time::interval(Duration::from_millis(10));
+    for edit in 1..=EDITS {
+        pace.tick().await;
+        let rest = if edit == EDITS {
+            ", rules = [{ do = \"permanent\" }]"
+        } else {
+            ""
+        };
+        let label = format!("{edit}\"{rest} }}\n# {{ \"");
+        world.write("config.toml", whole(&label).as_bytes());
+    }
+    // Only the last version refuses what it is told.
+    let mut pods = 0;
+    until("the last version to be in force", async || {
+        pods += 1;
+        world.create_pod(&format!("web-{pods}"), "nginx");
+        let labels = ["plugin=\"recorder\""];
+        match daemon.metric("informant_dead_letters", &labels).await {
+            0.0 => Err("no dead letter".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let judged = daemon.metric(RELOADS, &[]).await;
+    let good = daemon.metric(RELOADS, &["result=\"ok\""]).await;
+    assert!(judged == good && good <= EDITS as f64, "{good} of {judged}");
 }

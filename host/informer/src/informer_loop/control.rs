@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle, Snapshot};
+use informant_object::SourceId;
 use tokio::sync::{Notify, oneshot};
 
 use super::{InformerLoop, Neighbour, Successor, TakeOver};
@@ -34,6 +35,8 @@ pub(crate) enum Control {
     Release(u64),
     /// Read nothing any more; answered with all that was read.
     Rest(oneshot::Sender<Snapshot>),
+    /// Have listeners finish with these first, which left this source's place.
+    Follow(Vec<SourceId>),
     /// Tell listeners how this source differs from those it takes over from.
     TakeOver(TakeOver, oneshot::Sender<()>),
     /// Tell listeners of deletes, but for what these others tell of, then end.
@@ -81,6 +84,7 @@ impl InformerLoop {
                 let snapshot = self.rest().await;
                 let _ = done.send(snapshot);
             }
+            Control::Follow(olds) => self.follows = olds,
             Control::TakeOver(order, done) => {
                 self.take_over(order).await;
                 self.once_told(done);
@@ -163,6 +167,7 @@ impl InformerLoop {
 
     fn attach(&self, listener: &ListenerHandle) {
         let now = self.parts.environment.now();
+        self.follow(listener);
         match &self.parts.durable {
             Some(durable) => durable.journal.attach(listener, now),
             None => listener.attach(self.parts.source, self.parts.store.published(), now),

@@ -133,6 +133,7 @@ impl InformerLoop {
             if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
                 continue;
             }
+            self.follow(&listener);
             match &self.parts.durable {
                 Some(durable) => {
                     let (heir, inheritance) = (listener.clone(), Arc::clone(&inheritance));
@@ -157,6 +158,15 @@ impl InformerLoop {
                 let _ = done.send(());
             }
         }
+    }
+
+    /// Has what waits in `listener` for sources that left this one's place go before what this one shows.
+    pub(super) fn follow(&self, listener: &ListenerHandle) {
+        if self.follows.is_empty() {
+            return;
+        }
+        let namespace = self.parts.namespace.as_deref();
+        listener.follow(&self.follows, self.parts.source, &|key| covers(namespace, key));
     }
 
     /// Tells listeners that what no other source tells of is gone from the informer. The loop is over then.

@@ -89,6 +89,7 @@ impl NamedInformer {
         if overlap {
             self.bring_in(spec, started, gone);
         } else {
+            self.follow_leaving(&started).await;
             self.exchange(spec, started, &gone);
         }
         Ok(())
@@ -207,6 +208,7 @@ impl NamedInformer {
             resting.extend(source.rest().await.ok());
         }
         self.catch_up(called_off, &started, &resting).await;
+        self.follow_leaving(&started).await;
         let Ok(taken) = self.seat(&started, &leaving, gone, &resting) else {
             return;
         };
@@ -217,6 +219,21 @@ impl NamedInformer {
         let heirs: Vec<Neighbour> = started.values().map(|source| source.as_neighbour()).collect();
         for source in leaving {
             self.let_go(source, heirs.clone());
+        }
+    }
+
+    /// Puts what was left a while ago, and still has deletes to tell to somebody slow, before what comes in its place.
+    async fn follow_leaving(&self, started: &Sources) {
+        for (place, source) in started {
+            let left: Vec<_> = {
+                let members = self.0.members();
+                let of_this_place = |other: &&Arc<SharedInformer>| place.overlaps(&Place::of(&other.spec()));
+                members.leaving.iter().filter(of_this_place).cloned().collect()
+            };
+            for other in &left {
+                other.deletes_told().await;
+            }
+            source.follow(left.iter().map(|other| other.source()).collect());
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{IndexFeedHandle, ListenerHandle};
+use informant_object::SourceId;
 use tokio::sync::oneshot;
 
 use super::{InformerStopped, SharedInformer, StopReport};
@@ -51,6 +52,20 @@ impl SharedInformer {
         };
         self.tell(Control::TakeOver(order, done))?;
         Ok(taken)
+    }
+
+    /// Has everybody who is told of this source finish with `olds` first, key by key. They left its place, and have told their deletes; to be said
+    /// before anybody is told of this one.
+    pub(crate) fn follow(&self, olds: Vec<SourceId>) {
+        // A source that is over tells nobody anything.
+        let _ = self.tell(Control::Follow(olds));
+    }
+
+    /// Waits until the deletes of this source, which is leaving, wait in its listeners.
+    pub(crate) async fn deletes_told(&self) {
+        let mut told = self.deletes_told.subscribe();
+        // An error is impossible: this source holds the sender.
+        let _ = told.wait_for(|told| *told).await;
     }
 
     fn of_this_resource(&self, neighbours: &[Neighbour]) -> Vec<Neighbour> {

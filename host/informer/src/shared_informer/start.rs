@@ -12,7 +12,7 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{EnvironmentRef, InformerOptions, Members, SharedInformer};
+use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
 use crate::api::CollectionRequest;
 use crate::garbage::GarbageBin;
 use crate::informer_loop::{InformerLoop, LoopParts};
@@ -52,6 +52,9 @@ pub enum StartError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// It was stopped before its handler was registered, as when everything shuts down.
+    #[error(transparent)]
+    Stopped(#[from] InformerStopped),
 }
 
 impl SharedInformer {
@@ -117,10 +120,7 @@ impl SharedInformer {
         let store = store_of(catalog, id, &spec, indexes)?;
         let name = name_of(&spec);
         let source = catalog.source(id).expect("the source was just added");
-        let metrics = Arc::new(metrics.source(&spec.informer, &spec.cluster));
-        native_indexes
-            .iter()
-            .for_each(|(index, _)| metrics.set_index_attached(index, true));
+        let metrics = metrics_of(&spec, metrics, &native_indexes);
         let status = Arc::new(status_of(&source, &metrics, &environment, &options.reflector));
         let garbage = GarbageBin::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
@@ -130,6 +130,7 @@ impl SharedInformer {
         let informer_loop = InformerLoop::new(LoopParts {
             name: name.clone(),
             source: id,
+            namespace: spec.namespace.clone(),
             fifo: fifo_of(options.transform, &spec, environment.random()),
             store,
             updates,
@@ -158,7 +159,6 @@ impl SharedInformer {
         });
         let (ended, loop_ended) = watch::channel(false);
         spawn_loop(&environment, informer_loop, &status, ended);
-        status.begin_generation(FIRST_GENERATION);
         spawn_reflector(&environment, reflector, &status, FIRST_GENERATION, reflector_cancel);
         Ok(Self {
             name,
@@ -172,6 +172,7 @@ impl SharedInformer {
             garbage,
             cancel,
             journal: options.durable.map(|durable| durable.journal),
+            deletes_told: watch::Sender::new(false),
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
             reconfigure_turn: tokio::sync::Mutex::default(),
@@ -201,6 +202,14 @@ fn shape_of(spec: &SourceSpec) -> Result<Shape, StartError> {
     })
 }
 
+fn metrics_of(spec: &SourceSpec, metrics: &InformerMetrics, native_indexes: &[(String, u64)]) -> Arc<SourceMetrics> {
+    let metrics = metrics.source(&spec.informer, &spec.cluster);
+    for (index, _) in native_indexes {
+        metrics.set_index_attached(index, true);
+    }
+    Arc::new(metrics)
+}
+
 fn status_of(
     source: &Arc<Source>,
     metrics: &Arc<SourceMetrics>,
@@ -208,6 +217,7 @@ fn status_of(
     reflector: &ReflectorOptions,
 ) -> StatusCell {
     let status = StatusCell::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
+    status.begin_generation(FIRST_GENERATION);
     if !reflector.watch_list {
         status.set_watch_list(WatchListUse::Off);
     }

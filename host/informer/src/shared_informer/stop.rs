@@ -63,6 +63,7 @@ impl SharedInformer {
         };
         // What was shown is kept and told first; at the end, what was acknowledged of it.
         self.flush_journal(until).await;
+        self.deletes_told.send_replace(true);
         for handler in &handlers {
             handler.listener().close();
         }

@@ -80,3 +80,36 @@ fn an_initial_list_that_is_cut_short_by_an_heir_goes_on_with_what_the_heir_holds
     assert!(place("add d@6") < place("synced replay"), "{told}");
     assert!(rig.listener.has_synced(NODES));
 }
+
+#[test]
+fn a_source_that_comes_back_is_told_after_the_deletes_of_the_one_that_left() {
+    let mut rig = Rig::bare(options());
+    rig.sets("a b", 1);
+    rig.attach(PODS);
+    rig.drain();
+    // One delete is handed out and fails, the other waits.
+    rig.delete("a");
+    rig.delete("b");
+    assert!(rig.take().starts_with("delete a@1"));
+    rig.answer(retryable());
+    rig.store(NODES).add(state("a", "uid-a", 1, 0));
+    rig.store(NODES).add(state("b", "uid-b", 1, 0));
+    let (now, snapshot) = (rig.now, rig.store(NODES).publish());
+    rig.listener.follow(&[PODS], NODES, &|_| true);
+    rig.listener.attach(NODES, &snapshot, now);
+    assert_eq!(
+        rig.listener.busy_keys(PODS),
+        0,
+        "the old source has nothing to wait for"
+    );
+    let mut told = rig.drain();
+    rig.pass(seconds(10));
+    told += &rig.drain();
+    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{told}"));
+    for name in ["a", "b"] {
+        let (delete, add) = (format!("delete {name}@1"), format!("add {name}@1 initial source 2"));
+        assert!(place(&delete) < place(&add), "{told}");
+        assert_eq!(told.matches(&format!(" {name}@")).count(), 2, "{told}");
+    }
+    assert!(told.trim_end().ends_with("synced initial source 2"), "{told}");
+}

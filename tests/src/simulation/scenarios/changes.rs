@@ -1,0 +1,79 @@
+//! Cases about an informer that asks for something else while its handlers are busy.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use informant_cache::listener::{ListenerOptions, Pause};
+use informant_cache::seeded_bug::SeededBug;
+use informant_informer::ReflectorOptions;
+
+use super::super::history::Selection;
+use super::super::scenario::{NAMESPACE, Scenario, Stage};
+use super::super::watched::Watched;
+use super::super::witness::Script;
+use super::super::world::Setting;
+use super::playing;
+
+pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
+    case: "T4",
+    name: "what_leaves_an_informer_and_comes_back_unseen_is_told_in_that_order",
+    bugs: &[SeededBug::ReturnOvertakesLeaving],
+    setting: Setting::default,
+    play: playing!(away_and_back),
+}];
+
+/// The namespace that comes and goes.
+const OTHER: &str = "kube-system";
+
+async fn ask_for(stage: &Stage, watched: &Watched, namespaces: &[&str]) {
+    let selection = Selection {
+        namespaces: namespaces
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<BTreeSet<_>>(),
+        group: None,
+    };
+    watched
+        .reconfigure(&stage.world, selection, ReflectorOptions::default())
+        .await;
+}
+
+/// A namespace leaves and comes back while a handler is held back, and again while it is slow.
+async fn away_and_back(stage: Arc<Stage>) {
+    let names: Vec<_> = (0..20).map(|number| format!("map-{number:02}")).collect();
+    let versions: Vec<_> = names
+        .iter()
+        .map(|name| stage.world.put(OTHER, name, "A", "a").version)
+        .collect();
+    let watched = stage.watch();
+    ask_for(&stage, &watched, &[NAMESPACE, OTHER]).await;
+    let slow = Script {
+        call_ms_min: 500,
+        call_ms_max: 500,
+        ..Script::default()
+    };
+    let handler = stage.handle_by(&watched, slow, ListenerOptions::default());
+    stage.pass(60).await;
+    for holds_back in [true, false] {
+        let before = stage.told(&handler).len();
+        if holds_back {
+            handler.listener.pause(Pause::Swap);
+        }
+        ask_for(&stage, &watched, &[NAMESPACE]).await;
+        stage.settle().await;
+        ask_for(&stage, &watched, &[NAMESPACE, OTHER]).await;
+        stage.pass(2).await;
+        handler.resume();
+        stage.pass(120).await;
+        let told = stage.told(&handler).split_off(before);
+        for (name, version) in names.iter().zip(&versions) {
+            let shown = format!(" {name}@");
+            let of_it: Vec<_> = told.iter().filter(|line| line.contains(&shown)).collect();
+            let expected = [
+                format!("delete {name}@{version} (reconfigured)"),
+                format!("add {name}@{version} (initial)"),
+            ];
+            assert!(of_it.iter().copied().eq(&expected), "{of_it:?}");
+        }
+    }
+}
