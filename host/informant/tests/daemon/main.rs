@@ -11,6 +11,7 @@ mod compiling;
 mod configuration;
 mod events;
 mod freshness;
+mod index_failures;
 mod metrics;
 mod motion;
 mod plugins;

@@ -66,14 +66,14 @@ fn masked(world: &World, text: &str) -> String {
 }
 
 /// `informant run` and its log.
-struct Program {
+pub(crate) struct Program {
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
     address: SocketAddr,
 }
 
 impl Program {
-    async fn run(world: &World, config: &str) -> Self {
+    pub(crate) async fn run(world: &World, config: &str) -> Self {
         world.configure(config);
         let mut command = informant(world, &["run", "--log-format=json"]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -96,7 +96,7 @@ impl Program {
     }
 
     /// Waits for a line of the log with this message.
-    async fn logged(&self, message: &str) -> Value {
+    pub(crate) async fn logged(&self, message: &str) -> Value {
         until(&format!("the log line {message:?}"), async || {
             let log = self.log.lock().unwrap();
             let lines = log.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -1,0 +1,73 @@
+//! What readers are told of objects that an index function failed on.
+
+use serde_json::{Value, json};
+
+use crate::program::{Program, transcript};
+use crate::world::{World, until};
+
+const CONFIG: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n\
+    [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_an_index_lacks_are_listed_and_whoever_asks_the_index_is_warned() {
+    let world = World::start().await;
+    for name in ["fail-0", "web-0"] {
+        world.create_pod(name, "nginx");
+    }
+    world.install("guest-index", "index.wasm");
+    let daemon = world.daemon(CONFIG).await;
+    daemon.wait_until_ready().await;
+    daemon
+        .wait_for_metric("informant_index_attached", &["index=\"app\""], 1.0)
+        .await;
+    let failures = async || {
+        let (_, body) = daemon.get("/api/v1/sources").await;
+        let sources: Value = serde_json::from_str(&body).unwrap();
+        sources["items"][0]["indexFailures"].clone()
+    };
+    assert_eq!(
+        failures().await,
+        json!([{
+            "index": "app", "failures": 1,
+            "failed": [{ "key": "default/fail-0", "message": "told to fail" }],
+        }])
+    );
+    let address = daemon.address().to_string();
+    let informant = async |args: &str| {
+        let args: Vec<&str> = args.split(' ').chain(["--admin", &address]).collect();
+        transcript(&world, &args).await
+    };
+    let asked = informant("get pods --index app=web -o name").await;
+    assert_eq!(
+        asked,
+        "exit 0\npod/web-0\n--\n\
+         warning: 1 object is not in index app, whose function failed on it: `informant status` says why"
+    );
+    let other = informant("get pods --index node=node-1 -o name").await;
+    assert_eq!(other, "exit 0\npod/fail-0\npod/web-0\n--", "the other index has all");
+    let status = informant("status").await;
+    let said = "index app of pods: 1 object is not in it: default/fail-0: told to fail";
+    assert!(status.contains(said), "{status}");
+
+    world.server.delete("v1/pods", "default", "fail-0").unwrap();
+    until("nothing is absent", async || match failures().await {
+        found if found == json!([]) => Ok(()),
+        found => Err(found.to_string()),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_object_that_an_index_fails_on_is_in_the_log_at_once() {
+    let world = World::start().await;
+    world.create_pod("fail-0", "nginx");
+    world.install("guest-index", "index.wasm");
+    let program = Program::run(&world, CONFIG).await;
+    let line = program.logged("is not in index app").await;
+    let message = line["fields"]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with(": default/fail-0 is not in index app: told to fail"),
+        "{message}"
+    );
+    assert_eq!(line["level"], "WARN");
+}
