@@ -127,7 +127,7 @@ impl DaemonMetrics {
     fn register(&self, registry: &mut Registry) {
         // There from the start, so that a rate over them sees the first.
         for limit in ["streams", "version-waits"] {
-            self.admin_busy.get_or_create(&LimitOnly { limit });
+            drop(self.admin_busy.get_or_create(&LimitOnly { limit }));
         }
         registry.register(
             "informer_discoveries",

@@ -246,7 +246,12 @@
           throw new TypeError(`index returned values of "${name}", which is not announced: ${hint}`);
         }
         const list = Array.isArray(values) ? values : [values];
-        return [name, ...list.filter((value) => value !== undefined && value !== null).map(String)];
+        const present = list.filter((value) => value !== undefined && value !== null);
+        const odd = present.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
+        if (odd !== undefined) {
+          throw new TypeError(`index returned ${shown(odd)} as a value of "${name}": a value is a string, a number or a boolean; several are an array`);
+        }
+        return [name, ...present.map(String)];
       });
     },
   };

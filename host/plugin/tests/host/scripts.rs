@@ -306,7 +306,7 @@ async fn a_broken_version_leaves_the_old_one_running_and_the_next_good_one_takes
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_is_found_by_its_values_and_a_name_that_was_not_announced_is_an_error() {
+async fn an_index_is_found_by_its_values_and_what_is_no_value_or_was_not_announced_is_an_error() {
     if !can_run() {
         return;
     }
@@ -314,6 +314,8 @@ async fn an_index_is_found_by_its_values_and_a_name_that_was_not_announced_is_an
     let text = r#"
         export function index(pod) {
           if (pod.metadata.name === "odd") return { colour: "red" };
+          if (pod.metadata.name === "nested") return { app: { a: 1 }, tier: "front" };
+          if (pod.metadata.name === "number") return { app: [7, true, null] };
           const { app, tiers } = pod.metadata.labels ?? {};
           return { app, tier: (tiers ?? "").split("-").filter(Boolean) };
         }
@@ -324,14 +326,19 @@ async fn an_index_is_found_by_its_values_and_a_name_that_was_not_announced_is_an
     running.apply("a", r#","labels":{"app":"web","tiers":"front-back"}"#);
     running.apply("b", r#","labels":{"app":"web"}"#);
     running.apply("odd", "");
+    running.apply("nested", "");
+    running.apply("number", "");
     running.attach().await;
     assert_eq!(running.under("app", "web"), ["a", "b"]);
     assert_eq!(running.under("tier", "back"), ["a"]);
+    assert_eq!(running.under("app", "7"), ["number"]);
+    assert!(running.under("tier", "front").iter().all(|name| name != "nested"));
     let failures = running.feed.failures();
     let failed: Vec<_> = failures.iter().map(|failure| failure.error.as_str()).collect();
     assert_eq!(
         failed,
         [
+            r#"handler.js: TypeError: index returned {"a":1} as a value of "app": a value is a string, a number or a boolean; several are an array"#,
             r#"handler.js: TypeError: index returned values of "colour", which is not announced: export const manifest = { indexes: ["app","tier","colour"] }"#
         ]
     );
