@@ -151,6 +151,7 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     families.dedup();
     assert_eq!(families.len(), count, "a family is described twice");
     insta::assert_snapshot!(families.join("\n"), @"
+    informant_admin_busy counter
     informant_build info
     informant_dead_letters gauge
     informant_dead_letters_evicted counter
