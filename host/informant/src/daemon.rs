@@ -18,6 +18,7 @@ mod config_keeper;
 mod configuration;
 mod content;
 mod durables;
+mod exclude_warnings;
 mod file_watch;
 mod fleet;
 mod informer_keeper;

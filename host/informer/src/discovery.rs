@@ -5,6 +5,7 @@
 //! nowhere is answered with what comes close. Reads only; keeps nothing.
 
 mod everything;
+mod exclusion;
 mod matching;
 mod name;
 mod pattern;
@@ -17,6 +18,7 @@ use informant_cache::Environment;
 use kube::Client;
 
 use everything::everything;
+pub use exclusion::{Exclusion, Idle};
 pub use matching::{Served, discover_matching};
 pub use name::{ResourceName, ResourceNameError};
 pub use pattern::{Exclude, ResourcePattern, ResourcePatternError};

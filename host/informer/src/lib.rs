@@ -34,8 +34,8 @@ mod updates;
 pub use api::{ApiError, Cause};
 pub use backoff::BackoffOptions;
 pub use discovery::{
-    Discovered, DiscoveryError, Exclude, ResourceName, ResourceNameError, ResourcePattern, ResourcePatternError,
-    Served, discover, discover_in, discover_matching,
+    Discovered, DiscoveryError, Exclude, Exclusion, Idle, ResourceName, ResourceNameError, ResourcePattern,
+    ResourcePatternError, Served, discover, discover_in, discover_matching,
 };
 pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};

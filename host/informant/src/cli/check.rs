@@ -5,6 +5,7 @@
 
 mod cluster;
 mod components;
+mod excludes;
 mod grants;
 
 use anyhow::Result;

@@ -63,6 +63,8 @@ pub struct InformerSection {
     pub resource: Located<Resources>,
     /// What is left out of a pattern.
     pub exclude: Exclude,
+    /// Where each entry of `exclude` stands, as written.
+    pub exclude_entries: Vec<Located<String>>,
     /// The clusters it is watched in, a source for each. Empty: all there are.
     pub clusters: Vec<Located<String>>,
     /// In the order of the file, a source for each. Empty: all, or none for what lives outside of namespaces.
@@ -103,6 +105,7 @@ impl InformerSection {
 pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
     table.only(&KEYS);
     let resource = table.required_string("resource", "name what is watched: resource = \"v1/pods\"");
+    let exclude_entries = table.strings("exclude").unwrap_or_default();
     let section = InformerSection {
         place: table.place(),
         clusters: read_clusters(table),
@@ -118,7 +121,8 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
         indexes: read_indexes(table),
         durable: durable::read(table, resource.as_ref().map(|resource| resource.value.as_str())),
         required: read_required(table, Required::Once),
-        exclude: resources::read_exclude(table),
+        exclude: resources::read_exclude(table, &exclude_entries),
+        exclude_entries,
         resource: resource.and_then(|resource| resources::read(table, &resource))?,
     };
     Some(section)

@@ -85,9 +85,9 @@ fn judge_keys_of_one(table: &Table<'_>, resources: &Resources) {
 }
 
 /// `exclude = ["v1/secrets", "metrics.k8s.io/v1beta1/*"]`
-pub(super) fn read_exclude(table: &Table<'_>) -> Exclude {
+pub(super) fn read_exclude(table: &Table<'_>, entries: &[Located<String>]) -> Exclude {
     let mut exclude = Exclude::default();
-    for text in table.strings("exclude").unwrap_or_default() {
+    for text in entries {
         let refused = match ResourcePattern::is_meant_by(&text.value) {
             true => ResourcePattern::parse(&text.value)
                 .map(|pattern| exclude.versions.push(pattern))

@@ -111,6 +111,7 @@ fn the_whole_shape_is_read() {
                     resources: [],
                     versions: [],
                 },
+                exclude_entries: [],
                 clusters: [],
                 namespaces: [
                     "default",

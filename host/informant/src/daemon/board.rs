@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
-use informant_informer::{Discovered, NamedInformer};
+use informant_informer::{Discovered, Exclude, Exclusion, Idle, NamedInformer, ResourcePattern};
 use informant_plugin_host::Plugin;
 use tokio::sync::watch;
 
 use super::clusters::Clusters;
 use super::configuration::Configuration;
+use super::exclude_warnings::ExcludeWarnings;
 use crate::config::{InformerSection, PluginSection};
 
 /// The configuration and how it fares. A clone is the same board.
@@ -38,6 +39,7 @@ pub struct InformerEntry {
     /// Its name.
     pub name: String,
     places: watch::Sender<Places>,
+    exclude_warnings: Mutex<ExcludeWarnings>,
 }
 
 /// An informer by cluster; the only cluster has the empty name.
@@ -189,6 +191,7 @@ impl Board {
             Arc::new(InformerEntry {
                 name: name.to_owned(),
                 places: watch::Sender::new(Places::new()),
+                exclude_warnings: Mutex::default(),
             })
         });
         let place = Place {
@@ -301,6 +304,19 @@ impl OwnPlace {
 
     pub(super) fn set_phase(&self, phase: InformerPhase) {
         self.change(|place| place.phase = phase);
+    }
+
+    /// Takes what this cluster serves of what `exclude` names. Returns the entries, if any, of which it is certain now that they leave nothing out in any
+    /// cluster, each once.
+    pub(super) fn judge_exclude(
+        &self,
+        judged: (&ResourcePattern, &Exclude),
+        said: &BTreeMap<String, Exclusion>,
+    ) -> Vec<(String, Idle)> {
+        let clusters: Vec<String> = self.entry.places.borrow().keys().cloned().collect();
+        let warnings = self.entry.exclude_warnings.lock();
+        let mut warnings = warnings.unwrap_or_else(PoisonError::into_inner);
+        warnings.take(&self.cluster, &clusters, judged, said)
     }
 
     fn change(&self, change: impl FnOnce(&mut Place)) {

@@ -378,8 +378,10 @@ impl Found {
             None => {
                 let mut resources = running.shared.spec().resources.unwrap_or_default();
                 resources.retain(|_, found| !section.exclude.covers(&found.gvr));
-                let unread = Default::default();
-                Self::Several(Served { resources, unread })
+                Self::Several(Served {
+                    resources,
+                    ..Served::default()
+                })
             }
         }
     }

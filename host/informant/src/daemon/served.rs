@@ -85,6 +85,7 @@ impl Follower<'_> {
         let environment = Arc::clone(self.environment);
         let served = discover_matching(self.client, environment, self.pattern, &self.section.exclude).await;
         let served = served.map_err(|error| error.to_string())?;
+        self.say_idle(&served);
         let before = Served {
             resources: self.informer.spec().resources.unwrap_or_default(),
             ..Served::default()
@@ -101,6 +102,15 @@ impl Follower<'_> {
                 .map_err(|error| error.to_string())?;
         }
         Ok(Gaps { left_out, unread })
+    }
+
+    /// Which entries of `exclude` leave nothing out, once.
+    fn say_idle(&self, served: &Served) {
+        let judged = (self.pattern, &self.section.exclude);
+        for (entry, idle) in self.place.judge_exclude(judged, &served.exclusions) {
+            let (informer, pattern) = (self.place.name(), self.pattern);
+            tracing::warn!(%informer, exclude = %entry, "`exclude`: of `{pattern}`, `{entry}` {idle}");
+        }
     }
 
     /// Which versions of groups do not answer any more, and which do again. Why is said once, though it may change.

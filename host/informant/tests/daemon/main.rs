@@ -10,6 +10,7 @@ mod clusters;
 mod compiling;
 mod configuration;
 mod events;
+mod excludes;
 mod freshness;
 mod index_failures;
 mod metrics;

@@ -7,6 +7,7 @@ use informant_cache::Environment;
 use kube::Client;
 
 use super::everything::{ServedVersion, everything};
+use super::exclusion::{Exclusion, judge};
 use super::pattern::{Exclude, ResourcePattern};
 use super::resources::{ApiResource, resources_of};
 use super::{Discovered, group_version};
@@ -20,6 +21,8 @@ pub struct Served {
     pub resources: BTreeMap<GroupVersionResource, Discovered>,
     /// Versions of groups that did not answer, with the reason: what was known of them stays as it was.
     pub unread: BTreeMap<String, String>,
+    /// What each entry of the `exclude` is good for, as the configuration writes it; not those about groups that did not answer.
+    pub exclusions: BTreeMap<String, Exclusion>,
 }
 
 impl Served {
@@ -58,7 +61,10 @@ pub async fn discover_matching(
                 Err(error) if error.cause() == Cause::NotFound => Vec::new(),
                 answered => answered?,
             };
-            let mut served = Served::default();
+            let mut served = Served {
+                exclusions: judge(exclude, &resources, &BTreeSet::new()),
+                ..Served::default()
+            };
             served.take_in(resources, exclude, &mut BTreeSet::new());
             Ok(served)
         }
@@ -70,7 +76,11 @@ impl Served {
         let mut served = Self::default();
         let mut known: BTreeSet<(String, String)> = BTreeSet::new();
         let mut unread_groups: BTreeSet<String> = BTreeSet::new();
+        let mut all: Vec<ApiResource> = Vec::new();
         for found in versions {
+            if !exclude.is_empty() {
+                all.extend(found.resources.iter().cloned());
+            }
             let version = group_version(&found.group, &found.version);
             let mut why = found.unread;
             if unread_groups.contains(&found.group) {
@@ -84,6 +94,7 @@ impl Served {
                 unread_groups.insert(found.group);
             }
         }
+        served.exclusions = judge(exclude, &all, &unread_groups);
         served
     }
 

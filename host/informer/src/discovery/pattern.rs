@@ -57,6 +57,15 @@ impl ResourcePattern {
             version: version.to_owned(),
         })
     }
+
+    /// Whether `resource` is meant.
+    #[must_use]
+    pub fn covers(&self, resource: &GroupVersionResource) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Version { group, version } => *group == resource.group && *version == resource.version,
+        }
+    }
 }
 
 impl fmt::Display for ResourcePattern {
@@ -80,14 +89,16 @@ pub struct Exclude {
 }
 
 impl Exclude {
+    /// Whether nothing is left out.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.versions.is_empty()
+    }
+
     /// Whether `resource` is left out.
     #[must_use]
     pub fn covers(&self, resource: &GroupVersionResource) -> bool {
-        self.resources.contains(resource)
-            || self.versions.iter().any(|pattern| match pattern {
-                ResourcePattern::Everything => true,
-                ResourcePattern::Version { group, version } => *group == resource.group && *version == resource.version,
-            })
+        self.resources.contains(resource) || self.versions.iter().any(|pattern| pattern.covers(resource))
     }
 }
 

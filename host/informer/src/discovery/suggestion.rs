@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::group_version;
 use super::name::ResourceName;
 use super::resources::ApiResource;
 
@@ -14,17 +15,34 @@ const LIKENESS_MIN: f64 = 0.84;
 /// What resembles `name` among `served`, best first, each as the configuration writes it. The same name in another group or version comes first of all.
 pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<String> {
     let wanted = name.last().to_ascii_lowercase();
-    let mut ranked: Vec<(f64, usize, String)> = served
+    let rated = served
         .iter()
-        .enumerate()
-        .map(|(place, resource)| (likeness(&wanted, resource), place, resource.gvr().to_string()))
-        .filter(|(likeness, _, _)| *likeness >= LIKENESS_MIN)
-        .collect();
-    ranked.sort_by(|(a, a_place, _), (b, b_place, _)| b.total_cmp(a).then(a_place.cmp(b_place)));
+        .map(|resource| (likeness(&wanted, resource), resource.gvr().to_string()));
+    best(rated)
+}
+
+/// Which versions of groups resemble `wanted` (`apps/v1`) of `group` among those of `served`, best first, each with all it has, as the configuration
+/// writes it. Other versions of the same group come first of all.
+pub(super) fn version_candidates(wanted: &str, group: &str, served: &[ApiResource]) -> Vec<String> {
+    let rated = served.iter().map(|resource| {
+        let version = group_version(&resource.group, &resource.version);
+        let likeness = match resource.group == group {
+            true => 1.0,
+            false => strsim::jaro_winkler(wanted, &version),
+        };
+        (likeness, format!("{version}/*"))
+    });
+    best(rated)
+}
+
+/// Those that resemble enough, best first, each once; of two as good the one that came first.
+fn best(rated: impl Iterator<Item = (f64, String)>) -> Vec<String> {
+    let mut ranked: Vec<(f64, String)> = rated.filter(|(likeness, _)| *likeness >= LIKENESS_MIN).collect();
+    ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let mut seen = BTreeSet::new();
     ranked
         .into_iter()
-        .map(|(_, _, name)| name)
+        .map(|(_, name)| name)
         .filter(|name| seen.insert(name.clone()))
         .take(CANDIDATES_MAX)
         .collect()

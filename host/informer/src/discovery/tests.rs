@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use http::Response;
 
 use super::*;
@@ -179,6 +181,34 @@ async fn what_is_excluded_is_left_out() {
         names(&find_all("*", exclude).await),
         ["v1/pods", "shop.example.com/v1alpha1/orders"]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_of_exclude_that_leaves_nothing_out_is_named_unless_its_group_does_not_answer() {
+    let exclude = Exclude {
+        resources: vec![
+            GroupVersionResource::new("", "v1", "pod"),
+            GroupVersionResource::new("", "v1", "nodes"),
+            GroupVersionResource::new("metrics.k8s.io", "v1beta1", "pots"),
+        ],
+        versions: vec![ResourcePattern::parse("metrics.k8s.io/v1/*").unwrap()],
+    };
+    let idle = Idle {
+        candidates: vec!["v1/pods".to_owned()],
+    };
+    let wanted = BTreeMap::from([
+        ("v1/pod".to_owned(), Exclusion::Idle(idle)),
+        ("v1/nodes".to_owned(), Exclusion::LeavesOut),
+    ]);
+    assert_eq!(find_all("*", exclude.clone()).await.exclusions, wanted);
+    let of_core = find_all("v1/*", exclude.clone()).await.exclusions;
+    assert_eq!(
+        of_core.len(),
+        4,
+        "what is outside of the pattern leaves nothing out of it"
+    );
+    assert!(of_core.contains_key("metrics.k8s.io/v1/*"));
+    assert_eq!(find_all("gone.example.com/v1/*", exclude).await, Served::default());
 }
 
 #[tokio::test(start_paused = true)]

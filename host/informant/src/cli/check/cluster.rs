@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
-use informant_informer::{Discovered, DiscoveryError, ResourcePattern, TokioEnvironment, discover, discover_matching};
+use informant_informer::{
+    Discovered, DiscoveryError, Exclusion, ResourcePattern, TokioEnvironment, discover, discover_matching,
+};
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Findings, grants};
+use super::{Findings, excludes, grants};
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::config::{ClusterSection, Config, InformerSection, Problem, Required, Resources};
 
@@ -25,6 +27,8 @@ const VERBS: [&str; 2] = ["list", "watch"];
 pub(super) struct Asked {
     /// What each informer's resource is.
     pub(super) discovered: BTreeMap<String, Discovered>,
+    /// What each informer's `exclude` is good for, in each cluster where that is known.
+    exclusions: Vec<(String, BTreeMap<String, Exclusion>)>,
     pub(super) findings: Findings,
 }
 
@@ -75,14 +79,20 @@ pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -
     }
     let clusters = config.clusters.keys();
     let asked = futures::future::join_all(clusters.map(|name| ask_one(config, name, flags, required))).await;
-    asked.into_iter().fold(Asked::default(), |mut all, asked| {
+    let mut asked = asked.into_iter().fold(Asked::default(), |mut all, asked| {
         // What a resource is in one cluster it is in the others, as far as kinds go.
         for (informer, discovered) in asked.discovered {
             all.discovered.entry(informer).or_insert(discovered);
         }
         all.findings.add(asked.findings);
+        all.exclusions.extend(asked.exclusions);
         all
-    })
+    });
+    asked
+        .findings
+        .problems
+        .extend(excludes::judge(config, &asked.exclusions));
+    asked
 }
 
 async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required: bool) -> Asked {
@@ -114,12 +124,13 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
         let resource = match &section.resource.value {
             Resources::One(resource) => resource,
             Resources::Several(pattern) => {
-                if let Err(why) = judge_several(&place, name, section, pattern, &mut asked.findings).await {
-                    asked
-                        .findings
-                        .problems
-                        .push(not_asked(&format!("{}: {why}", reached.url)));
-                    return asked;
+                match judge_several(&place, name, section, pattern, &mut asked.findings).await {
+                    Ok(exclusions) => asked.exclusions.push((name.clone(), exclusions)),
+                    Err(why) => {
+                        let problem = not_asked(&format!("{}: {why}", reached.url));
+                        asked.findings.problems.push(problem);
+                        return asked;
+                    }
                 }
                 continue;
             }
@@ -206,14 +217,14 @@ async fn judge(
     }
 }
 
-/// Judges what a pattern means now: one line for all that may be read, and one problem for all that may not.
+/// Judges what a pattern means now: one line for all that may be read, and one problem for all that may not. Returns what its `exclude` is good for.
 async fn judge_several(
     cluster: &Place<'_>,
     name: &str,
     section: &InformerSection,
     pattern: &ResourcePattern,
     findings: &mut Findings,
-) -> Result<(), String> {
+) -> Result<BTreeMap<String, Exclusion>, String> {
     let environment = Arc::new(TokioEnvironment::current(0));
     let asked = discover_matching(&cluster.client, environment, pattern, &section.exclude);
     let served = match tokio::time::timeout(ANSWER_MAX, asked).await {
@@ -251,7 +262,7 @@ async fn judge_several(
         let problem = cluster.config.problem(section.resource.place, message);
         findings.problems.push(problem.help(help));
     }
-    Ok(())
+    Ok(served.exclusions)
 }
 
 /// Judges whether an informer may read in one namespace, or in all.

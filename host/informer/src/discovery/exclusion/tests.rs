@@ -1,0 +1,110 @@
+use super::*;
+
+fn resource(name: &str, verbs: &[&str]) -> ApiResource {
+    let ResourceName::Exact(gvr) = ResourceName::parse(name).unwrap() else {
+        panic!("{name} has no version");
+    };
+    ApiResource {
+        group: gvr.group.to_string(),
+        version: gvr.version.to_string(),
+        singular: gvr.plural.trim_end_matches('s').to_owned(),
+        kind: gvr.plural.trim_end_matches('s').to_owned(),
+        plural: gvr.plural.to_string(),
+        namespaced: true,
+        verbs: verbs.iter().map(ToString::to_string).collect(),
+        short_names: Vec::new(),
+    }
+}
+
+/// In the order of preference.
+fn served() -> Vec<ApiResource> {
+    let read = ["get", "list"];
+    let watch = ["get", "list", "watch"];
+    vec![
+        resource("v1/pods", &watch),
+        resource("v1/secrets", &watch),
+        resource("v1/bindings", &["create"]),
+        resource("apps/v1/deployments", &watch),
+        resource("apps/v1beta1/deployments", &watch),
+        resource("metrics.k8s.io/v1beta1/pods", &read),
+        resource("shop.example.com/v2/orders", &watch),
+        resource("shop.example.com/v1/orders", &watch),
+        resource("shop.example.com/v1/carts", &watch),
+    ]
+}
+
+fn exclude(entries: &[&str]) -> Exclude {
+    let mut exclude = Exclude::default();
+    for entry in entries {
+        match ResourcePattern::parse(entry) {
+            Ok(pattern) => exclude.versions.push(pattern),
+            Err(_) => exclude.resources.push(resource(entry, &[]).gvr()),
+        }
+    }
+    exclude
+}
+
+/// Which of `entries` leave nothing out, a line each.
+fn idle(entries: &[&str], unread_groups: &[&str]) -> String {
+    let unread_groups = unread_groups.iter().map(ToString::to_string).collect();
+    let judged = judge(&exclude(entries), &served(), &unread_groups);
+    let idle = judged.iter().filter_map(|(entry, exclusion)| match exclusion {
+        Exclusion::LeavesOut => None,
+        Exclusion::Idle(idle) => Some(format!("`{entry}` {idle}")),
+    });
+    idle.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_leaves_something_out_is_not_idle_nor_is_what_could_not_be_watched_anyway() {
+    let entries = [
+        "v1/secrets",
+        "apps/v1/*",
+        "v1/bindings",
+        "metrics.k8s.io/v1beta1/*",
+        "shop.example.com/v1/*",
+        "*",
+    ];
+    assert_eq!(idle(&entries, &[]), "");
+}
+
+#[test]
+fn an_idle_entry_is_answered_with_what_comes_close_and_is_watched() {
+    insta::assert_snapshot!(idle(&["v1/secret", "apps/v1/pods", "app/v1/*", "shop.example.com/v3/*", "zzz/v1/*", "v1/zzz"], &[]), @"
+    `app/v1/*` leaves out nothing that is served; did you mean `apps/v1/*`
+    `apps/v1/pods` leaves out nothing that is served; did you mean `v1/pods`
+    `shop.example.com/v3/*` leaves out nothing that is served; did you mean one of `shop.example.com/v2/*`, `shop.example.com/v1/*`
+    `v1/secret` leaves out nothing that is served; did you mean `v1/secrets`
+    `v1/zzz` leaves out nothing that is served; `kubectl api-resources` lists what there is
+    `zzz/v1/*` leaves out nothing that is served; `kubectl api-resources` lists what there is
+    ");
+    // What is left out already was not meant.
+    insta::assert_snapshot!(idle(&["v1/secret", "v1/secrets"], &[]), @"`v1/secret` leaves out nothing that is served; `kubectl api-resources` lists what there is");
+}
+
+#[test]
+fn a_version_in_which_a_resource_is_not_watched_is_idle_unless_the_one_in_which_it_is_is_excluded_too() {
+    insta::assert_snapshot!(idle(&["apps/v1beta1/deployments", "apps/v1beta1/*"], &[]), @"
+    `apps/v1beta1/*` leaves out nothing that is served; did you mean `apps/v1/*`
+    `apps/v1beta1/deployments` leaves out nothing that is served; did you mean `apps/v1/deployments`
+    ");
+    assert_eq!(idle(&["apps/v1beta1/*", "apps/v1/*"], &[]), "");
+    // Carts are served in this version alone.
+    assert_eq!(idle(&["shop.example.com/v1/*"], &[]), "");
+}
+
+#[test]
+fn a_group_that_does_not_answer_is_not_judged() {
+    let entries = ["shop.example.com/v9/*", "shop.example.com/v1/things", "v1/secret"];
+    let judged = judge(
+        &exclude(&entries),
+        &served(),
+        &BTreeSet::from(["shop.example.com".to_owned()]),
+    );
+    assert_eq!(judged.keys().collect::<Vec<_>>(), ["v1/secret"]);
+}
+
+#[test]
+fn where_nothing_is_served_nothing_is_judged() {
+    assert!(judge(&exclude(&["v1/secret"]), &[], &BTreeSet::new()).is_empty());
+}
