@@ -233,6 +233,15 @@ impl Board {
         self.0.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Those of them that were the informer `name` in `cluster`.
+    pub(super) fn leaving_of(&self, name: &str, cluster: &str) -> Vec<NamedInformer> {
+        let was = |informer: &&NamedInformer| {
+            let source = informer.spec().source;
+            source.informer == name && source.cluster == cluster
+        };
+        self.leaving().iter().filter(was).cloned().collect()
+    }
+
     pub(super) fn remove_plugin(&self, name: &str) {
         let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
         plugins.remove(name);

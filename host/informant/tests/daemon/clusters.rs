@@ -224,6 +224,34 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_informer_that_comes_back_to_a_cluster_is_told_after_the_deletes_by_which_it_left() {
+    let (east, west) = (World::start().await, World::start().await);
+    west.create_pod("web-0", "nginx");
+    east.install("guest-recorder", "recorder.wasm");
+    let clusters = [cluster("east", &east.kubeconfig()), cluster("west", &west.kubeconfig())].concat();
+    let in_east = PODS.replace("index", "clusters = [\"east\"]\nindex");
+    let slow = format!(
+        "{RECORDER}config = {{ rules = [{{ event = \"delete\", attempts = 1, do = {{ retry-after-ms = 3000 }} }}] }}\n"
+    );
+
+    let daemon = east.daemon(&format!("{clusters}{PODS}{slow}")).await;
+    daemon.wait_for_events("recorder", "add", 1.0).await;
+    east.configure(&format!("{clusters}{in_east}{slow}"));
+    let failed = ["plugin=\"recorder\"", "event=\"delete\"", "result=\"retryable\""];
+    daemon
+        .wait_for_metric("informant_handler_events_total", &failed, 1.0)
+        .await;
+
+    east.configure(&format!("{clusters}{PODS}{slow}"));
+    wait_for_check(&daemon, "[-]informer/pods/west failed", "handlers are yet to be told").await;
+    daemon.wait_for_events("recorder", "add", 2.0).await;
+    let told = ["plugin=\"recorder\"", "event=\"delete\"", "result=\"ok\""];
+    assert_eq!(daemon.metric("informant_handler_events_total", &told).await, 1.0);
+    daemon.wait_until_ready().await;
+    assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn queries_are_over_one_cluster_or_all_and_mix_nothing() {
     let (east, west) = (World::start().await, World::start().await);
     for name in ["web-0", "web-1"] {
