@@ -80,12 +80,21 @@ const described = (definition) => {
   return { roles, events, ...rest, indexes: Array.isArray(indexes) ? { names: indexes, objects } : indexes };
 };
 
-// Index values as pairs of a name and its values.
-const pairs = (found) =>
-  Object.entries(found ?? {}).map(([name, values]) => {
-    const list = Array.isArray(values) ? values : [values];
-    return [name, list.filter((value) => value !== undefined && value !== null).map(String)];
+// Index values as pairs of a name and its values. What is none fails for its object: as text it would be found under "[object Object]".
+const pairs = (found) => {
+  if (found === undefined || found === null) return [];
+  if (typeof found !== "object" || Array.isArray(found)) {
+    throw new TypeError(`index returned ${shown(found)}: it returns an object of index names and values`);
+  }
+  return Object.entries(found).map(([name, values]) => {
+    const list = (Array.isArray(values) ? values : [values]).filter((value) => value !== undefined && value !== null);
+    const odd = list.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
+    if (odd !== undefined) {
+      throw new TypeError(`index returned ${shown(odd)} as a value of "${name}": a value is a string, a number or a boolean; several are an array`);
+    }
+    return [name, list.map(String)];
   });
+};
 
 /** What the module of a plugin exports: `export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({ … })`. */
 export const plugin = (definition) => {
@@ -135,14 +144,12 @@ export const plugin = (definition) => {
     syncHandler: { onSynced: (source) => tell("onSynced", source) },
     indexFuncs: {
       index(o, object) {
-        let found;
         try {
-          found = pairs(call("index", read(object), new Event(o, { reason: "initial", attempt: 0 })));
+          return pairs(call("index", read(object), new Event(o, { reason: "initial", attempt: 0 })));
         } catch (thrown) {
           const { val = String(thrown) } = thrown;
           throw typeof val === "string" ? val : val.message;
         }
-        return found;
       },
     },
     state: {

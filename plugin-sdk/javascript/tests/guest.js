@@ -85,6 +85,8 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
   },
   index(pod) {
     if (pod.metadata.name === "no-index") throw new RangeError("no team");
+    if (pod.metadata.name === "odd-index") return { team: ["blue", { of: "one" }] };
+    if (pod.metadata.name === "no-object") return "blue";
     return { team: pod.metadata.labels?.team };
   },
   save: () => remembered,

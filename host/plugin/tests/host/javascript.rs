@@ -141,11 +141,18 @@ async fn a_plugin_in_javascript_computes_an_index() {
     index.apply("web", r#","labels":{"team":"blue"}"#);
     index.apply("db", r#","labels":{"team":"red"}"#);
     index.apply("none", "");
-    index.apply("no-index", "");
+    for name in ["no-index", "no-object", "odd-index"] {
+        index.apply(name, "");
+    }
     index.attach().await;
     let failures = index.feed.failures();
-    let failed: Vec<&str> = failures.iter().map(|failure| failure.error.as_str()).collect();
-    assert_eq!(failed, ["guest.js:87:53: RangeError: no team"]);
+    let mut failed: Vec<&str> = failures.iter().map(|failure| failure.error.as_str()).collect();
+    failed.sort_unstable();
+    insta::assert_snapshot!(failed.join("\n"), @r#"
+    TypeError: index returned blue: it returns an object of index names and values
+    TypeError: index returned {"of":"one"} as a value of "team": a value is a string, a number or a boolean; several are an array
+    guest.js:87:53: RangeError: no team
+    "#);
     assert_eq!(
         (index.under("team", "blue"), index.under("team", "red")),
         (vec!["web".to_owned()], vec!["db".to_owned()])
