@@ -103,6 +103,12 @@ impl DeadLetters {
             .collect()
     }
 
+    /// The newest.
+    pub(super) fn last(&self) -> Option<&DeadLetter> {
+        let (source, key) = self.ages.values().next_back()?;
+        self.get(*source, key.as_ref())
+    }
+
     pub(super) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&DeadLetter> {
         self.letters
             .get(&source)?

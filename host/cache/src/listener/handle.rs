@@ -271,6 +271,12 @@ impl ListenerHandle {
         lock(&self.0.listener).letters.list()
     }
 
+    /// The event that failed for good last, of those that are listed.
+    #[must_use]
+    pub fn last_dead_letter(&self) -> Option<DeadLetter> {
+        lock(&self.0.listener).letters.last().cloned()
+    }
+
     /// Whether both are the same listener.
     #[must_use]
     pub fn ptr_eq(&self, other: &ListenerHandle) -> bool {

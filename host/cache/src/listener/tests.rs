@@ -4,6 +4,7 @@ mod bounds;
 mod cursors;
 mod failures;
 mod inherit;
+mod letters;
 mod order;
 mod property;
 mod resumes;

@@ -257,9 +257,8 @@ fn item(entry: &PluginEntry, environment: &dyn Environment) -> PluginView {
             let status = plugin.status();
             let (listener, now) = (plugin.listener(), environment.now());
             let mut loaded = of_plugin(&status, &listener.stats(), now);
-            if loaded.dead_letters > 0 {
-                loaded.last_dead_letter = listener.dead_letters().last().map(|letter| dead_letter(letter, now));
-            }
+            let last = listener.last_dead_letter();
+            loaded.last_dead_letter = last.map(|letter| dead_letter(&letter, now));
             (status.state.as_str(), status.because, Some(loaded))
         }
     };
