@@ -13,6 +13,7 @@ use std::time::Duration;
 use informant_cache::Moment;
 use informant_cache::listener::{Delivery, Outcome, Pause, Pull, Token};
 
+use crate::dead_letter_warnings::DeadLetterWarnings;
 use crate::deliver::{Buffers, Ended, outcome_of_loss};
 use crate::hand_over::hand_over;
 use crate::noting::noting;
@@ -38,6 +39,7 @@ pub(crate) struct Events {
     buffers: Buffers,
     batch: Vec<Delivery>,
     answers: Vec<(Token, Outcome)>,
+    dead_letter_warnings: DeadLetterWarnings,
     started: bool,
     draining: bool,
     /// The whole cache is to be shown again, once what was pulled is back at the listener.
@@ -69,6 +71,7 @@ impl Events {
             buffers: Buffers::default(),
             batch: Vec::with_capacity(BATCH_EVENTS_MAX),
             answers: Vec::with_capacity(BATCH_EVENTS_MAX),
+            dead_letter_warnings: DeadLetterWarnings::default(),
             started: false,
             draining: false,
             replay_due: None,
@@ -231,7 +234,10 @@ impl Events {
 
     fn answer(&mut self, now: Moment) {
         if !self.answers.is_empty() {
-            self.place.shared.listener.done_batch(self.answers.drain(..), now);
+            let dead = self.place.shared.listener.done_batch(self.answers.drain(..), now);
+            if dead > 0 {
+                self.dead_letter_warnings.count(&self.place.shared, dead, now);
+            }
         }
     }
 

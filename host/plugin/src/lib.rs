@@ -20,6 +20,7 @@ mod bindings;
 mod budget;
 mod compile;
 mod component;
+mod dead_letter_warnings;
 mod deliver;
 mod described;
 mod digest;

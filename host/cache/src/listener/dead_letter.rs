@@ -103,10 +103,10 @@ impl DeadLetters {
             .collect()
     }
 
-    /// The newest.
-    pub(super) fn last(&self) -> Option<&DeadLetter> {
-        let (source, key) = self.ages.values().next_back()?;
-        self.get(*source, key.as_ref())
+    /// All of them, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = &DeadLetter> {
+        let ages = self.ages.values().rev();
+        ages.filter_map(|(source, key)| self.get(*source, key.as_ref()))
     }
 
     pub(super) fn get(&self, source: SourceId, key: KeyRef<'_>) -> Option<&DeadLetter> {

@@ -168,13 +168,15 @@ impl ListenerHandle {
         self.change(|listener| listener.done(token, outcome, now));
     }
 
-    /// Answers several deliveries. Consumer side.
-    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (Token, Outcome)>, now: Moment) {
+    /// Answers several deliveries. Consumer side. Returns how many of them became dead letters.
+    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (Token, Outcome)>, now: Moment) -> u64 {
         self.change(|listener| {
+            let before = listener.queue.counters.dead_lettered;
             outcomes
                 .into_iter()
-                .for_each(|(token, outcome)| listener.done(token, outcome, now))
-        });
+                .for_each(|(token, outcome)| listener.done(token, outcome, now));
+            listener.queue.counters.dead_lettered - before
+        })
     }
 
     /// Takes back deliveries that were handed out but never made: they go out first, as if they had not been. Consumer side.
@@ -274,7 +276,18 @@ impl ListenerHandle {
     /// The event that failed for good last, of those that are listed.
     #[must_use]
     pub fn last_dead_letter(&self) -> Option<DeadLetter> {
-        lock(&self.0.listener).letters.last().cloned()
+        lock(&self.0.listener).letters.newest_first().next().cloned()
+    }
+
+    /// The events that failed for good last, of those that are listed, oldest first; at most `max`.
+    #[must_use]
+    pub fn last_dead_letters(&self, max: usize) -> Vec<DeadLetter> {
+        let mut letters: Vec<_> = {
+            let listener = lock(&self.0.listener);
+            listener.letters.newest_first().take(max).cloned().collect()
+        };
+        letters.reverse();
+        letters
     }
 
     /// Whether both are the same listener.

@@ -9,6 +9,7 @@ mod checks;
 mod clusters;
 mod compiling;
 mod configuration;
+mod dead_letters;
 mod events;
 mod excludes;
 mod freshness;

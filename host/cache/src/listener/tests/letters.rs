@@ -1,4 +1,4 @@
-//! The last dead letter.
+//! The last dead letters, and how many a batch of answers makes.
 
 use super::*;
 
@@ -17,8 +17,28 @@ fn the_last_dead_letter_is_the_newest_that_is_listed_still() {
         rig.answer(permanent());
         assert_eq!(last(&rig).as_deref(), Some(name));
     }
+    let names = |max| {
+        let letters = rig.listener.last_dead_letters(max).into_iter();
+        letters.map(|letter| letter.key.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(2), ["a", "c"], "oldest first");
+    assert_eq!(names(9), ["b", "a", "c"]);
     rig.set("c", 2);
     rig.take();
     rig.answer(Outcome::Ok);
     assert_eq!(last(&rig).as_deref(), Some("a"));
+}
+
+#[test]
+fn a_batch_of_answers_says_how_many_of_them_became_dead_letters() {
+    let mut rig = Rig::new(options());
+    for name in ["a", "b", "c", "d"] {
+        rig.set(name, 1);
+        rig.take();
+    }
+    let outcomes = [Outcome::Ok, permanent(), retryable(), permanent()];
+    let tokens = rig.in_flight.drain(..).map(|delivery| delivery.token);
+    let answers: Vec<_> = tokens.zip(outcomes).collect();
+    assert_eq!(rig.listener.done_batch(answers, rig.now), 2);
+    assert_eq!(rig.listener.done_batch([], rig.now), 0);
 }

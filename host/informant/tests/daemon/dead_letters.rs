@@ -1,0 +1,48 @@
+//! What the log says of events that plugins fail on for good.
+
+use crate::program::{Program, transcript};
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_becomes_a_dead_letter_has_a_line_in_the_log_that_says_how_it_is_told_again() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    world.install("guest-recorder", "recorder.wasm");
+    let config = "[informer.pods]\nresource = \"v1/pods\"\n[plugin.recorder]\ncomponent = \"recorder.wasm\"\n\
+        informers = [\"pods\"]\nconfig = { rules = [{ name = \"web-0\", do = \"permanent\" }] }\n";
+    let program = Program::run(&world, config).await;
+    let line = program.logged("dead letter").await;
+    assert_eq!(line["level"], "WARN");
+    let fields = &line["fields"];
+    assert_eq!(
+        fields["message"],
+        "dead letter: plugin recorder failed on add of default/web-0 for good, after 1 attempt: told to fail for good; \
+         `informant plugin requeue recorder --key default/web-0` has it told again"
+    );
+    for (field, value) in [
+        ("plugin", "recorder"),
+        ("informer", "pods"),
+        ("event", "add"),
+        ("key", "default/web-0"),
+    ] {
+        assert_eq!(fields[field], value, "{fields}");
+    }
+    assert_eq!(fields["error"], "told to fail for good");
+    assert_eq!(fields["attempts"], 1);
+
+    let listens = program.logged("admin server listens").await;
+    let address = listens["fields"]["address"].as_str().unwrap();
+    let args = [
+        "plugin",
+        "requeue",
+        "recorder",
+        "--key",
+        "default/web-0",
+        "--admin",
+        address,
+    ];
+    assert_eq!(
+        transcript(&world, &args).await,
+        "exit 0\nplugin/recorder requeued: 1\n--"
+    );
+}
