@@ -42,7 +42,7 @@ pub use references::WATCHES_MAX;
 pub use resources::Resources;
 pub use source::{CONFIG_BYTES_MAX, Located, Place, ReadError, SourceFile, TextHash};
 pub use state::StateSection;
-pub(crate) use suggest::did_you_mean;
+pub(crate) use suggest::{did_you_mean, there_is};
 pub(crate) use units::show_size;
 
 use table::{Keys, Reporter, Table};

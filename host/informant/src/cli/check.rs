@@ -8,12 +8,13 @@ mod components;
 mod excludes;
 mod grants;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use informant_state::Sealer;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
-use crate::config::{Config, Problem, Problems};
+use crate::config::{Config, Problem, Problems, there_is};
 use crate::guests::Guests;
 use cluster::Asked;
 
@@ -22,9 +23,16 @@ use cluster::Asked;
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFlag,
-    /// A cluster that cannot be reached is an error, not a warning
-    #[arg(long, conflicts_with = "offline")]
-    cluster: bool,
+    /// A cluster that cannot be reached is an error, not a warning; with a name, as in [cluster.NAME], only that one is asked; several are separated by commas
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        value_delimiter = ',',
+        value_parser = NonEmptyStringValueParser::new(),
+        conflicts_with = "offline"
+    )]
+    cluster: Option<Vec<String>>,
     /// Does not ask the cluster
     #[arg(long)]
     offline: bool,
@@ -50,6 +58,7 @@ impl Findings {
 
 pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let config = Config::load(&args.config.config)?;
+    let clusters = which(&config, args.cluster.as_deref().unwrap_or_default())?;
     let mut findings = Findings {
         problems: config.warnings.clone(),
         good: Vec::new(),
@@ -59,7 +68,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let (inspections, found) = guests.block_on(components::inspect(&config, guests.host()));
     findings.add(found);
     if !args.offline {
-        let asked = guests.block_on(cluster::ask(&config, &args.cluster_args.flags(), args.cluster));
+        let (flags, required) = (args.cluster_args.flags(), args.cluster.is_some());
+        let asked = guests.block_on(cluster::ask(&config, &clusters, &flags, required));
         findings
             .problems
             .extend(components::told_nothing(&config, &inspections, &asked));
@@ -67,6 +77,24 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
         findings.add(found);
     }
     report(&config, findings)
+}
+
+/// The clusters that are asked: those that are named, or else all.
+fn which<'c>(config: &'c Config, named: &[String]) -> Result<Vec<&'c str>> {
+    let known: Vec<&str> = config.clusters.keys().map(String::as_str).collect();
+    if let Some(unknown) = named.iter().find(|name| !known.contains(&name.as_str())) {
+        if !config.has_named_clusters() {
+            bail!(
+                "--cluster {unknown}: the configuration has one cluster, which has no name: write `--cluster` without one"
+            );
+        }
+        bail!(
+            "--cluster {unknown}: the configuration has no such cluster; {}",
+            there_is(&known, "clusters")
+        );
+    }
+    let is_meant = |name: &&str| named.is_empty() || named.iter().any(|named| named == name);
+    Ok(known.into_iter().filter(is_meant).collect())
 }
 
 /// Keys of durable informers that are none.
@@ -95,3 +123,6 @@ fn report(config: &Config, findings: Findings) -> Result<Exit> {
     output::to_stdout(|out| writeln!(out, "{} is good", config.path.display()))?;
     Ok(Exit::Done)
 }
+
+#[cfg(test)]
+mod tests;

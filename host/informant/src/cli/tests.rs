@@ -110,10 +110,10 @@ fn help_of_check() {
     Usage: informant check [OPTIONS]
 
     Options:
-      -c, --config <FILE>  The configuration [default: config.toml]
-          --cluster        A cluster that cannot be reached is an error, not a warning
-          --offline        Does not ask the cluster
-      -h, --help           Print help (see more with '--help')
+      -c, --config <FILE>     The configuration [default: config.toml]
+          --cluster [<NAME>]  A cluster that cannot be reached is an error, not a warning; with a name, as in [cluster.NAME], only that one is asked; several are separated by commas
+          --offline           Does not ask the cluster
+      -h, --help              Print help (see more with '--help')
 
     Cluster:
           --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod bindings;
+mod check_clusters;
 mod checks;
 mod clusters;
 mod compiling;

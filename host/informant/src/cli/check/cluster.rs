@@ -62,8 +62,8 @@ fn said(cluster: &str) -> String {
     }
 }
 
-/// Asks each cluster for each of its informers, all clusters at once. One that cannot be reached is an error only if `required`.
-pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -> Asked {
+/// Asks each of `clusters` for each of its informers, all clusters at once. One that cannot be reached is an error only if `required`.
+pub(super) async fn ask(config: &Config, clusters: &[&str], flags: &ClusterFlags, required: bool) -> Asked {
     if config.informers.is_empty() && !required {
         return Asked::default();
     }
@@ -77,7 +77,7 @@ pub(super) async fn ask(config: &Config, flags: &ClusterFlags, required: bool) -
             ..Asked::default()
         };
     }
-    let clusters = config.clusters.keys();
+    let clusters = clusters.iter();
     let asked = futures::future::join_all(clusters.map(|name| ask_one(config, name, flags, required))).await;
     let mut asked = asked.into_iter().fold(Asked::default(), |mut all, asked| {
         // What a resource is in one cluster it is in the others, as far as kinds go.
