@@ -22,6 +22,7 @@ mod output;
 mod plugin;
 mod rbac;
 mod run;
+mod source_columns;
 mod status;
 mod table;
 

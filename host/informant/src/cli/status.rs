@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::client::{AdminArgs, AdminClient};
 use super::plugin::{self, Format};
-use super::table::{self, or_nothing};
+use super::source_columns::SourceColumns;
+use super::table;
 use super::{Exit, output};
 use crate::admin::{
     ApiError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, SourceView, Sources,
@@ -99,20 +100,9 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
 }
 
 fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
-    let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
-    let mut headings = vec!["INFORMER"];
-    headings.extend(with_cluster.then_some("CLUSTER"));
-    headings.extend([
-        "RESOURCE",
-        "NAMESPACE",
-        "STATE",
-        "OBJECTS",
-        "VERSION",
-        "SEEN",
-        "BOOKMARK",
-    ]);
-    let rows = sources.iter().map(|source| row(source, with_cluster));
-    table::write_columns(out, &headings, rows.collect())?;
+    let columns = SourceColumns::of(sources);
+    let rows = sources.iter().map(|source| columns.row(source)).collect();
+    table::write_columns(out, &columns.headings("VERSION"), rows)?;
     for source in sources {
         let name = match (source.informer.as_str(), source.cluster.as_str()) {
             (name, "") => name.to_owned(),
@@ -147,22 +137,6 @@ fn show_lacking(out: &mut dyn Write, source: &str, lacking: &IndexFailuresView) 
         }
         None => writeln!(out),
     }
-}
-
-fn row(source: &SourceView, with_cluster: bool) -> Vec<String> {
-    let ago = |age_ms: Option<u64>| or_nothing(age_ms, |age_ms| format!("{} ago", table::ago(age_ms)));
-    let mut row = vec![source.informer.clone()];
-    row.extend(with_cluster.then(|| source.cluster.clone()));
-    row.extend([
-        source.resource.clone(),
-        source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
-        source.state.clone(),
-        source.objects.to_string(),
-        or_nothing(source.resource_version.clone(), |version| version),
-        ago(source.last_event_age_ms),
-        ago(source.bookmark_age_ms),
-    ]);
-    row
 }
 
 #[cfg(test)]

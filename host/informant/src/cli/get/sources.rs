@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 
 use super::{Format, GetArgs, SOURCES};
 use crate::admin::{SourceView, Sources};
+use crate::cli::source_columns::SourceColumns;
 use crate::cli::table::{self, or_nothing};
 use crate::cli::{Exit, output};
 use crate::config::did_you_mean;
@@ -124,26 +125,16 @@ fn name(source: &SourceView) -> String {
 }
 
 fn write(out: &mut dyn Write, sources: &[SourceView], wide: bool, with_headings: bool) -> io::Result<()> {
-    let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
-    let mut headings = vec!["INFORMER"];
-    headings.extend(with_cluster.then_some("CLUSTER"));
-    headings.extend([
-        "RESOURCE",
-        "NAMESPACE",
-        "STATE",
-        "OBJECTS",
-        "FRESH AS OF",
-        "SEEN",
-        "BOOKMARK",
-        "RELISTS",
-    ]);
+    let columns = SourceColumns::of(sources);
+    let mut headings = columns.headings("FRESH AS OF");
+    headings.push("RELISTS");
     headings.extend(
         wide.then_some(["ID", "BYTES", "WATCHES", "WATCHLIST", "INDEXES"])
             .into_iter()
             .flatten(),
     );
     headings.push("LAST ERROR");
-    let rows = sources.iter().map(|source| row(source, with_cluster, wide)).collect();
+    let rows = sources.iter().map(|source| row(&columns, source, wide)).collect();
     if with_headings {
         return table::write_columns(out, &headings, rows);
     }
@@ -156,20 +147,9 @@ fn write(out: &mut dyn Write, sources: &[SourceView], wide: bool, with_headings:
     out.write_all(&lines[below..])
 }
 
-fn row(source: &SourceView, with_cluster: bool, wide: bool) -> Vec<String> {
-    let ago = |age_ms: Option<u64>| or_nothing(age_ms, |age_ms| format!("{} ago", table::ago(age_ms)));
-    let mut row = vec![source.informer.clone()];
-    row.extend(with_cluster.then(|| source.cluster.clone()));
-    row.extend([
-        source.resource.clone(),
-        source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
-        source.state.clone(),
-        source.objects.to_string(),
-        or_nothing(source.resource_version.clone(), |version| version),
-        ago(source.last_event_age_ms),
-        ago(source.bookmark_age_ms),
-        source.relists.to_string(),
-    ]);
+fn row(columns: &SourceColumns, source: &SourceView, wide: bool) -> Vec<String> {
+    let mut row = columns.row(source);
+    row.push(source.relists.to_string());
     if wide {
         row.extend([
             or_nothing(source.id, |id| id.to_string()),
