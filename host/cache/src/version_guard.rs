@@ -62,8 +62,6 @@ pub enum ListVerdict {
 pub struct VersionGuardStats {
     /// Events dropped because they were outdated.
     pub events_outdated: u64,
-    /// Bookmarks older than the high-water, ignored.
-    pub bookmarks_outdated: u64,
     /// Lists refused because a lagging replica gave them.
     pub lists_outdated: u64,
     /// List items older than the stored object, in lists that were accepted; the stored object is to be kept.
@@ -118,19 +116,6 @@ impl VersionGuard {
         }
         self.stats.events_outdated += 1;
         EventVerdict::Outdated
-    }
-
-    /// Notes a bookmark; returns whether it was at or above the high-water.
-    pub fn judge_bookmark(&mut self, bookmark: VersionRef<'_>) -> bool {
-        let Some(number) = self.number(bookmark) else {
-            return true;
-        };
-        if self.high_water.is_some_and(|high_water| number < high_water) {
-            self.stats.bookmarks_outdated += 1;
-            return false;
-        }
-        self.high_water = Some(number);
-        true
     }
 
     /// Judges a list at its end, when its version is known for sure and nothing of it has been used.

@@ -59,15 +59,6 @@ fn an_event_below_the_high_water_is_judged_by_its_object() {
 }
 
 #[test]
-fn a_bookmark_raises_the_high_water_and_never_lowers_it() {
-    let mut guard = listed_at("20");
-    assert!(guard.judge_bookmark(at("25")));
-    assert!(guard.judge_bookmark(at("25")));
-    assert!(!guard.judge_bookmark(at("24")));
-    assert_eq!((guard.high_water(), guard.stats().bookmarks_outdated), (Some(25), 1));
-}
-
-#[test]
 fn an_older_list_from_a_cache_is_a_lagging_replica_s() {
     let mut guard = listed_at("20");
     let verdict = guard.judge_list(at("19"), ListSource::Cache);
@@ -118,7 +109,6 @@ fn a_version_that_is_no_number_turns_the_guard_off_visibly_and_for_good() {
         assert_eq!(guard.turned_off_by().map(ResourceVersion::as_str), Some(odd));
         assert_eq!(event(&mut guard, "3", Some("100")), EventVerdict::Accept);
         assert_eq!(guard.judge_list(at("2"), ListSource::Cache), ListVerdict::Accept);
-        assert!(guard.judge_bookmark(at("1")));
         assert!(guard.judge_item(at("1"), at("100")));
         assert_eq!(
             guard.turned_off_by().map(ResourceVersion::as_str),
