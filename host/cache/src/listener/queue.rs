@@ -9,6 +9,10 @@
 //! Promises: events of a key leave in order and one at a time; what is in flight is never changed; below the limits nothing is
 //! folded but what fails; every event that does not leave is counted. Knows neither sources' snapshots nor time.
 
+mod cursors;
+#[cfg(test)]
+mod recount;
+
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
@@ -281,18 +285,6 @@ impl Queue {
         }
     }
 
-    /// No cursor of `source` counts on its keys any more.
-    pub(super) fn forget_owed(&mut self, source: SourceId) {
-        self.unattempted.retain(|other| *other != source);
-        for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            if slot.source == source {
-                slot.head.owed = false;
-                slot.rest.iter_mut().for_each(|event| event.owed = false);
-            }
-        }
-    }
-
     /// What waits or is in flight for the keys in `scope` of source `old` belongs to `new` from now on.
     pub(super) fn move_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         for id in self.slots.ids() {
@@ -355,49 +347,6 @@ impl Queue {
         }
     }
 
-    /// Leaves to a cursor what it will show anyway, so that but deletes nothing waits; keys that fail keep their slot and
-    /// back-off. Deletes that are ready are marked as what the cursor waits for.
-    pub(super) fn leave_states_to_cursor(&mut self) {
-        for id in self.slots.ids() {
-            self.fold_slot(id);
-            let Some(slot) = self.slots.try_get(id) else { continue };
-            let is_delete = slot.head.is_delete();
-            let is_failing = slot.failures > 0 && !matches!(slot.head.what, What::Synced);
-            let slot = self.slots.get_mut(id);
-            slot.head.owed = false;
-            slot.rest.iter_mut().for_each(|event| event.owed = false);
-            let (waiting, bytes) = (slot.rest.len(), slot.rest_bytes());
-            slot.rest.retain(Event::is_delete);
-            let left = waiting - slot.rest.len();
-            self.pending -= left;
-            self.bytes -= bytes - slot.rest_bytes();
-            self.counters.coalesced += left as u64;
-            match slot.state {
-                State::InFlight { .. } => {}
-                State::Ready if is_delete => {
-                    self.draining += usize::from(!slot.drains);
-                    slot.drains = true;
-                }
-                State::Ready | State::BackingOff if is_failing || is_delete => {}
-                State::Ready | State::BackingOff => {
-                    self.remove(id);
-                    self.counters.coalesced += 1;
-                }
-            }
-        }
-    }
-
-    /// Marks the source's deletes that are ready as what cursors wait for.
-    pub(super) fn drain_deletes(&mut self, source: SourceId) {
-        for id in self.slots.ids() {
-            let slot = self.slots.get_mut(id);
-            if slot.source == source && slot.state == State::Ready && slot.head.is_delete() && !slot.drains {
-                slot.drains = true;
-                self.draining += 1;
-            }
-        }
-    }
-
     /// Takes a slot out with all that is in it. Returns how many events waited.
     fn remove(&mut self, id: SlotId) -> usize {
         let slot = self.slots.remove(id);
@@ -419,40 +368,6 @@ impl Queue {
                 let in_flight = usize::from(slot.is_in_flight());
                 self.counters.discarded += (self.remove(id) + in_flight) as u64;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-impl Queue {
-    /// Counts everything again.
-    pub(super) fn check(&self) {
-        let slots = || self.slots.iter();
-        assert_eq!(self.pending, slots().map(Slot::waiting).sum::<usize>(), "pending");
-        assert_eq!(
-            self.in_flight,
-            slots().filter(|slot| slot.is_in_flight()).count(),
-            "in flight"
-        );
-        assert_eq!(
-            self.failing,
-            slots().filter(|slot| slot.state == State::BackingOff).count(),
-            "failing"
-        );
-        assert_eq!(self.draining, slots().filter(|slot| slot.drains).count(), "draining");
-        assert_eq!(
-            self.bytes,
-            slots().flat_map(Slot::events).map(Event::kept_bytes).sum::<usize>(),
-            "bytes"
-        );
-        let ready = slots().filter(|slot| slot.state == State::Ready).count();
-        assert_eq!(self.slots.has_ready(), ready > 0, "ready");
-        for slot in slots() {
-            let keys: Vec<_> = slot.events().map(|event| event.what.key()).collect();
-            assert!(
-                keys.windows(2).all(|pair| pair[0] == pair[1]),
-                "one slot, one key: {slot:?}"
-            );
         }
     }
 }

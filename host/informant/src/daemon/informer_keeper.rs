@@ -3,34 +3,28 @@
 //! A cluster that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the rest of the daemon, the same
 //! informer in other clusters included, goes on. Once the informer runs, it looks after itself.
 
-use std::fmt;
+mod bring_up;
+mod found;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_informer::{
-    Discovered, GroupVersionResource, InformerSpec, NamedInformer, ReflectorOptions, ResourceName, Served, SourceSpec,
-    discover_in,
-};
+use informant_informer::{InformerSpec, NamedInformer};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::bring_up::BringUp;
+pub use self::bring_up::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
+pub(super) use self::found::{Found, spec};
 use super::STOP_MAX;
-use super::board::{Board, InformerPhase, OwnPlace, RunningInformer};
+use super::board::{Board, InformerPhase, OwnPlace};
 use super::clusters::{ClusterEntry, ClusterPhase};
 use super::configuration::Section;
 use super::durables::Durables;
 use super::order::{Order, Outcome, Removal};
-use super::served;
 use crate::cluster::Cluster;
-use crate::config::{InformerSection, Resources};
+use crate::config::InformerSection;
 use crate::metrics::Metrics;
-
-/// The pause after the first failed question; it doubles with each further one.
-pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
-
-/// The longest pause between questions.
-pub const DISCOVERY_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// What it takes to keep an informer in a cluster.
 pub(super) struct InformerKeeper {
@@ -226,226 +220,7 @@ async fn another_than(own: &Arc<Cluster>, clusters: &mut watch::Receiver<Cluster
     }
 }
 
-/// What it takes to bring an informer up.
-struct BringUp<'k> {
-    place: &'k OwnPlace,
-    board: &'k Board,
-    environment: &'k Arc<dyn Environment>,
-    metrics: &'k Metrics,
-    durables: &'k Durables,
-}
-
-impl BringUp<'_> {
-    /// Waits until the cluster can be asked.
-    async fn connected(&self, clusters: &mut watch::Receiver<ClusterPhase>) -> Arc<Cluster> {
-        loop {
-            let phase = clusters.borrow_and_update().clone();
-            match phase {
-                ClusterPhase::Connected(cluster) => return cluster,
-                ClusterPhase::Connecting { trouble } => self.place.set_phase(InformerPhase::Discovering { trouble }),
-                ClusterPhase::Gone => {}
-            }
-            if clusters.changed().await.is_err() {
-                // Gone for good: so will this informer be.
-                return std::future::pending().await;
-            }
-        }
-    }
-
-    /// Asks what the resource is, until that is known, and starts the informer.
-    async fn run(&self, cluster: &Cluster) {
-        self.wait_for_leaving().await;
-        let found = self.discover(cluster).await;
-        let (informer, of) = (self.place.name(), &self.place.cluster);
-        match self.start(cluster, &found).await {
-            Ok(shared) => {
-                tracing::info!(%informer, cluster = %of, "informer started: {found}");
-                let discovered = found.one();
-                self.place
-                    .set_phase(InformerPhase::Running(Arc::new(RunningInformer { shared, discovered })));
-            }
-            Err(reason) => {
-                tracing::error!(%informer, cluster = %of, %reason, "informer refused: {found}");
-                self.place.set_phase(InformerPhase::Refused { reason: reason.into() });
-            }
-        }
-    }
-
-    /// Waits until what was taken out of this cluster under the informer's name has told its deletes: told later than what comes back, they would take
-    /// objects away from handlers that are there. No longer than a source may take to leave, 15 minutes.
-    async fn wait_for_leaving(&self) {
-        for informer in self.board.leaving_of(self.place.name(), &self.place.cluster) {
-            self.place.set_phase(InformerPhase::Discovering {
-                trouble: Some("handlers are yet to be told what went when it left this cluster".into()),
-            });
-            informer.left().await;
-        }
-    }
-
-    /// Lets an informer of several resources follow what the API server serves. Does not end.
-    async fn follow(&self, cluster: &Cluster) {
-        if let (InformerPhase::Running(running), Some(section)) = (self.place.phase(), self.place.section())
-            && let Resources::Several(pattern) = &section.resource.value
-        {
-            let follower = served::Follower {
-                place: self.place,
-                section: &section,
-                pattern,
-                informer: &running.shared,
-                client: &cluster.client,
-                environment: self.environment,
-            };
-            follower.run().await;
-        }
-        std::future::pending().await
-    }
-
-    async fn start(&self, cluster: &Cluster, found: &Found) -> Result<NamedInformer, String> {
-        let section = self.place.section().ok_or("it was removed")?;
-        if let (
-            Some(namespace),
-            Found::One(Discovered {
-                gvr, namespaced: false, ..
-            }),
-        ) = (section.namespaces.first(), found)
-        {
-            return Err(format!(
-                "`namespaces` names {namespace}, but {gvr} is not in namespaces: leave it out"
-            ));
-        }
-        let mut spec = spec(self.place, &section, found);
-        spec.durable = self.durables.keeper(&section, &cluster.url, &spec).await?;
-        NamedInformer::start(
-            spec,
-            cluster.client.clone(),
-            Arc::clone(self.environment),
-            self.board.catalog().clone(),
-            &self.metrics.informers,
-        )
-        .map_err(|error| error.to_string())
-    }
-
-    /// Asks until there is an answer.
-    async fn discover(&self, cluster: &Cluster) -> Found {
-        let mut pause = DISCOVERY_RETRY_FIRST;
-        let (informer, of) = (self.place.name(), &self.place.cluster);
-        let Some(section) = self.place.section() else {
-            return std::future::pending().await;
-        };
-        loop {
-            let environment = Arc::clone(self.environment);
-            let found = match &section.resource.value {
-                Resources::One(name) => one(cluster, environment, name).await,
-                Resources::Several(pattern) => served::first(&cluster.client, environment, pattern, &section).await,
-            };
-            let error = match found {
-                Ok(found) => {
-                    self.metrics.daemon.discovered(informer, of, true);
-                    return found;
-                }
-                Err(error) => error,
-            };
-            self.metrics.daemon.discovered(informer, of, false);
-            let jittered = pause.mul_f64(jitter(self.environment.random()));
-            let again = humantime::format_duration(Duration::from_millis(jittered.as_millis() as u64)).to_string();
-            tracing::warn!(%informer, cluster = %of, url = %cluster.url, %error, again_in = %again, "informer cannot start yet");
-            self.place.set_phase(InformerPhase::Discovering {
-                trouble: Some(error.into()),
-            });
-            self.environment.sleep(jittered).await;
-            pause = (pause * 2).min(DISCOVERY_RETRY_MAX);
-        }
-    }
-}
-
 /// From 0.8 to 1.2, so that those that failed together do not come back together.
 pub(super) fn jitter(random: u64) -> f64 {
     0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
-}
-
-async fn one(cluster: &Cluster, environment: Arc<dyn Environment>, name: &ResourceName) -> Result<Found, String> {
-    let found = discover_in(&cluster.client, environment, name).await;
-    found.map(Found::One).map_err(|error| error.to_string())
-}
-
-/// What a section's `resource` turned out to be.
-#[derive(Debug)]
-pub(super) enum Found {
-    One(Discovered),
-    Several(Served),
-}
-
-impl Found {
-    fn one(self) -> Option<Discovered> {
-        match self {
-            Self::One(discovered) => Some(discovered),
-            Self::Several(_) => None,
-        }
-    }
-
-    /// What is known of a running informer's, less what `section` excludes.
-    fn of(running: &RunningInformer, section: &InformerSection) -> Self {
-        match &running.discovered {
-            Some(discovered) => Self::One(discovered.clone()),
-            None => {
-                let mut resources = running.shared.spec().resources.unwrap_or_default();
-                resources.retain(|_, found| !section.exclude.covers(&found.gvr));
-                Self::Several(Served {
-                    resources,
-                    ..Served::default()
-                })
-            }
-        }
-    }
-}
-
-impl fmt::Display for Found {
-    /// `v1/pods (Pod)`, `12 resources`
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(found) => write!(out, "{} ({})", found.gvr, found.kind),
-            Self::Several(served) => write!(out, "{} resources", served.resources.len()),
-        }
-    }
-}
-
-pub(super) fn spec(place: &OwnPlace, section: &InformerSection, found: &Found) -> InformerSpec {
-    let (one, resources) = match found {
-        Found::One(discovered) => (discovered.clone(), None),
-        // What each of several is stands with it.
-        Found::Several(served) => {
-            let none = Discovered {
-                gvr: GroupVersionResource::new("", "", ""),
-                kind: String::new(),
-                namespaced: true,
-            };
-            (none, Some(served.resources.clone()))
-        }
-    };
-    let source = SourceSpec {
-        informer: place.name().to_owned(),
-        cluster: place.cluster.clone(),
-        resource: one.gvr,
-        kind: one.kind,
-        namespaced: one.namespaced,
-        namespace: None,
-        label_selector: section.label_selector.clone(),
-        field_selector: section.field_selector.clone(),
-        drop: section.drop.clone(),
-        keep_managed_fields: section.keep_managed_fields,
-        metadata_only: section.metadata_only,
-        indexes: section.indexes.clone(),
-        relist_notify_unchanged: section.relist_notify_unchanged,
-        resync: section.resync,
-    };
-    InformerSpec {
-        source,
-        resources,
-        namespaces: section.namespaces.iter().cloned().collect(),
-        reflector: ReflectorOptions {
-            watch_list: section.watch_list,
-            ..ReflectorOptions::default()
-        },
-        durable: None,
-    }
 }

@@ -1,0 +1,322 @@
+//! What one source's reflector and loop write of how it is doing.
+//!
+//! The cell turns what its two writers know (can the source be reached? is its first list in the store?) into one [`SourceState`], which catalog
+//! and metrics show too. Ages are kept as moments and become durations when somebody asks.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_cache::{Environment, Moment, Source, SourceState};
+use informant_object::{Key, KeyRef, ResourceVersion};
+use tokio::sync::watch;
+
+use super::publishing::{Publishing, Waiting};
+use super::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};
+use crate::metrics::SourceMetrics;
+
+/// Whether the source can be reached, as its reflector sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Not yet, or not at the moment.
+    Down,
+    /// A watch is open.
+    Open,
+    /// The resource does not exist (404).
+    Missing,
+    /// It may not be read (401, 403).
+    Forbidden,
+    /// Nobody tries any more.
+    Stopped,
+}
+
+/// Written by one source's reflector and loop, read by everybody.
+#[derive(Debug)]
+pub(crate) struct StatusCell {
+    /// Where everybody else looks.
+    shown: Arc<Source>,
+    metrics: Arc<SourceMetrics>,
+    environment: EnvironmentRef,
+    /// Nanoseconds of the last frame's moment plus one; 0 is never.
+    last_event: AtomicU64,
+    last_bookmark: AtomicU64,
+    rejected: AtomicU64,
+    skipped: AtomicU64,
+    inner: Mutex<Inner>,
+    synced: watch::Sender<bool>,
+    /// The number of the reflector whose word counts.
+    generation: AtomicU64,
+    reconfiguring: watch::Sender<Option<Reconfiguring>>,
+    publishing: Publishing,
+}
+
+/// An environment, opaque to `Debug`.
+struct EnvironmentRef(Arc<dyn Environment>);
+
+impl std::fmt::Debug for EnvironmentRef {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Environment")
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    reach: Reach,
+    state: SourceState,
+    version: ResourceVersion,
+    epoch: u64,
+    guarded: bool,
+    last_error: Option<(String, Moment)>,
+    lists: u64,
+    relists: u64,
+    watches: u64,
+    watch_list: WatchListUse,
+    outdated: BTreeSet<Key>,
+}
+
+/// What the reflector counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    List,
+    Relist,
+    Watch,
+}
+
+impl StatusCell {
+    pub(crate) fn new(shown: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
+        let inner = Inner {
+            reach: Reach::Down,
+            state: SourceState::Syncing,
+            version: ResourceVersion::default(),
+            epoch: 0,
+            guarded: true,
+            last_error: None,
+            lists: 0,
+            relists: 0,
+            watches: 0,
+            watch_list: WatchListUse::Untried,
+            outdated: BTreeSet::new(),
+        };
+        metrics.set_state(SourceState::Syncing);
+        Self {
+            shown,
+            metrics,
+            environment: EnvironmentRef(environment),
+            last_event: AtomicU64::new(0),
+            last_bookmark: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            inner: Mutex::new(inner),
+            synced: watch::Sender::new(false),
+            generation: AtomicU64::new(0),
+            reconfiguring: watch::Sender::new(None),
+            publishing: Publishing::default(),
+        }
+    }
+
+    /// Another state is published.
+    pub(crate) fn tell_published(&self) {
+        self.publishing.tell();
+    }
+
+    /// Begins to wait for states to be published.
+    pub(crate) fn wait_for_publishing(&self) -> Waiting<'_> {
+        self.publishing.wait()
+    }
+
+    pub(crate) fn set_reach(&self, reach: Reach) {
+        let mut inner = self.lock();
+        inner.reach = reach;
+        self.show_state(&mut inner);
+    }
+
+    /// The first list is in the store.
+    pub(crate) fn set_synced(&self) {
+        let mut inner = self.lock();
+        if !self.synced.send_replace(true) {
+            self.shown.set_synced();
+            self.metrics.set_synced();
+            self.show_state(&mut inner);
+        }
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Turns true once the first list is in the store.
+    pub(crate) fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// From now on the reflector of this number is the one that speaks for the source.
+    pub(crate) fn begin_generation(&self, generation: u64) {
+        self.generation.store(generation, Ordering::SeqCst);
+    }
+
+    /// Whether that reflector speaks for the source: not one on trial, nor one that was succeeded.
+    pub(crate) fn is_current(&self, generation: u64) -> bool {
+        self.generation.load(Ordering::SeqCst) == generation
+    }
+
+    /// Another request is being tried out.
+    pub(crate) fn set_reconfiguring(&self) {
+        self.reconfiguring.send_replace(Some(Reconfiguring::default()));
+    }
+
+    /// It was refused, or failed.
+    pub(crate) fn set_reconfigure_error(&self, text: String) {
+        self.reconfiguring.send_if_modified(|state| match state {
+            Some(state) => {
+                state.last_error = Some(text);
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// It has taken the place of the other.
+    pub(crate) fn set_reconfigured(&self) {
+        self.reconfiguring.send_replace(None);
+    }
+
+    /// None while no change is under way.
+    pub(crate) fn reconfiguring(&self) -> watch::Receiver<Option<Reconfiguring>> {
+        self.reconfiguring.subscribe()
+    }
+
+    /// The store has seen everything up to `version`.
+    pub(crate) fn set_version(&self, version: &ResourceVersion) {
+        self.metrics.set_version(version);
+        self.lock().version = version.clone();
+    }
+
+    pub(crate) fn set_error(&self, text: String) {
+        let now = self.environment.0.now();
+        self.shown.set_trouble(&text);
+        self.lock().last_error = Some((text, now));
+    }
+
+    pub(crate) fn count(&self, step: Step) {
+        let mut inner = self.lock();
+        match step {
+            Step::List => inner.lists += 1,
+            Step::Relist => inner.relists += 1,
+            Step::Watch => inner.watches += 1,
+        }
+    }
+
+    /// The source went back in time.
+    pub(crate) fn begin_epoch(&self) {
+        self.metrics.source_epochs.inc();
+        self.lock().epoch += 1;
+    }
+
+    pub(crate) fn set_guarded(&self, guarded: bool) {
+        self.metrics.guard_off.set(usize::from(!guarded));
+        self.lock().guarded = guarded;
+    }
+
+    /// How the state is obtained from now on.
+    pub(crate) fn set_watch_list(&self, usage: WatchListUse) {
+        let refused = matches!(usage, WatchListUse::Refused(_));
+        self.metrics.watch_list_refused.set(usize::from(refused));
+        self.lock().watch_list = usage;
+    }
+
+    /// The watch brought something; `bookmark` if that was among it.
+    pub(crate) fn saw_frame(&self, received: Moment, bookmark: bool) {
+        let stamp = received.as_nanos().saturating_add(1);
+        self.last_event.store(stamp, Ordering::Relaxed);
+        if bookmark {
+            self.last_bookmark.store(stamp, Ordering::Relaxed);
+        }
+    }
+
+    /// A `list` or an `event` was older than what is known.
+    pub(crate) fn count_rejected(&self, kind: &'static str) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.metrics.count_rejected(kind);
+    }
+
+    /// Something could not be used.
+    pub(crate) fn count_skipped(&self, reason: &'static str) {
+        self.count_skipped_many(reason, 1);
+    }
+
+    /// So many things could not be used.
+    pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
+        self.skipped.fetch_add(amount, Ordering::Relaxed);
+        self.metrics.count_skipped(reason, amount);
+    }
+
+    /// The store holds an older state of `key` than the cluster. Returns how many such keys there are.
+    pub(crate) fn add_outdated(&self, key: Key) -> usize {
+        let mut inner = self.lock();
+        if inner.outdated.len() < OUTDATED_KEYS_MAX {
+            inner.outdated.insert(key);
+        }
+        self.metrics.outdated_keys.set(inner.outdated.len());
+        inner.outdated.len()
+    }
+
+    /// A newer state of `key` came. Returns how many outdated keys are left.
+    pub(crate) fn remove_outdated(&self, key: KeyRef<'_>) -> usize {
+        let mut inner = self.lock();
+        inner.outdated.remove(&key.to_key());
+        self.metrics.outdated_keys.set(inner.outdated.len());
+        inner.outdated.len()
+    }
+
+    pub(crate) fn read(&self) -> SourceStatus {
+        let now = self.environment.0.now();
+        let age = |stamp: &AtomicU64| match stamp.load(Ordering::Relaxed) {
+            0 => None,
+            nanos => Some(now - Moment::from_nanos(nanos - 1)),
+        };
+        let inner = self.lock();
+        SourceStatus {
+            source: self.shown.id(),
+            state: inner.state,
+            synced: self.is_synced(),
+            version: inner.version.clone(),
+            epoch: inner.epoch,
+            guarded: inner.guarded,
+            last_error: inner
+                .last_error
+                .as_ref()
+                .map(|(text, when)| (text.clone(), now - *when)),
+            last_event_age: age(&self.last_event),
+            bookmark_age: age(&self.last_bookmark),
+            lists: inner.lists,
+            relists: inner.relists,
+            watches: inner.watches,
+            watch_list: inner.watch_list.clone(),
+            reconfiguring: self.reconfiguring.borrow().clone(),
+            skipped: self.skipped.load(Ordering::Relaxed),
+            rejected: self.rejected.load(Ordering::Relaxed),
+            outdated: inner.outdated.iter().cloned().collect(),
+        }
+    }
+
+    fn show_state(&self, inner: &mut Inner) {
+        let state = match (inner.reach, self.is_synced()) {
+            (Reach::Stopped, _) => SourceState::Stopped,
+            (Reach::Missing, _) => SourceState::WaitingForResource,
+            (Reach::Forbidden, _) => SourceState::Forbidden,
+            (_, false) => SourceState::Syncing,
+            (Reach::Open, true) => SourceState::Live,
+            (Reach::Down, true) => SourceState::Stale,
+        };
+        if state != inner.state {
+            tracing::debug!(source = %self.shown.id(), from = ?inner.state, to = ?state, "source state");
+            inner.state = state;
+            self.shown.set_state(state);
+            self.metrics.set_state(state);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
