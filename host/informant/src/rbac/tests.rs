@@ -9,8 +9,8 @@ fn grant(json: &str) -> KubeGrant {
     serde_json::from_str(json).unwrap()
 }
 
-#[test]
-fn informers_and_grants_become_the_narrowest_roles() {
+/// What informers and plugins ask for in all namespaces and in two of them, as YAML documents.
+fn documents() -> Vec<String> {
     let mut rights = Rights::default();
     rights.add_informer("nodes", "", "nodes", None);
     rights.add_informer("pods", "", "pods", Some("web"));
@@ -29,14 +29,20 @@ fn informers_and_grants_become_the_narrowest_roles() {
         "keeper",
         &grant(r#"{"verbs": ["get", "create", "delete"], "resource": "v1/configmaps", "namespaces": ["web"], "names": ["state"]}"#),
     );
-    insta::assert_snapshot!(yaml(&rights, &SUBJECT), @r#"
-    apiVersion: v1
-    kind: ServiceAccount
-    metadata:
-      name: "informant"
-      namespace: "informant"
-      labels: {app.kubernetes.io/name: informant}
-    ---
+    let documents = yaml(&rights, &SUBJECT);
+    documents.split("---\n").map(str::to_owned).collect()
+}
+
+fn kind(document: &str) -> &str {
+    let kind = document.lines().find_map(|line| line.strip_prefix("kind: "));
+    kind.expect("each document has a kind")
+}
+
+#[test]
+fn informers_and_grants_become_the_narrowest_roles() {
+    let mut roles = documents();
+    roles.retain(|document| kind(document).ends_with("Role"));
+    insta::assert_snapshot!(roles.join("---\n"), @r#"
     apiVersion: rbac.authorization.k8s.io/v1
     kind: ClusterRole
     metadata:
@@ -57,20 +63,6 @@ fn informers_and_grants_become_the_narrowest_roles() {
       verbs: ["update", "patch"]
     ---
     apiVersion: rbac.authorization.k8s.io/v1
-    kind: ClusterRoleBinding
-    metadata:
-      name: "informant"
-      labels: {app.kubernetes.io/name: informant}
-    roleRef:
-      apiGroup: rbac.authorization.k8s.io
-      kind: ClusterRole
-      name: "informant"
-    subjects:
-    - kind: ServiceAccount
-      name: "informant"
-      namespace: "informant"
-    ---
-    apiVersion: rbac.authorization.k8s.io/v1
     kind: Role
     metadata:
       name: "informant"
@@ -81,21 +73,6 @@ fn informers_and_grants_become_the_narrowest_roles() {
     - apiGroups: [""]
       resources: ["pods"]
       verbs: ["patch"]
-    ---
-    apiVersion: rbac.authorization.k8s.io/v1
-    kind: RoleBinding
-    metadata:
-      name: "informant"
-      namespace: "db"
-      labels: {app.kubernetes.io/name: informant}
-    roleRef:
-      apiGroup: rbac.authorization.k8s.io
-      kind: Role
-      name: "informant"
-    subjects:
-    - kind: ServiceAccount
-      name: "informant"
-      namespace: "informant"
     ---
     apiVersion: rbac.authorization.k8s.io/v1
     kind: Role
@@ -117,6 +94,61 @@ fn informers_and_grants_become_the_narrowest_roles() {
     - apiGroups: [""]
       resources: ["pods"]
       verbs: ["get", "list", "watch", "patch"]
+    "#);
+}
+
+#[test]
+fn each_role_is_followed_by_what_binds_it_to_the_service_account() {
+    let mut documents = documents();
+    assert_eq!(
+        documents.iter().map(|document| kind(document)).collect::<Vec<_>>(),
+        [
+            "ServiceAccount",
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "Role",
+            "RoleBinding",
+            "Role",
+            "RoleBinding"
+        ]
+    );
+    documents.retain(|document| !kind(document).ends_with("Role"));
+    insta::assert_snapshot!(documents.join("---\n"), @r#"
+    apiVersion: v1
+    kind: ServiceAccount
+    metadata:
+      name: "informant"
+      namespace: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: ClusterRoleBinding
+    metadata:
+      name: "informant"
+      labels: {app.kubernetes.io/name: informant}
+    roleRef:
+      apiGroup: rbac.authorization.k8s.io
+      kind: ClusterRole
+      name: "informant"
+    subjects:
+    - kind: ServiceAccount
+      name: "informant"
+      namespace: "informant"
+    ---
+    apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata:
+      name: "informant"
+      namespace: "db"
+      labels: {app.kubernetes.io/name: informant}
+    roleRef:
+      apiGroup: rbac.authorization.k8s.io
+      kind: Role
+      name: "informant"
+    subjects:
+    - kind: ServiceAccount
+      name: "informant"
+      namespace: "informant"
     ---
     apiVersion: rbac.authorization.k8s.io/v1
     kind: RoleBinding

@@ -135,6 +135,27 @@ async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
 }
 
+/// Waits until nothing is left of the cluster `west`, nor of its gauges.
+async fn wait_until_west_is_gone(daemon: &Running) {
+    until("the cluster to be gone", async || {
+        let sources = daemon.json("/api/v1/sources").await;
+        let gone = sources["items"].as_array().is_some_and(|items| items.len() == 1);
+        if gone { Ok(()) } else { Err(sources.to_string()) }
+    })
+    .await;
+    daemon.wait_until_ready().await;
+    assert_eq!(daemon.json("/api/v1/configuration").await["state"], "applied");
+    let (_, text) = daemon.get("/metrics").await;
+    for gone in [
+        "informant_store_objects",
+        "informant_source_state",
+        "informant_informer_discovering",
+    ] {
+        let of_west = format!("{gone}{{informer=\"pods\",cluster=\"west\"");
+        assert!(!text.contains(&of_west), "its gauges go with it:\n{text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_come_change_and_go_while_everything_else_runs() {
     let (east, west, other) = (World::start().await, World::start().await, World::start().await);
@@ -197,23 +218,7 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
 
     // It goes: nobody knows what became of its objects, so nobody is told anything.
     east.configure(&format!("{one}{PODS}{RECORDER}"));
-    until("the cluster to be gone", async || {
-        let sources = daemon.json("/api/v1/sources").await;
-        let gone = sources["items"].as_array().is_some_and(|items| items.len() == 1);
-        if gone { Ok(()) } else { Err(sources.to_string()) }
-    })
-    .await;
-    daemon.wait_until_ready().await;
-    assert_eq!(daemon.json("/api/v1/configuration").await["state"], "applied");
-    let (_, text) = daemon.get("/metrics").await;
-    for gone in [
-        "informant_store_objects",
-        "informant_source_state",
-        "informant_informer_discovering",
-    ] {
-        let of_west = format!("{gone}{{informer=\"pods\",cluster=\"west\"");
-        assert!(!text.contains(&of_west), "its gauges go with it:\n{text}");
-    }
+    wait_until_west_is_gone(&daemon).await;
     let labels = ["plugin=\"recorder\"", "event=\"delete\""];
     assert_eq!(daemon.metric("informant_handler_events_total", &labels).await, 1.0);
     assert_eq!(

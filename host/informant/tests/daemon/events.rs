@@ -2,18 +2,24 @@
 
 use serde_json::json;
 
-use super::world::{World, pod};
+use super::world::{Running, World, pod};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
+/// A world with a pod, and a daemon with a plugin that writes down what it is told.
+async fn recorded() -> (World, Running) {
     let world = World::start().await;
     world.create_pod("web-0", "nginx:1.27");
     world.install("guest-recorder", "recorder.wasm");
     let recorder = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\nrequired = true\n";
     let daemon = world.daemon(&format!("{PODS}{recorder}")).await;
     daemon.wait_until_ready().await;
+    (world, daemon)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
+    let (world, daemon) = recorded().await;
     daemon.wait_for_events("recorder", "add", 1.0).await;
     daemon.wait_for_events("recorder", "sync", 1.0).await;
 
@@ -134,23 +140,23 @@ async fn what_is_not_there_not_ready_and_not_known_are_told_apart() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_series_is_openmetrics_and_has_its_settled_name() {
-    let world = World::start().await;
-    world.create_pod("web-0", "nginx:1.27");
-    world.install("guest-recorder", "recorder.wasm");
-    let recorder = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\nrequired = true\n";
-    let daemon = world.daemon(&format!("{PODS}{recorder}")).await;
-    daemon.wait_until_ready().await;
-    daemon.wait_for_events("recorder", "sync", 1.0).await;
-    let (_, text) = daemon.get("/metrics").await;
+/// The families of an OpenMetrics text with their types, sorted.
+fn families(text: &str) -> Vec<&str> {
     assert!(text.ends_with("# EOF\n"));
     let mut families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     families.sort_unstable();
     let count = families.len();
     families.dedup();
     assert_eq!(families.len(), count, "a family is described twice");
-    insta::assert_snapshot!(families.join("\n"), @"
+    families
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_series_is_openmetrics_and_has_its_settled_name() {
+    let (_world, daemon) = recorded().await;
+    daemon.wait_for_events("recorder", "sync", 1.0).await;
+    let (_, text) = daemon.get("/metrics").await;
+    insta::assert_snapshot!(families(&text).join("\n"), @"
     informant_admin_busy counter
     informant_build info
     informant_dead_letters gauge

@@ -62,6 +62,35 @@ fn loaded() -> LoadedView {
     }
 }
 
+/// What has fallen behind, fails, and could not be reloaded.
+fn in_trouble() -> LoadedView {
+    LoadedView {
+        pending: 312,
+        oldest_pending_ms: Some(4_250),
+        failing: 2,
+        dead_letters: 3,
+        last_dead_letter: Some(DeadLetterView {
+            object: "default/web-1".into(),
+            event: "add".into(),
+            error: "no such team".into(),
+            age_ms: 12_000,
+        }),
+        restarts: 7,
+        last_reload: Some(ReloadView {
+            result: "refused".into(),
+            error: Some("plugin \"greeter\": greeter.wasm: not WebAssembly".into()),
+            age_ms: 61_000,
+        }),
+        stuck_on: Some(StuckView {
+            source: 1,
+            object: Some("default/web-0".into()),
+            event: "update".into(),
+            for_ms: 3_900,
+        }),
+        ..loaded()
+    }
+}
+
 fn greeter(loaded: LoadedView) -> PluginView {
     PluginView {
         name: "greeter".into(),
@@ -148,31 +177,6 @@ fn a_daemon_with_every_trouble() {
         }),
         ..pods()
     };
-    let stuck = LoadedView {
-        pending: 312,
-        oldest_pending_ms: Some(4_250),
-        failing: 2,
-        dead_letters: 3,
-        last_dead_letter: Some(DeadLetterView {
-            object: "default/web-1".into(),
-            event: "add".into(),
-            error: "no such team".into(),
-            age_ms: 12_000,
-        }),
-        restarts: 7,
-        last_reload: Some(ReloadView {
-            result: "refused".into(),
-            error: Some("plugin \"greeter\": greeter.wasm: not WebAssembly".into()),
-            age_ms: 61_000,
-        }),
-        stuck_on: Some(StuckView {
-            source: 1,
-            object: Some("default/web-0".into()),
-            event: "update".into(),
-            for_ms: 3_900,
-        }),
-        ..loaded()
-    };
     let late = PluginView {
         name: "late".into(),
         informers: vec!["pods".into(), "nodes".into()],
@@ -183,7 +187,7 @@ fn a_daemon_with_every_trouble() {
     let status = Status {
         configuration,
         sources: vec![nodes, healed],
-        plugins: vec![greeter(stuck), late],
+        plugins: vec![greeter(in_trouble()), late],
     };
     insta::assert_snapshot!(shown(&status), @r#"
     Configuration config.toml: refused 3m20s ago; what ran before goes on

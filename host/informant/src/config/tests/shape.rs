@@ -1,0 +1,147 @@
+//! What a whole configuration and an almost empty one are read as.
+
+use std::fmt;
+
+use informant_plugin_host::{Continuation, Limits, OnFailure};
+
+use super::*;
+
+/// Every kind of section, with all that can be said in it at once.
+const WHOLE: &str = r#"
+[cluster]
+context = "staging"
+kubeconfig = "kube/config"
+
+[admin]
+listen = "127.0.0.1:0"
+
+[informer.pods]
+resource = "v1/pods"
+namespaces = ["default"]
+label-selector = "app in (a, b)"
+field-selector = "status.phase!=Succeeded,status.phase!=Failed"
+resync = "5s"
+drop = ["/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration"]
+keep-managed-fields = true
+relist-notify-unchanged = true
+required = "always"
+
+[informer.pods.index]
+node = "/spec/nodeName"
+image = "/spec/containers/*/image"
+
+[plugin.greeter]
+component = "plugins/greeter.wasm"
+sha256 = "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
+informers = { main = "pods" }
+config = { greeting = "hello", times = 3, ratio = 0.5, since = 1979-05-27, on = true, list = [1, "b"] }
+limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1 }
+on-failure = "quarantine"
+on-restart = "replay"
+on-reload = "continue"
+required = true
+"#;
+
+/// Everything in it, with a line for each of its own fields.
+fn field_by_field(value: &impl fmt::Debug) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in format!("{value:#?}").lines() {
+        let begins_field = line
+            .strip_prefix("    ")
+            .is_some_and(|field| field.starts_with(char::is_alphabetic));
+        match lines.last_mut() {
+            Some(field) if line.starts_with(' ') && !begins_field => {
+                field.push(' ');
+                field.push_str(line.trim_start());
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn the_whole_shape_is_read() {
+    let mut config = Config::parse(&SourceFile::new("etc/config.toml", WHOLE)).unwrap();
+    let informer = config.informers.remove("pods").unwrap();
+    insta::assert_snapshot!(field_by_field(&informer), @r#"
+    InformerSection {
+        place: Place { line: 9, column: 11, },
+        resource: Located { value: One( Exact( GroupVersionResource { group: "", version: "v1", plural: "pods", }, ), ), place: Place { line: 10, column: 12, }, },
+        exclude: Exclude { resources: [], versions: [], },
+        exclude_entries: [],
+        clusters: [],
+        namespaces: [ "default", ],
+        label_selector: Some( LabelSelector { requirements: [ Requirement { key: "app", operator: In( { "a", "b", }, ), }, ], }, ),
+        field_selector: Some( FieldSelector { terms: [ Term { field: "status.phase", equal: false, value: "Succeeded", pointer: "/status/phase", }, Term { field: "status.phase", equal: false, value: "Failed", pointer: "/status/phase", }, ], }, ),
+        resync: Some( 5s, ),
+        relist_notify_unchanged: true,
+        drop: [ "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", ],
+        keep_managed_fields: true,
+        metadata_only: false,
+        watch_list: true,
+        indexes: [ ( "image", "/spec/containers/*/image", ), ( "node", "/spec/nodeName", ), ],
+        durable: None,
+        required: Always,
+    }
+    "#);
+    let plugin = config.plugins.remove("greeter").unwrap();
+    insta::assert_snapshot!(field_by_field(&plugin), @r#"
+    PluginSection {
+        place: Place { line: 24, column: 9, },
+        component: Located { value: "etc/plugins/greeter.wasm", place: Place { line: 25, column: 13, }, },
+        sha256: Some( Digest(0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef), ),
+        informers: [ ( "main", Located { value: "pods", place: Place { line: 27, column: 22, }, }, ), ],
+        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, place: Place { line: 28, column: 10, }, },
+        allow_kube: [],
+        limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, },
+        resync: None,
+        on_failure: Quarantine,
+        on_reload: Continue,
+        on_restart: Replay,
+        on_start: Replay,
+        required: Once,
+    }
+    "#);
+    insta::assert_snapshot!(field_by_field(&config), @r#"
+    Config {
+        path: "etc/config.toml",
+        clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, place: Place { line: 2, column: 2, }, }, },
+        admin: AdminSection { listen: 127.0.0.1:0, },
+        state: StateSection { path: None, },
+        informers: {},
+        plugins: {},
+        hash: TextHash(…),
+        warnings: [],
+    }
+    "#);
+}
+
+#[test]
+fn an_almost_empty_section_gets_the_defaults() {
+    let config = accepted(
+        r#"
+        [informer.pods]
+        resource = "v1/pods"
+
+        [plugin.greeter]
+        component = "greeter.wasm"
+        informers = ["pods"]
+        "#,
+    );
+    assert_eq!(config.admin.listen, ADMIN_LISTEN_DEFAULT);
+    let (pods, greeter) = (&config.informers["pods"], &config.plugins["greeter"]);
+    assert_eq!(
+        (pods.namespaces.len(), pods.resync, pods.keep_managed_fields),
+        (0, None, false)
+    );
+    assert_eq!((pods.required, greeter.required), (Required::Once, Required::No));
+    assert_eq!(greeter.limits, Limits::default());
+    assert_eq!(
+        (greeter.on_failure, greeter.on_reload),
+        (OnFailure::Retry, Continuation::Replay)
+    );
+    assert_eq!(greeter.informers[0].0, "pods");
+    assert_eq!(greeter.config.value, serde_json::json!({}));
+    assert_eq!(greeter.component.value, Path::new("./greeter.wasm"));
+}

@@ -1,0 +1,260 @@
+//! Keys that are unknown or not built yet, and values of the wrong type, out of range or unreadable.
+
+use super::*;
+
+#[test]
+fn an_unknown_key_comes_with_what_was_meant_or_else_with_what_there_is() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informers.pods]
+resource = "v1/pods"
+
+[admin]
+listn = "127.0.0.1:1"
+
+[informer.pods]
+resource = "v1/pods"
+resnyc = "5s"
+labelSelector = "a=b"
+colour = "red"
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods"]
+on_failure = "retry"
+limits = { mem = "64MiB", cpus = "1s" }
+"#
+    ), @"
+    error: config.toml:2:2: unknown key `informers` in the file
+      help: did you mean `informer`?
+    error: config.toml:6:1: unknown key `listn` in [admin]
+      help: did you mean `listen`?
+    error: config.toml:10:1: unknown key `resnyc` in [informer.pods]
+      help: did you mean `resync`?
+    error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
+      help: did you mean `label-selector`?
+    error: config.toml:12:1: unknown key `colour` in [informer.pods]
+      help: keys of [informer.pods]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
+    error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
+      help: did you mean `on-failure`?
+    error: config.toml:18:12: unknown key `mem` in [plugin.p.limits]
+      help: did you mean `memory`?
+    error: config.toml:18:27: unknown key `cpus` in [plugin.p.limits]
+      help: did you mean `cpu`?
+    ");
+}
+
+#[test]
+fn what_is_not_built_yet_says_so() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[cluster.east]
+context = "east"
+
+[informer.pods]
+resource = "v1/pods"
+namespaces = ["a", "b"]
+clusters = ["east"]
+transform = "redact"
+store = "compressed"
+
+[plugin.remote]
+component = "oci://example.com/greeter:1"
+informers = ["pods"]
+allow = { kube = [], http = [] }
+as = "system:serviceaccount:ns:name"
+limits = { instances = 4 }
+"#
+    ), @r#"
+    error: config.toml:9:1: `transform` is known but not built yet in this version
+      help: use `drop` to leave fields out
+    error: config.toml:10:1: `store` is known but not built yet in this version
+      help: whole objects are kept: leave it out, and use `drop`
+    error: config.toml:13:13: `component` from oci:// is known but not built yet in this version
+      help: fetch the component beforehand and name the file
+    error: config.toml:15:22: `http` is known but not built yet in this version
+      help: plugins cannot reach the network yet: leave it out
+    error: config.toml:16:1: `as` is known but not built yet in this version
+      help: plugins act with Informant's own identity, within `allow`: leave it out
+    error: config.toml:17:24: `instances` = 4 is known but not built yet in this version
+      help: a plugin has one instance
+    "#);
+}
+
+#[test]
+fn a_wrong_type_says_what_was_found_and_what_is_wanted() {
+    insta::assert_snapshot!(refusal(
+        r#"
+admin = "127.0.0.1:1"
+
+[informer]
+resource = "v1/pods"
+
+[informer.pods]
+resource = 1
+namespaces = "default"
+drop = ["/a", 5]
+keep-managed-fields = "yes"
+index = "/spec/nodeName"
+required = 1979-05-27
+
+[plugin.p]
+component = ["p.wasm"]
+informers = "pods"
+config = "verbose"
+limits = { pending = "many", memory = 64, cpu = 0.5 }
+"#
+    ), @r#"
+    error: config.toml:2:9: `admin` must be a table, [admin], not a string
+    error: config.toml:5:1: `resource` stands in [informer] itself
+      help: each has a name of its own: [informer.NAME]
+    error: config.toml:8:12: `resource` must be a string, not a whole number
+    error: config.toml:9:14: `namespaces` must be a list of strings, not a string
+    error: config.toml:10:15: `drop` must be a list of strings, not a whole number
+    error: config.toml:11:23: `keep-managed-fields` must be true or false, not a string
+    error: config.toml:12:9: `index` must be a table, [informer.pods.index], not a string
+    error: config.toml:13:12: `required` must be true or false, not a date
+    error: config.toml:16:13: `component` must be a string, not a list
+    error: config.toml:17:13: `informers` must be a list of strings, not a string
+    error: config.toml:18:10: `config` must be a table, [plugin.p.config], not a string
+    error: config.toml:19:22: `pending` must be a whole number, not a string
+    error: config.toml:19:39: `memory` = 64 lacks a unit
+      help: write a whole number and a unit: "512KiB", "64MiB", "1GiB"
+    error: config.toml:19:49: `cpu` = 0.5 lacks a unit
+      help: write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    "#);
+}
+
+#[test]
+fn a_value_out_of_range_names_the_range() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[informer.pods]
+resource = "v1/pods"
+resync = "10ms"
+
+[plugin.p]
+component = "p.wasm"
+informers = ["pods"]
+limits = { pending = 0, memory = "8GiB", cpu = "2m", call = "1h", instances = 0 }
+
+[plugin.q]
+component = "q.wasm"
+informers = ["pods"]
+limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second later" }
+"#
+    ), @r#"
+    error: config.toml:4:10: `resync` = 10ms is out of range
+      help: from 1s to 7d
+    error: config.toml:9:22: `pending` = 0 is out of range
+      help: from 1 to 1000000
+    error: config.toml:9:34: `memory` = 8GiB is out of range
+      help: from 1MiB to 4GiB
+    error: config.toml:9:48: `cpu` = 2m is out of range
+      help: from 10ms to 1m
+    error: config.toml:9:61: `call` = 1h is out of range
+      help: from 10ms to 10m
+    error: config.toml:9:79: `instances` = 0 is out of range
+      help: from 1 to 1024
+    error: config.toml:14:22: `pending` = 99999999999999999999999 is out of range
+      help: from 1 to 1000000
+    error: config.toml:14:56: `memory` = "64mb" is not a size
+      help: write a whole number and a unit: "512KiB", "64MiB", "1GiB"
+    error: config.toml:14:70: `cpu` = "1 second later" is not a duration
+      help: write a number and a unit: "500ms", "5s", "1m 30s", "2h"
+    "#);
+}
+
+#[test]
+fn a_value_that_cannot_be_read_says_what_one_looks_like() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[cluster]
+kubeconfig = "~/.kube/config"
+
+[admin]
+listen = "localhost:8089"
+
+[informer.Pods]
+resource = "v1/pods/status/x"
+namespaces = ["Default"]
+drop = ["metadata/annotations", "/metadata/name"]
+label-selector = "app in (a"
+field-selector = "status.phase"
+
+[informer.none]
+namespaces = []
+
+[informer.pods]
+resource = "v1/pods"
+required = "sometimes"
+
+[informer.pods.index]
+namespace = "/metadata/namespace"
+"a=b" = "/spec/nodeName"
+node = "spec.nodeName"
+"#
+    ), @r#"
+    error: config.toml:3:14: `kubeconfig`: ~ is not expanded
+      help: write the whole path, or one relative to this file
+    error: config.toml:6:10: `listen` = "localhost:8089" is not an address and a port
+      help: write "127.0.0.1:8089", "[::1]:8089" or "0.0.0.0:8089"
+    error: config.toml:8:11: "Pods" cannot be the NAME of [informer.NAME]
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:9:12: `resource`: `v1/pods/status/x` names no resource: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
+    error: config.toml:10:15: "Default" cannot be a namespace
+      help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
+    error: config.toml:11:9: `drop`: "metadata/annotations" is no JSON pointer: it does not begin with "/"
+      help: write "/metadata/annotations"
+    error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" can not be dropped: it covers metadata.name, which every object must keep
+    error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
+    error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
+    error: config.toml:15:11: [informer.none] lacks `resource`
+      help: name what is watched: resource = "v1/pods"
+    error: config.toml:16:14: `namespaces` is empty
+      help: leave it out to watch all namespaces
+    error: config.toml:20:12: `required` cannot be that
+      help: possible values: true, false, "always"
+    error: config.toml:23:1: "namespace" cannot be the name of an index
+      help: every informer has an index of that name already
+    error: config.toml:24:1: "a=b" cannot be the name of an index
+      help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
+    error: config.toml:25:8: `node`: "spec.nodeName" is no JSON pointer: it does not begin with "/"
+      help: write "/spec/nodeName"
+    "#);
+}
+
+#[test]
+fn a_value_of_a_plugin_that_cannot_be_read_says_what_one_looks_like() {
+    insta::assert_snapshot!(refusal(
+        r#"
+[plugin.p]
+component = ""
+sha256 = "abc"
+informers = []
+on-failure = "retyr"
+on-reload = "restart"
+config = { big = 99999999999999999999, rate = nan }
+
+[plugin.q]
+"#
+    ), @r#"
+    error: config.toml:3:13: `component` is empty
+    error: config.toml:4:10: `sha256` must be 64 hexadecimal digits
+      help: `informant plugin inspect FILE` prints it
+    error: config.toml:5:13: `informers` is empty
+      help: name what the plugin is told about: informers = ["pods"]
+    error: config.toml:6:14: `on-failure` cannot be "retyr"
+      help: did you mean `retry`?
+    error: config.toml:7:13: `on-reload` cannot be "restart"
+      help: possible values: `replay`, `continue`
+    error: config.toml:8:18: `big`: 99999999999999999999 cannot be written as JSON
+      help: plugins receive their config as JSON: write it as a string
+    error: config.toml:8:47: `rate`: nan cannot be written as JSON
+      help: plugins receive their config as JSON: write it as a string
+    error: config.toml:10:9: [plugin.q] lacks `component`
+      help: name its file: component = "plugins/NAME.wasm", or script = "NAME.js"
+    error: config.toml:10:9: [plugin.q] lacks `informers`
+      help: name what it is told about: informers = ["pods"]
+    "#);
+}

@@ -1,0 +1,252 @@
+//! `informant get`, and whom it asks.
+
+use serde_json::Value;
+
+use super::{PODS, Program, output, transcript};
+use crate::world::World;
+
+/// A daemon that watches two pods, and the command line that asks it.
+struct Daemon {
+    world: World,
+    address: String,
+    _program: Program,
+}
+
+impl Daemon {
+    async fn of_two_pods() -> Self {
+        let world = World::start().await;
+        for name in ["web-0", "a-longer-name-0"] {
+            world.create_pod(name, "nginx");
+        }
+        let program = Program::run(&world, PODS).await;
+        program.wait_until_ready().await;
+        let address = program.address.to_string();
+        Self {
+            world,
+            address,
+            _program: program,
+        }
+    }
+
+    async fn get(&self, args: &[&str]) -> String {
+        let args: Vec<_> = [&["get"], args, &["--admin", &self.address]].concat();
+        transcript(&self.world, &args).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_shows_objects_as_kubectl_does() {
+    let daemon = Daemon::of_two_pods().await;
+    insta::assert_snapshot!(daemon.get(&["pods"]).await, @"
+    exit 0
+    NAMESPACE   NAME              AGE
+    default     a-longer-name-0   DAYS
+    default     web-0             DAYS
+    --
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "-n", "default", "--no-headers"]).await, @"
+    exit 0
+    a-longer-name-0   DAYS
+    web-0             DAYS
+    --
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "-n", "default", "-o", "wide"]).await, @"
+    exit 0
+    NAME              READY   STATUS    RESTARTS   AGE    IP       NODE
+    a-longer-name-0   0/1     Pending   0          DAYS   <none>   node-1
+    web-0             0/1     Pending   0          DAYS   <none>   node-1
+    --
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "-n", "kube-system"]).await, @"
+    exit 0
+    --
+    No resources found in kube-system namespace.
+    fresh as of …
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "-n", "kube-system", "-o", "json"]).await, @r#"
+    exit 0
+    {
+        "apiVersion": "v1",
+        "items": [],
+        "kind": "List",
+        "metadata": {
+            "resourceVersion": ""
+        }
+    }
+    --
+    "#);
+    for (args, kind, count) in [(vec!["pods"], "List", Some(2)), (vec!["pods", "web-0"], "Pod", None)] {
+        let args: Vec<_> = [&["get"], &args[..], &["-o", "json", "--admin", &daemon.address]].concat();
+        let json: Value = serde_json::from_slice(&output(&daemon.world, &args).await.stdout).unwrap();
+        assert_eq!(json["kind"], kind);
+        assert_eq!(json["items"].as_array().map(Vec::len), count);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_selects_by_labels_and_by_the_values_of_an_index() {
+    let daemon = Daemon::of_two_pods().await;
+    insta::assert_snapshot!(daemon.get(&["pods", "-A", "-l", "app=web", "-o", "name"]).await, @"
+    exit 0
+    pod/web-0
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "-l", "app in (a,db),!canary", "-o", "name"]).await, @"
+    exit 0
+    pod/a-longer-name-0
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["Pod", "--index", "node=node-1", "-o", "name"]).await, @"
+    exit 0
+    pod/a-longer-name-0
+    pod/web-0
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["pods", "-l", "app in (a"]).await, @r#"
+    exit 2
+    --
+    error: invalid value 'app in (a' for '--selector <SELECTOR>': label selector "app in (a", byte 9: found the end, expected "," or ")"
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_says_what_there_is_not_among_objects() {
+    let daemon = Daemon::of_two_pods().await;
+    insta::assert_snapshot!(daemon.get(&["pods", "web-9"]).await, @r#"
+    exit 1
+    --
+    error: informer pods has no object "web-9"
+    "#);
+    insta::assert_snapshot!(daemon.get(&["nodes"]).await, @r#"
+    exit 1
+    --
+    error: no informer is called or watches "nodes"; informers: `pods`
+    "#);
+    insta::assert_snapshot!(daemon.get(&["pods", "--cluster", "east"]).await, @r#"
+    exit 1
+    --
+    error: informer pods is in one cluster, which has no name: leave "east" out
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_waits_for_a_version_that_can_be_compared() {
+    let daemon = Daemon::of_two_pods().await;
+    insta::assert_snapshot!(daemon.get(&["pods", "--at-least", "abc"]).await, @r#"
+    exit 1
+    --
+    error: unsupported: version "abc" is no decimal number, and others do not compare
+    "#);
+    daemon.world.create_pod("own", "nginx");
+    let version = daemon.world.server.revision().to_string();
+    insta::assert_snapshot!(daemon.get(&["pods", "own", "--at-least", &version, "-o", "name"]).await, @"
+    exit 0
+    pod/own
+    --
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_shows_sources_and_says_which_there_are_not() {
+    let daemon = Daemon::of_two_pods().await;
+    insta::assert_snapshot!(daemon.get(&["sources", "-o", "name"]).await, @"
+    exit 0
+    source/pods
+    --
+    ");
+    insta::assert_snapshot!(daemon.get(&["sources", "podz"]).await, @r#"
+    exit 1
+    --
+    error: no informer is called or watches "podz"; did you mean `pods`?
+    "#);
+    insta::assert_snapshot!(daemon.get(&["sources", "Pod", "--cluster", "east"]).await, @r#"
+    exit 1
+    --
+    error: no source is in a cluster called "east"; there is one cluster, which has no name
+    "#);
+    insta::assert_snapshot!(daemon.get(&["sources", "Pod", "-n", "web"]).await, @"
+    exit 0
+    --
+    No sources found of web namespace alone.
+    ");
+    insta::assert_snapshot!(daemon.get(&["sources", "--at-least", "1"]).await, @"
+    exit 1
+    --
+    error: --at-least is for objects; GET /api/v1/sources/ID?at-least=VERSION waits for one source
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_says_when_nobody_answers() {
+    let world = World::unreachable().await;
+    // Where the cluster would be, nobody listens.
+    insta::assert_snapshot!(transcript(&world, &["get", "pods", "--admin", &world.address.to_string()]).await, @"
+    exit 1
+    --
+    error: no daemon answers at ADDRESS (--admin); start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    ");
+    world.configure(PODS);
+    insta::assert_snapshot!(transcript(&world, &["get", "pods"]).await, @"
+    exit 1
+    --
+    error: 127.0.0.1:0 ([admin] listen in config.toml) is no address to ask at: name the port with --admin, the daemon's log says which it took
+    ");
+    world.write(
+        "config.toml",
+        format!("[admin]\nlisten = \"{}\"\n", world.address).as_bytes(),
+    );
+    insta::assert_snapshot!(transcript(&world, &["status"]).await, @"
+    exit 1
+    --
+    error: no daemon answers at ADDRESS ([admin] listen in config.toml); a daemon stays where it listened when it started; start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    ");
+    insta::assert_snapshot!(transcript(&world, &["status", "-c", "none.toml"]).await, @"
+    exit 3
+    --
+    error: none.toml: failed to read: No such file or directory (os error 2)
+      help: name the configuration with -c FILE; the default is config.toml in the current folder
+    ");
+    let elsewhere = world.address.to_string();
+    insta::assert_snapshot!(transcript(&world, &["plugin", "list", "-c", "none.toml", "--admin", &elsewhere]).await, @"
+    exit 1
+    --
+    error: no daemon answers at ADDRESS (--admin); start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    ");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_a_daemon_refuses_does_not_keep_anybody_from_asking_it() {
+    let world = World::start().await;
+    world.create_pod("web-0", "nginx");
+    let program = Program::run(&world, PODS).await;
+    program.wait_until_ready().await;
+    let asked = async |args: &[&str], config: &str| {
+        world.write("config.toml", config.as_bytes());
+        let said = transcript(&world, args).await;
+        said.replace(&program.address.to_string(), "ADMIN")
+    };
+    let admin = format!("[admin]\nlisten = \"{}\"\n", program.address);
+    let pods = &["get", "pods", "-o", "name"];
+    insta::assert_snapshot!(asked(pods, &format!("{admin}[informer.pods\nresource = 3\n")).await, @"
+    exit 0
+    pod/web-0
+    --
+    warning: config.toml:3:15: unclosed table, expected `]`
+    ");
+    insta::assert_snapshot!(asked(pods, &format!("{admin}[informer.pods]\nresuorce = 3\n")).await, @"
+    exit 0
+    pod/web-0
+    --
+    ");
+    // Nothing can be read of it: the default, where perhaps another daemon is.
+    let (asked_for, named) = (&["status"], program.address.to_string());
+    let said = asked(asked_for, "[admin\nlisten = 3\n").await;
+    assert!(said.contains("warning: config.toml:1:7: "), "{said}");
+    let said = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
+    assert_eq!(said.trim_end(), "exit 0\npod/web-0\n--");
+}

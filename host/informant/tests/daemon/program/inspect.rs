@@ -1,0 +1,78 @@
+//! `informant plugin inspect`.
+
+use serde_json::Value;
+
+use super::{output, transcript};
+use crate::world::{World, component};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inspect_shows_what_a_component_is() {
+    let world = World::unreachable().await;
+    world.install("crash-loop", "crash-loop.wasm");
+    world.install("image-index", "image-index.wasm");
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "crash-loop.wasm"]).await, @"
+    exit 0
+    plugin    crash-loop 0.1.0
+    component crash-loop.wasm
+    sha256    DIGEST
+    size      SIZE
+    contract  informant:plugin@0.1.0
+    roles     event-handler, sync-handler
+    events    v1 Pod: fields /status/initContainerStatuses/*/name /status/initContainerStatuses/*/restartCount /status/initContainerStatuses/*/state/waiting/reason /status/initContainerStatuses/*/state/running/startedAt /status/initContainerStatuses/*/state/terminated/reason /status/initContainerStatuses/*/state/terminated/exitCode /status/initContainerStatuses/*/lastState/terminated/reason /status/initContainerStatuses/*/lastState/terminated/exitCode /status/containerStatuses/*/name /status/containerStatuses/*/restartCount /status/containerStatuses/*/state/waiting/reason /status/containerStatuses/*/state/running/startedAt /status/containerStatuses/*/state/terminated/reason /status/containerStatuses/*/state/terminated/exitCode /status/containerStatuses/*/lastState/terminated/reason /status/containerStatuses/*/lastState/terminated/exitCode, only if it changed
+    imports   informant:plugin/types@0.1.0
+              informant:plugin/log@0.1.0
+              wasi:io/poll@0.2.6
+              wasi:io/error@0.2.6
+              wasi:io/streams@0.2.6
+              wasi:cli/environment@0.2.6
+              wasi:cli/exit@0.2.6
+              wasi:cli/stdin@0.2.6
+              wasi:cli/stdout@0.2.6
+              wasi:cli/stderr@0.2.6
+              wasi:cli/terminal-input@0.2.6
+              wasi:cli/terminal-output@0.2.6
+              wasi:cli/terminal-stdin@0.2.6
+              wasi:cli/terminal-stdout@0.2.6
+              wasi:cli/terminal-stderr@0.2.6
+    needs     no grants
+    --
+    ");
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "image-index.wasm"]).await, @"
+    exit 0
+    plugin    image-index 0.1.0
+    component image-index.wasm
+    sha256    DIGEST
+    size      SIZE
+    contract  informant:plugin@0.1.0
+    roles     index-funcs
+    indexes   image, image-repository of v1 Pod: fields /spec/containers/*/image /spec/initContainers/*/image /spec/ephemeralContainers/*/image
+    imports   informant:plugin/types@0.1.0
+              informant:plugin/log@0.1.0
+              wasi:io/poll@0.2.6
+              wasi:io/error@0.2.6
+              wasi:io/streams@0.2.6
+              wasi:cli/environment@0.2.6
+              wasi:cli/exit@0.2.6
+              wasi:cli/stdin@0.2.6
+              wasi:cli/stdout@0.2.6
+              wasi:cli/stderr@0.2.6
+              wasi:cli/terminal-input@0.2.6
+              wasi:cli/terminal-output@0.2.6
+              wasi:cli/terminal-stdin@0.2.6
+              wasi:cli/terminal-stdout@0.2.6
+              wasi:cli/terminal-stderr@0.2.6
+    needs     no grants
+    --
+    ");
+    insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "kubeconfig"]).await, @r#"
+    exit 1
+    --
+    error: kubeconfig: not WebAssembly: it begins with the text "{\"apiVersion\":\"v1\",\"clus"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    "#);
+    let json = output(&world, &["plugin", "inspect", "-o", "json", "crash-loop.wasm"])
+        .await
+        .stdout;
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["contract"], "informant:plugin@0.1.0");
+    assert!(component("crash-loop").metadata().unwrap().len() == json["sizeBytes"].as_u64().unwrap());
+}
