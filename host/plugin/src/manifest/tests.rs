@@ -56,67 +56,52 @@ fn an_index_manifest_names_its_indexes_and_types() {
     assert!(manifest.index_rule("v1", "Node").is_none());
 }
 
+/// Why each of these is no manifest of a component with those roles.
+fn refusals(cases: &[(Roles, &str)]) -> String {
+    let refusal = |(roles, json): &(Roles, &str)| Manifest::parse(json.as_bytes(), *roles).unwrap_err().to_string();
+    cases.iter().map(refusal).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    let mut text = String::new();
-    for (json, roles) in [
-        ("", HANDLER),
-        ("[]", HANDLER),
-        (r#"{"name": "n"}"#, HANDLER),
-        (r#"{"name": "", "version": "1"}"#, HANDLER),
-        (r#"{"name": "n", "version": "1", "evnts": []}"#, HANDLER),
-        (r#"{"name": "n", "version": "1", "events": [{"kind": "Pod"}]}"#, HANDLER),
+    let said = refusals(&[
+        (HANDLER, ""),
+        (HANDLER, "[]"),
+        (HANDLER, r#"{"name": "n"}"#),
+        (HANDLER, r#"{"name": "", "version": "1"}"#),
+        (HANDLER, r#"{"name": "n", "version": "1", "evnts": []}"#),
+        (HANDLER, r#"{"name": "n", "version": "1", "events": [{"kind": "Pod"}]}"#),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": "all"}]}"#,
-            HANDLER,
         ),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["spec"]}}]}"#,
-            HANDLER,
         ),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": {"fields": []}}]}"#,
-            HANDLER,
         ),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "v1", "kind": "Pod"}]}"#,
-            HANDLER,
         ),
-        (r#"{"name": "n", "version": "1", "needs": [{"http": {}}]}"#, HANDLER),
+        (HANDLER, r#"{"name": "n", "version": "1", "needs": [{"http": {}}]}"#),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": ["watch"], "resource": "v1/pods"}}]}"#,
-            HANDLER,
         ),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": ["get"], "resource": "pods"}}]}"#,
-            HANDLER,
         ),
         (
+            HANDLER,
             r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": [], "resource": "v1/pods"}}]}"#,
-            HANDLER,
         ),
-        (
-            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
-            HANDLER,
-        ),
-        (r#"{"name": "n", "version": "1"}"#, INDEXER),
-        (
-            r#"{"name": "n", "version": "1", "indexes": {"names": [], "objects": []}}"#,
-            INDEXER,
-        ),
-        (
-            r#"{"name": "n", "version": "1", "indexes": {"names": ["a", "a"], "objects": []}}"#,
-            INDEXER,
-        ),
-        (
-            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
-            INDEXER,
-        ),
-    ] {
-        text += &Manifest::parse(json.as_bytes(), roles).unwrap_err().to_string();
-        text.push('\n');
-    }
-    insta::assert_snapshot!(text, @r#"
+    ]);
+    insta::assert_snapshot!(said, @r#"
     is not valid: EOF while parsing a value at line 1 column 0
     is not valid: invalid length 0, expected struct Manifest with 6 elements at line 1 column 2
     is not valid: missing field `version` at line 1 column 13
@@ -131,6 +116,31 @@ fn what_is_wrong_is_said_with_its_place() {
     is not valid: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete` at line 1 column 67
     is not valid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments` at line 1 column 87
     has a need of v1/pods in which `verbs` is empty; name at least one of get, list, create, update, patch, delete
+    "#);
+}
+
+#[test]
+fn what_is_wrong_with_the_names_and_types_of_indexes_is_said() {
+    let said = refusals(&[
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
+        ),
+        (INDEXER, r#"{"name": "n", "version": "1"}"#),
+        (
+            INDEXER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": [], "objects": []}}"#,
+        ),
+        (
+            INDEXER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a", "a"], "objects": []}}"#,
+        ),
+        (
+            INDEXER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
+        ),
+    ]);
+    insta::assert_snapshot!(said, @r#"
     names indexes, but the component does not export index-funcs; add the role, or drop `indexes`
     names no indexes, but the component exports index-funcs; add `indexes`, or drop the role
     has an empty `indexes.names`; name at least one index

@@ -46,15 +46,7 @@ async fn a_new_version_knows_what_the_old_one_did_and_no_event_is_lost_between_t
             }
         })
     };
-    let mut written = 1;
-    while !swapping.is_finished() || written < 1_000 {
-        for key in 0..7 {
-            pods.apply(&format!("pod-{key}"));
-            written += 1;
-        }
-        tokio::task::yield_now().await;
-    }
-    swapping.await.unwrap();
+    let written = 1 + pods.apply_during(swapping).await;
     let lines = world.recorded(written, is_event).await;
     // Each event once, and each counted on from the one before, whichever version was told of it.
     let events: Vec<u64> = lines.iter().map(|line| line["events"].as_u64().unwrap()).collect();

@@ -43,15 +43,7 @@ async fn with_continue_every_event_is_handled_exactly_once_and_in_order() {
             }
         })
     };
-    let mut written = 0;
-    while !swapping.is_finished() || written < 1_000 {
-        for key in 0..7 {
-            pods.apply(&format!("pod-{key}"));
-            written += 1;
-        }
-        tokio::task::yield_now().await;
-    }
-    swapping.await.unwrap();
+    let written = pods.apply_during(swapping).await;
     let lines = world.recorded(written, is_event).await;
     assert_eq!(lines.len(), written);
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();

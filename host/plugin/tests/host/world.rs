@@ -17,6 +17,7 @@ use informant_plugin_host::{Compiler, HostOptions, KubeApi, Plugin, PluginHost, 
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
@@ -233,6 +234,20 @@ impl Pods {
 
     pub(crate) fn apply(&mut self, name: &str) {
         self.apply_with(name, "");
+    }
+
+    /// Writes seven pods time and again until `task` is done, and at least a thousand times. Returns how often.
+    pub(crate) async fn apply_during(&mut self, task: JoinHandle<()>) -> usize {
+        let mut written = 0;
+        while !task.is_finished() || written < 1_000 {
+            for key in 0..7 {
+                self.apply(&format!("pod-{key}"));
+                written += 1;
+            }
+            tokio::task::yield_now().await;
+        }
+        task.await.unwrap();
+        written
     }
 
     /// Writes several pods in one batch.
