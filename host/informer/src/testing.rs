@@ -1,7 +1,9 @@
 //! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a handler that writes down its calls. No
 //! sockets, and no time but the paused one.
 
+mod deliveries;
 pub(crate) mod gate;
+mod replaceable;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -25,6 +27,8 @@ use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
+pub(crate) use self::deliveries::Deliveries;
+pub(crate) use self::replaceable::Replaceable;
 use crate::{
     GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration, SharedInformer, SourceSpec,
     TokioEnvironment,
@@ -220,7 +224,13 @@ impl Rig {
             .collect()
     }
 
-    /// What the server holds, in the same form.
+    /// The names of what the store holds, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let snapshot = self.informer.snapshot();
+        snapshot.iter().map(|object| object.name().to_owned()).collect()
+    }
+
+    /// What the server holds, in the form of [`stored`](Self::stored).
     pub(crate) fn truth(&self) -> Vec<String> {
         let mut truth = self.server.list("v1/pods").expect("pods");
         truth.sort_by_key(|pod| pod["metadata"]["name"].as_str().map(str::to_owned));

@@ -181,6 +181,13 @@ impl Loop {
         assert!(matches!(answer, Err(IndexError::NotReady { .. })), "never a part");
     }
 
+    /// The names of the objects with this word, as readers find them.
+    fn found(&self, word: &str) -> Vec<String> {
+        let published = self.store.published();
+        let objects = published.by_index("word", word).unwrap();
+        objects.map(|object| object.name().to_owned()).collect()
+    }
+
     fn take_woken(&self) -> bool {
         self.woken.swap(false, Ordering::Relaxed)
     }
@@ -188,6 +195,15 @@ impl Loop {
     fn state(&self) -> IndexState {
         self.feed.state(self.source).unwrap()
     }
+}
+
+/// An attached source with an object `a`, and the computation of another one, `b`.
+fn one_being_computed() -> (IndexFeedHandle, Loop, Vec<IndexJob>) {
+    let feed = new_feed();
+    let mut pods = Loop::attached(&feed, &[("a", "x")]);
+    pods.write(&[("b", "x")]);
+    let jobs = take(&feed, 10);
+    (feed, pods, jobs)
 }
 
 type Index = BTreeMap<(&'static str, String), BTreeSet<Key>>;
@@ -257,14 +273,7 @@ fn an_index_is_attached_whole_once_every_object_was_computed() {
     assert!(pods.take_woken(), "an idle loop is told that it is whole");
     assert_eq!(pods.poll(at(0)), "ready");
     assert_eq!(pods.state(), IndexState::Attached);
-    let both: Vec<&str> = pods
-        .store
-        .published()
-        .by_index("word", "x")
-        .unwrap()
-        .map(Object::name)
-        .collect();
-    assert_eq!(both, ["a", "b"]);
+    assert_eq!(pods.found("x"), ["a", "b"]);
 }
 
 #[test]
@@ -329,10 +338,7 @@ fn a_batch_of_deletes_waits_for_nobody() {
 
 #[test]
 fn an_object_deleted_while_it_is_computed_leaves_nothing_behind() {
-    let feed = new_feed();
-    let mut pods = Loop::attached(&feed, &[("a", "x")]);
-    pods.write(&[("b", "x")]);
-    let jobs = take(&feed, 10);
+    let (feed, mut pods, jobs) = one_being_computed();
     pods.write(&[("b", "")]);
     assert_eq!(pods.poll(at(0)), "ready");
     complete(&feed, jobs);
@@ -382,10 +388,7 @@ fn workers_are_woken_once_and_only_if_they_were_told_to_wait() {
 
 #[test]
 fn a_removed_source_is_forgotten() {
-    let feed = new_feed();
-    let mut pods = Loop::attached(&feed, &[("a", "x")]);
-    pods.write(&[("b", "x")]);
-    let jobs = take(&feed, 10);
+    let (feed, _pods, jobs) = one_being_computed();
     feed.remove_source(PODS);
     complete(&feed, jobs);
     assert_eq!((feed.state(PODS), feed.counters().superseded), (None, 1));

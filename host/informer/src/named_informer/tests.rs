@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter};
-use informant_cache::listener::{ListenerOptions, Next, Outcome, What};
-use informant_cache::{Catalog, Environment, ListenerHandle, Lister};
+use informant_cache::listener::{ListenerOptions, What};
+use informant_cache::{Catalog, ListenerHandle, Lister};
 use informant_object::{LabelSelector, Pointer};
 use kube::Client;
 use serde_json::json;
-use tokio::sync::Notify;
 
 use super::{InformerSpec, NamedInformer};
-use crate::testing::{api_server, pass, pods, settle};
+use crate::testing::{Deliveries, api_server, pass, pods, settle};
 use crate::{InformerMetrics, ReconfigureError, TokioEnvironment};
 
 /// An informer of some namespaces, and a handler that writes down its calls.
@@ -128,32 +127,24 @@ async fn drive(
     lines: Arc<Mutex<Vec<String>>>,
     open: Arc<tokio::sync::Semaphore>,
 ) {
-    let woken = Arc::new(Notify::new());
-    let notify = Arc::clone(&woken);
-    listener.set_waker(Arc::new(move || notify.notify_one()));
-    loop {
-        match listener.next(environment.now()) {
-            Next::Deliver(delivery) => {
-                let _permit = open.acquire().await.unwrap();
-                let what = match &delivery.what {
-                    What::Add(object) => format!("add {}", object.key()),
-                    What::Update { new, .. } => format!("update {}", new.key()),
-                    What::Delete {
-                        key,
-                        last,
-                        final_state_unknown,
-                    } => {
-                        assert!(last.is_some() && !final_state_unknown, "{key}");
-                        format!("delete {key}")
-                    }
-                    What::Synced => "synced".to_owned(),
-                };
-                lines.lock().unwrap().push(format!("{what} ({})", delivery.reason));
-                listener.done(delivery.token, Outcome::Ok, environment.now());
+    let deliveries = Deliveries::of(listener, environment);
+    while let Some(delivery) = deliveries.next().await {
+        let _permit = open.acquire().await.unwrap();
+        let what = match &delivery.what {
+            What::Add(object) => format!("add {}", object.key()),
+            What::Update { new, .. } => format!("update {}", new.key()),
+            What::Delete {
+                key,
+                last,
+                final_state_unknown,
+            } => {
+                assert!(last.is_some() && !final_state_unknown, "{key}");
+                format!("delete {key}")
             }
-            Next::Closed => return,
-            Next::WaitUntil(_) | Next::Idle => woken.notified().await,
-        }
+            What::Synced => "synced".to_owned(),
+        };
+        lines.lock().unwrap().push(format!("{what} ({})", delivery.reason));
+        deliveries.done(&delivery);
     }
 }
 
@@ -168,6 +159,15 @@ fn filled() -> ApiServer {
         put(&server, path, 1);
     }
     server
+}
+
+/// An informer of these namespaces of three, whose handler has been told what there is.
+async fn told_of(namespaces: &[&str]) -> (ApiServer, World) {
+    let server = filled();
+    let world = World::start(&server, namespaces);
+    settle().await;
+    world.take();
+    (server, world)
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,10 +195,7 @@ async fn several_namespaces_are_read_as_one_and_synced_when_all_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_goes_is_told_as_deletes_and_the_others_are_untouched() {
-    let server = filled();
-    let world = World::start(&server, &["a", "b"]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&["a", "b"]).await;
     let a = world.informer.sources()[0].source();
     let watches = server.stats().watches_opened;
     world.change(&["a", "c"]).await;
@@ -218,10 +215,7 @@ async fn a_namespace_that_goes_is_told_as_deletes_and_the_others_are_untouched()
 
 #[tokio::test(start_paused = true)]
 async fn from_all_namespaces_to_some_only_what_is_left_out_is_told() {
-    let server = filled();
-    let world = World::start(&server, &[]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&[]).await;
     world.change(&["a", "b"]).await;
     pass(5).await;
     assert_eq!(world.take(), ["delete c/one (reconfigured)"]);
@@ -235,10 +229,7 @@ async fn from_all_namespaces_to_some_only_what_is_left_out_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn from_some_namespaces_to_all_only_what_is_new_is_told() {
-    let server = filled();
-    let world = World::start(&server, &["a", "b"]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&["a", "b"]).await;
     world.change(&[]).await;
     pass(5).await;
     assert_eq!(world.take(), ["add c/one (reconfigured)"]);
@@ -255,10 +246,7 @@ async fn from_some_namespaces_to_all_only_what_is_new_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn while_a_new_namespace_is_refused_the_old_source_goes_on() {
-    let server = filled();
-    let world = World::start(&server, &[]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&[]).await;
     let in_b = Filter::any().namespace("b");
     server.faults().forbid(in_b.clone());
     world.change(&["a", "b"]).await;
@@ -279,10 +267,7 @@ async fn while_a_new_namespace_is_refused_the_old_source_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_taken_back_while_it_waits_leaves_all_as_it_was() {
-    let server = filled();
-    let world = World::start(&server, &[]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&[]).await;
     let in_b = Filter::any().namespace("b");
     server.faults().forbid(in_b.clone());
     world.change(&["a", "b"]).await;
@@ -296,10 +281,7 @@ async fn a_change_that_is_taken_back_while_it_waits_leaves_all_as_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_for_a_slow_handler_goes_on_under_the_new_source() {
-    let server = filled();
-    let world = World::start(&server, &[]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&[]).await;
     let held = world.open.acquire().await.unwrap();
     for revision in 2..5 {
         put(&server, "a/one", revision);
@@ -360,10 +342,7 @@ async fn a_handler_that_has_not_been_shown_all_is_shown_the_new_source_from_the_
 
 #[tokio::test(start_paused = true)]
 async fn selectors_change_in_every_source_that_stays() {
-    let server = filled();
-    let world = World::start(&server, &["a", "b"]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&["a", "b"]).await;
     let mut other = spec(&["a", "b"]);
     other.source.label_selector = Some(LabelSelector::parse("revision=2").unwrap());
     other.source.indexes = vec![("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap())];
@@ -409,10 +388,7 @@ async fn what_is_refused_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_informer_tells_no_deletes_and_gives_its_objects_back() {
-    let server = filled();
-    let world = World::start(&server, &["a", "b"]);
-    settle().await;
-    world.take();
+    let (server, world) = told_of(&["a", "b"]).await;
     let object = world.informer.sources()[0].snapshot().iter().next().unwrap().clone();
     let report = world.informer.stop(Duration::from_secs(1)).await;
     assert!(report.is_clean(), "{report:?}");

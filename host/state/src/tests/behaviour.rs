@@ -5,6 +5,15 @@ use crate::forgetting::Forgetting;
 use crate::handler::OPEN_KEYS_ASKED_MAX;
 use crate::queue::QUEUED_CHANGES_MAX;
 
+/// The next process after [`kept`], for which nothing is new.
+fn going_on(path: &Path) -> Process {
+    let mut process = Process::start(path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    assert_eq!(process.settle(), "synced");
+    process
+}
+
 #[test]
 fn what_vanished_while_nothing_ran_is_told_with_its_last_state_before_everything_else() {
     let (_folder, path) = kept(options());
@@ -29,10 +38,7 @@ fn continuing_only_what_is_newer_than_acknowledged_is_told() {
 fn what_a_handler_had_not_acknowledged_is_told_again() {
     let (folder, path) = kept(options());
     let crashed = folder.path().join("crashed");
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    assert_eq!(process.settle(), "synced");
+    let mut process = going_on(&path);
     process.write(object("a", "u1", 4));
     process.write(object("b", "u2", 5));
     process.delete("c", 6);
@@ -59,10 +65,7 @@ fn what_a_handler_had_not_acknowledged_is_told_again() {
 fn nobody_is_told_what_is_not_kept_yet() {
     let (folder, path) = kept(options());
     let crashed = folder.path().join("crashed");
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    process.settle();
+    let mut process = going_on(&path);
     process.write(object("d", "u4", 4));
     assert!(process.take().is_none(), "not before it is kept");
     let groups = process.recorder.commit();
@@ -177,10 +180,7 @@ fn whole_objects_come_back_whole_and_metadata_as_metadata() {
 #[test]
 fn more_changes_than_may_wait_become_the_difference_and_the_last_state_is_told() {
     let (_folder, path) = kept(options());
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    process.settle();
+    let mut process = going_on(&path);
     process.delete("b", 4);
     for version in 0..QUEUED_CHANGES_MAX as u64 {
         process.write(object("a", "u1", 10 + version));
@@ -279,10 +279,7 @@ fn what_nobody_keeps_any_more_is_forgotten() {
 fn a_flush_is_answered_once_what_was_acknowledged_before_it_is_kept() {
     let (folder, path) = kept(options());
     let crashed = folder.path().join("crashed");
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    process.settle();
+    let mut process = going_on(&path);
     process.write(object("a", "u1", 8));
     process.recorder.turn();
     assert_eq!(process.handle_all(), "update a@8");
@@ -299,10 +296,7 @@ fn a_flush_is_answered_once_what_was_acknowledged_before_it_is_kept() {
 fn while_the_disk_is_full_events_go_out_and_what_was_missed_is_made_up_for() {
     let (folder, path) = kept(options());
     let crashed = folder.path().join("crashed");
-    let mut process = Process::start(&path, options());
-    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.attach(OnStart::Continue);
-    process.settle();
+    let mut process = going_on(&path);
     process.recorder.store().break_off();
     process.write(object("d", "u4", 4));
     process.delete("a", 5);

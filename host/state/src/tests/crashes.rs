@@ -45,6 +45,28 @@ impl Scene {
         }
     }
 
+    /// Lives a whole [`life`], and looks at the disk after each write within a step, and after each step.
+    fn live(
+        &mut self,
+        after_write: impl Fn(&mut Self, &Platter, usize),
+        after_step: impl Fn(&mut Self, &Platter, &str),
+    ) {
+        let (disk, mut platter) = (Disk::default(), Platter::default());
+        let mut process = start_on(&disk).unwrap();
+        process.sync(self.world.objects.values().cloned());
+        process.attach(OnStart::Continue);
+        let mut half = None;
+        for (place, step) in life().iter().enumerate() {
+            step_of(step, &mut process, &mut self.world, &mut self.handler, &mut half);
+            for op in disk.ops() {
+                platter.apply(op);
+                after_write(self, &platter, place);
+            }
+            self.has_begun |= matches!(step, Step::Take);
+            after_step(self, &platter, &format!("{place}, {step:?}"));
+        }
+    }
+
     /// That the handler was told all while it lived.
     fn knows_all(&self) {
         let (told, there) = (self.handler.told.keys(), self.world.objects.keys());
@@ -78,49 +100,31 @@ impl Scene {
 
 #[test]
 fn killed_after_any_side_effect_and_any_write_the_next_process_ends_in_the_same_state() {
-    let (disk, mut platter, mut scene) = (Disk::default(), Platter::default(), Scene::new());
-    let mut process = start_on(&disk).unwrap();
-    process.sync(scene.world.objects.values().cloned());
-    process.attach(OnStart::Continue);
-    let mut half = None;
-    for (place, step) in life().iter().enumerate() {
-        step_of(step, &mut process, &mut scene.world, &mut scene.handler, &mut half);
-        for op in disk.ops() {
-            platter.apply(op);
+    let mut scene = Scene::new();
+    scene.live(
+        |scene, platter, place| {
             scene.end(platter.after_kill(), &format!("killed in step {place}"));
             if let Some(torn) = platter.torn() {
                 scene.end(torn, &format!("killed within a write of step {place}"));
             }
-        }
-        scene.has_begun |= matches!(step, Step::Take);
-        scene.end(platter.after_kill(), &format!("killed after step {place}, {step:?}"));
-    }
+        },
+        |scene, platter, step| scene.end(platter.after_kill(), &format!("killed after step {step}")),
+    );
     scene.knows_all();
     assert!(scene.ends > 200, "{}", scene.ends);
 }
 
 #[test]
 fn after_a_power_cut_at_any_moment_what_handlers_were_told_is_known() {
-    let (disk, mut platter, mut scene) = (Disk::default(), Platter::default(), Scene::new());
-    let mut process = start_on(&disk).unwrap();
-    process.sync(scene.world.objects.values().cloned());
-    process.attach(OnStart::Continue);
-    let mut half = None;
-    for (place, step) in life().iter().enumerate() {
-        step_of(step, &mut process, &mut scene.world, &mut scene.handler, &mut half);
-        for op in disk.ops() {
-            platter.apply(op);
+    Scene::new().live(
+        |scene, platter, place| {
             let cut = format!("power cut in step {place}");
             scene.end(platter.with(|_| false), &cut);
             scene.end(platter.with(|write| write % 2 == 0), &cut);
             scene.end(platter.with(|write| write % 3 != 0), &cut);
-        }
-        scene.has_begun |= matches!(step, Step::Take);
-        scene.end(
-            platter.with(|_| false),
-            &format!("power cut after step {place}, {step:?}"),
-        );
-    }
+        },
+        |scene, platter, step| scene.end(platter.with(|_| false), &format!("power cut after step {step}")),
+    );
 }
 
 #[test]

@@ -5,10 +5,7 @@ use crate::IndexFailures;
 
 #[test]
 fn an_overrun_detaches_until_the_index_has_caught_up() {
-    let feed = new_feed();
-    let mut pods = Loop::attached(&feed, &[("a", "x")]);
-    pods.write(&[("b", "x")]);
-    let slow = take(&feed, 10);
+    let (feed, mut pods, slow) = one_being_computed();
     assert_eq!(pods.poll(at(0)), "computing");
     pods.overrun(at(0));
     pods.write(&[("c", "x")]);
@@ -65,14 +62,7 @@ fn an_object_that_fails_is_absent_counted_and_listed() {
     pods.write(&[("a", "x bad")]);
     work(&feed);
     assert_eq!(pods.poll(at(0)), "ready");
-    let names: Vec<&str> = pods
-        .store
-        .published()
-        .by_index("word", "x")
-        .unwrap()
-        .map(Object::name)
-        .collect();
-    assert_eq!(names, ["b"]);
+    assert_eq!(pods.found("x"), ["b"]);
     let failure = IndexFailure {
         source: PODS,
         key: Key::new("default", "a"),
@@ -132,10 +122,7 @@ fn values_for_an_index_that_was_not_declared_or_too_many_of_them_are_a_failure()
 
 #[test]
 fn a_plugin_that_fails_detaches_at_once_and_starts_from_nothing_when_it_is_back() {
-    let feed = new_feed();
-    let mut pods = Loop::attached(&feed, &[("a", "x")]);
-    pods.write(&[("b", "x")]);
-    let lost = take(&feed, 10);
+    let (feed, mut pods, lost) = one_being_computed();
     pods.take_woken();
     feed.failed("it trapped 5 times in 10 s");
     assert!(pods.take_woken(), "the loop that waits is told");

@@ -1,5 +1,7 @@
 //! Whatever changes in whatever order, handlers know in the end what there is.
 
+use informant_cache::Environment as _;
+
 use super::*;
 
 /// Random writes and changes of the namespaces: in the end the handler knows what the cluster holds in the namespaces that are wanted.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use informant_apiserver::{Answer, Filter, Options};
+use informant_apiserver::{Answer, ApiServer, Ending, Filter, Options};
 use informant_cache::SourceState;
 
 use crate::BackoffOptions;
@@ -52,7 +52,7 @@ async fn lists_with_pages_are_merged() {
         page_items: Some(4),
         ..ReflectorOptions::default()
     };
-    let paging = informant_apiserver::ApiServer::new(Options {
+    let paging = ApiServer::new(Options {
         paging_at_zero: true,
         ..Options::default()
     });
@@ -68,15 +68,19 @@ async fn lists_with_pages_are_merged() {
     assert_eq!(rig.stored().len(), 10);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_relist_asks_for_nothing_older_than_what_was_seen() {
+/// A server with a pod, and an informer that has listed it and whose watch was just told that its version is too old.
+async fn with_expired_watch() -> (ApiServer, Rig) {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
     settle().await;
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Expired);
+    server.faults().drop_watches(&watches(), Ending::Expired);
+    (server, rig)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_asks_for_nothing_older_than_what_was_seen() {
+    let (server, rig) = with_expired_watch().await;
     pass(2).await;
     assert_eq!(
         rig.requests("list"),
@@ -94,13 +98,7 @@ async fn a_relist_asks_for_nothing_older_than_what_was_seen() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_expired_is_followed_at_once_by_a_list_of_the_newest_state() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    settle().await;
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Expired);
+    let (server, rig) = with_expired_watch().await;
     server.faults().answer(lists(), 1, Answer::expired());
     pass(2).await;
     let version = format!("resourceVersion={}", server.revision());
@@ -109,22 +107,14 @@ async fn a_version_that_expired_is_followed_at_once_by_a_list_of_the_newest_stat
         ["limit=500&resourceVersion=0", &version, "limit=500"]
     );
     // Once it succeeded, versions are trusted again.
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Expired);
+    server.faults().drop_watches(&watches(), Ending::Expired);
     pass(4).await;
     assert_eq!(rig.requests("list").last(), Some(&version));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_version_too_large_is_followed_at_once_by_a_list_of_the_newest_state() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    settle().await;
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Expired);
+    let (server, rig) = with_expired_watch().await;
     let too_large = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 9, current: 1"}"#;
     let answer = Answer::Raw {
         code: 504,
@@ -140,7 +130,7 @@ async fn a_version_too_large_is_followed_at_once_by_a_list_of_the_newest_state()
 
 #[tokio::test(start_paused = true)]
 async fn a_continuation_that_expired_is_followed_by_one_list_in_one_piece_at_the_same_version() {
-    let server = informant_apiserver::ApiServer::new(Options {
+    let server = ApiServer::new(Options {
         paging_at_zero: true,
         ..Options::default()
     });
@@ -260,9 +250,7 @@ async fn a_list_from_a_replica_that_lags_is_refused_and_counted_and_the_next_one
     let stored = rig.stored();
     moved.store(true, std::sync::atomic::Ordering::Relaxed);
     // The list at the version known is answered 504 by a replica that knows it lags; one that does not answers with its old state.
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Expired);
+    server.faults().drop_watches(&watches(), Ending::Expired);
     pass(20).await;
     assert_eq!(rig.stored(), stored);
     assert_eq!(recorder.take(), Vec::<String>::new());
@@ -280,9 +268,7 @@ async fn an_unchanged_relist_tells_nobody_and_copies_nothing() {
     settle().await;
     recorder.take();
     let before = rig.informer.snapshot();
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Expired);
+    server.faults().drop_watches(&watches(), Ending::Expired);
     pass(2).await;
     assert_eq!(rig.informer.status().relists, 1);
     assert_eq!(recorder.take(), Vec::<String>::new());
@@ -307,9 +293,7 @@ async fn a_relist_tells_the_difference_with_what_vanished_marked_as_unknown() {
     recorder.take();
     // The watch ends, and may not be opened for a while: what happens now shows in the next list alone.
     server.faults().forbid(watches());
-    server
-        .faults()
-        .drop_watches(&watches(), informant_apiserver::Ending::Reset);
+    server.faults().drop_watches(&watches(), Ending::Reset);
     pass(5).await;
     put(&server, "a", 2);
     delete(&server, "b");

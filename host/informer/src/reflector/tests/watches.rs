@@ -2,17 +2,13 @@
 
 mod lines;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use informant_apiserver::{Action, Answer, Ending, Filter, Injection, Rule};
+use informant_apiserver::{Action, Answer, ApiServer, Ending, Filter, Injection, Rule};
 use informant_cache::SourceState;
-use kube::Client;
-use tower::Service;
 
 use crate::reflector::ReflectorOptions;
-use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
+use crate::testing::{Recorder, Replaceable, Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
 fn watches() -> Filter {
     Filter::any().verb("watch").resource("pods")
@@ -22,6 +18,17 @@ fn watches() -> Filter {
 fn times(rig: &Rig, verb: &str) -> Vec<f64> {
     let all = rig.server.requests().into_iter().filter(|request| request.verb == verb);
     all.map(|request| request.at.as_secs_f64()).collect()
+}
+
+/// A server with a pod `a`, an informer that watches it, and a handler that has been told of it.
+async fn told_of_a() -> (ApiServer, Rig, Recorder) {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    let recorder = rig.record();
+    settle().await;
+    recorder.take();
+    (server, rig, recorder)
 }
 
 /// The versions at which watches were opened.
@@ -94,12 +101,7 @@ async fn the_time_a_watch_asks_for_is_between_five_and_ten_minutes_and_varies() 
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_goes_on_where_it_was_and_nothing_is_lost_or_told_twice() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    let recorder = rig.record();
-    settle().await;
-    recorder.take();
+    let (server, rig, recorder) = told_of_a().await;
     for (revision, ending) in [Ending::Clean, Ending::Reset, Ending::MidLine, Ending::MidLineClean]
         .into_iter()
         .enumerate()
@@ -155,12 +157,7 @@ async fn an_expired_watch_leads_to_a_list_after_a_pause() {
 
 #[tokio::test(start_paused = true)]
 async fn a_compacted_history_is_found_out_when_the_watch_is_opened_again() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    let recorder = rig.record();
-    settle().await;
-    recorder.take();
+    let (server, rig, recorder) = told_of_a().await;
     server.faults().restart(Duration::from_secs(3), false);
     put(&server, "a", 2);
     delete(&server, "a");
@@ -229,36 +226,14 @@ async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_noth
 /// A server that kept nothing, as the embedded one, or one that was restored from a backup: a watch at the old version would wait for ever.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_comes_back_with_an_older_state_is_noticed_at_once() {
-    let (old, new) = (api_server(), api_server());
-    for name in ["a", "b", "c"] {
-        put(&old, name, 1);
-    }
-    put(&new, "c", 1);
-    let replaced = Arc::new(AtomicBool::new(false));
-    let service = {
-        let (old, new, replaced) = (old.service(), new.service(), Arc::clone(&replaced));
-        tower::service_fn(move |request| {
-            let mut service = if replaced.load(Ordering::Relaxed) {
-                new.clone()
-            } else {
-                old.clone()
-            };
-            async move { service.call(request).await }
-        })
-    };
-    let rig = Rig::start_with(
-        &old,
-        RigOptions {
-            client: Some(Client::new(service, "default")),
-            ..RigOptions::default()
-        },
-    );
+    let servers = Replaceable::new();
+    let rig = servers.start();
     let recorder = rig.record();
     pass(10).await;
     recorder.take();
-    old.faults().restart(Duration::from_secs(20), false);
+    servers.old.faults().restart(Duration::from_secs(20), false);
     pass(2).await;
-    replaced.store(true, Ordering::Relaxed);
+    servers.replace();
     pass(60).await;
     assert_eq!(
         recorder.take(),
@@ -270,7 +245,7 @@ async fn a_server_that_comes_back_with_an_older_state_is_noticed_at_once() {
         ]
     );
     assert_eq!(rig.informer.status().epoch, 1);
-    put(&new, "d", 1);
+    put(&servers.new, "d", 1);
     settle().await;
     assert_eq!(recorder.take(), ["add d"]);
 }

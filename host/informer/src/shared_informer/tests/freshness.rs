@@ -1,15 +1,11 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use informant_apiserver::{Action, Answer, ApiServer, Filter, Rule};
 use informant_cache::{Snapshot, SourceState};
 use informant_object::{KeyRef, ResourceVersion};
-use kube::Client;
-use tower::Service;
 
 use crate::NotFresh;
-use crate::testing::{Rig, RigOptions, api_server, pass, put, settle};
+use crate::testing::{Replaceable, Rig, api_server, pass, put, settle};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -108,37 +104,17 @@ async fn a_version_of_another_resource_is_seen_with_the_next_bookmark() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_of_a_history_that_is_gone_is_stale() {
-    let (old, new) = (api_server(), api_server());
-    for name in ["a", "b", "c"] {
-        put(&old, name, 1);
-    }
-    put(&new, "c", 1);
-    let replaced = Arc::new(AtomicBool::new(false));
-    let service = {
-        let (old, new, replaced) = (old.service(), new.service(), Arc::clone(&replaced));
-        tower::service_fn(move |request| {
-            let mut service = if replaced.load(Ordering::Relaxed) {
-                new.clone()
-            } else {
-                old.clone()
-            };
-            async move { service.call(request).await }
-        })
-    };
-    let options = RigOptions {
-        client: Some(Client::new(service, "default")),
-        ..RigOptions::default()
-    };
-    let rig = Rig::start_with(&old, options);
+    let servers = Replaceable::new();
+    let rig = servers.start();
     pass(70).await;
-    put_another_kind(&old);
-    let wanted = newest(&old);
+    put_another_kind(&servers.old);
+    let wanted = newest(&servers.old);
     let waits = rig.informer.wait_for_version(&wanted, None, 10 * MINUTE);
     let restores = async {
         pass(1).await;
-        old.faults().restart(Duration::from_secs(20), false);
+        servers.old.faults().restart(Duration::from_secs(20), false);
         pass(2).await;
-        replaced.store(true, Ordering::Relaxed);
+        servers.replace();
     };
     let (stale, ()) = tokio::join!(waits, restores);
     let stale = stale.unwrap_err();
@@ -157,10 +133,10 @@ async fn a_version_of_a_history_that_is_gone_is_stale() {
         .wait_for_version(&ResourceVersion::new("1"), Some(0), MINUTE)
         .await;
     assert!(matches!(remembered, Err(NotFresh::Stale { .. })), "{remembered:?}");
-    put(&new, "d", 1);
+    put(&servers.new, "d", 1);
     let snapshot = rig
         .informer
-        .wait_for_version(&newest(&new), Some(1), MINUTE)
+        .wait_for_version(&newest(&servers.new), Some(1), MINUTE)
         .await
         .unwrap();
     assert!(has(&snapshot, "d"));

@@ -198,13 +198,7 @@ async fn one_namespace_and_selectors_bound_what_is_kept() {
         },
     );
     settle().await;
-    let names: Vec<_> = rig
-        .informer
-        .snapshot()
-        .iter()
-        .map(|object| object.name().to_owned())
-        .collect();
-    assert_eq!(names, ["a"]);
+    assert_eq!(rig.names(), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::listener::{ListenerOptions, Next, Outcome, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, What};
+use informant_cache::listener::{ListenerOptions, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, What};
 use informant_cache::{Environment, ListenerHandle};
 use informant_object::Object;
-use tokio::sync::Notify;
 
 use crate::TokioEnvironment;
-use crate::testing::{Rig, api_server, pass, put, settle};
+use crate::testing::{Deliveries, Rig, api_server, pass, put, settle};
 
 /// How many objects the first list has.
 const OBJECTS: usize = 100_000;
@@ -30,29 +29,21 @@ fn name(number: usize) -> String {
 
 /// Takes a second for each call, one after the other.
 async fn work(listener: ListenerHandle, environment: Arc<TokioEnvironment>, known: Known) {
-    let woken = Arc::new(Notify::new());
-    let notify = Arc::clone(&woken);
-    listener.set_waker(Arc::new(move || notify.notify_one()));
-    loop {
-        match listener.next(environment.now()) {
-            Next::Deliver(delivery) => {
-                environment.sleep(Duration::from_secs(1)).await;
-                {
-                    let mut known = known.lock().unwrap();
-                    known.1 += 1;
-                    match &delivery.what {
-                        What::Add(object) | What::Update { new: object, .. } => {
-                            known.0.insert(object.name().to_owned(), object.version().to_string())
-                        }
-                        What::Delete { key, .. } => known.0.remove(key.name()),
-                        What::Synced => None,
-                    };
+    let deliveries = Deliveries::of(listener, Arc::clone(&environment));
+    while let Some(delivery) = deliveries.next().await {
+        environment.sleep(Duration::from_secs(1)).await;
+        {
+            let mut known = known.lock().unwrap();
+            known.1 += 1;
+            match &delivery.what {
+                What::Add(object) | What::Update { new: object, .. } => {
+                    known.0.insert(object.name().to_owned(), object.version().to_string())
                 }
-                listener.done(delivery.token, Outcome::Ok, environment.now());
-            }
-            Next::Closed => return,
-            Next::WaitUntil(_) | Next::Idle => woken.notified().await,
+                What::Delete { key, .. } => known.0.remove(key.name()),
+                What::Synced => None,
+            };
         }
+        deliveries.done(&delivery);
     }
 }
 

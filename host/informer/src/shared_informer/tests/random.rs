@@ -96,13 +96,7 @@ async fn run(seed: u64) -> Vec<String> {
     assert_eq!(rig.stored(), rig.truth(), "seed {seed}");
     let told = recorder.take();
     let view: Vec<_> = replay(&told).into_keys().collect();
-    let names: Vec<_> = rig
-        .informer
-        .snapshot()
-        .iter()
-        .map(|object| object.name().to_owned())
-        .collect();
-    assert_eq!(view, names, "seed {seed}");
+    assert_eq!(view, rig.names(), "seed {seed}");
     settle().await;
     told
 }

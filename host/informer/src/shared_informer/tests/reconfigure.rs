@@ -5,7 +5,7 @@ use informant_cache::listener::ListenerOptions;
 use informant_cache::{Environment, SourceState};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 
-use crate::testing::{Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
+use crate::testing::{Recorder, Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
 use crate::{ReconfigureError, ReflectorOptions, SourceSpec, TokioEnvironment};
 
 fn selecting(selector: &str) -> SourceSpec {
@@ -30,17 +30,12 @@ async fn reconfigure(rig: &Rig, spec: SourceSpec) {
 }
 
 /// An informer that has synced, with a handler that has been told.
-async fn synced(server: &ApiServer) -> (Rig, crate::testing::Recorder) {
+async fn synced(server: &ApiServer) -> (Rig, Recorder) {
     let rig = Rig::start_with(server, by_watch_list());
     let recorder = rig.record();
     settle().await;
     recorder.take();
     (rig, recorder)
-}
-
-fn names(rig: &Rig) -> Vec<String> {
-    let snapshot = rig.informer.snapshot();
-    snapshot.iter().map(|object| object.name().to_owned()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +52,7 @@ async fn another_selector_tells_the_difference_alone() {
     // Its last state is known, and it did not vanish unseen.
     assert_eq!(recorder.take(), ["delete a (reconfigured)"]);
     assert_eq!(
-        (names(&rig), rig.informer.source()),
+        (rig.names(), rig.informer.source()),
         (vec!["b".into(), "c".into()], source)
     );
     let key = KeyRef::new("default", "b");
@@ -115,15 +110,24 @@ async fn other_cuts_are_updates_of_what_looks_different_then() {
     assert_eq!(rig.stored(), rig.truth());
 }
 
-#[tokio::test(start_paused = true)]
-async fn while_the_new_request_is_refused_the_old_one_goes_on() {
+fn lists() -> Filter {
+    Filter::any().verb("list")
+}
+
+/// A server with a pod `a` and an informer that is to select others, but whose lists are refused from now on.
+async fn refused() -> (ApiServer, Rig, Recorder) {
     let server = api_server();
     put(&server, "a", 1);
     let (rig, recorder) = synced(&server).await;
-    let lists = Filter::any().verb("list");
-    server.faults().forbid(lists.clone());
+    server.faults().forbid(lists());
     reconfigure(&rig, selecting("revision=2")).await;
     pass(5).await;
+    (server, rig, recorder)
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_new_request_is_refused_the_old_one_goes_on() {
+    let (server, rig, recorder) = refused().await;
     put(&server, "b", 1);
     settle().await;
     assert_eq!(recorder.take(), ["add b"]);
@@ -133,7 +137,7 @@ async fn while_the_new_request_is_refused_the_old_one_goes_on() {
     assert!(error.contains("403"), "{error}");
     assert_eq!(status.last_error, None);
 
-    server.faults().allow(&lists);
+    server.faults().allow(&lists());
     put(&server, "c", 2);
     pass(60).await;
     rig.informer.reconfigured().await.unwrap();
@@ -145,19 +149,13 @@ async fn while_the_new_request_is_refused_the_old_one_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_taken_back_while_it_is_refused_leaves_all_as_it_was() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let (rig, recorder) = synced(&server).await;
-    let lists = Filter::any().verb("list");
-    server.faults().forbid(lists.clone());
-    reconfigure(&rig, selecting("revision=2")).await;
-    pass(5).await;
-    server.faults().allow(&lists);
+    let (server, rig, recorder) = refused().await;
+    server.faults().allow(&lists());
     reconfigure(&rig, pods()).await;
     pass(100).await;
     assert!(recorder.take().is_empty());
     assert_eq!(rig.informer.status().reconfiguring, None);
-    assert_eq!(names(&rig), ["a"]);
+    assert_eq!(rig.names(), ["a"]);
     assert_eq!(server.stats().watches_open, 1);
 }
 
@@ -255,7 +253,7 @@ async fn a_change_before_the_first_list_is_simply_the_first_list() {
     pass(60).await;
     assert!(rig.informer.has_synced());
     let told = recorder.take();
-    assert_eq!(names(&rig), ["b"]);
+    assert_eq!(rig.names(), ["b"]);
     assert!(told.contains(&"add b (initial)".to_owned()), "{told:?}");
 }
 
@@ -341,7 +339,7 @@ async fn run(seed: u64) {
         .collect();
     assert_eq!(sorted(rig.stored()), sorted(truth), "seed {seed}");
     let view: Vec<_> = super::random::replay(&recorder.take()).into_keys().collect();
-    assert_eq!(view, names(&rig), "seed {seed}");
+    assert_eq!(view, rig.names(), "seed {seed}");
     assert_eq!(server.stats().watches_open, 1, "seed {seed}");
 }
 

@@ -24,12 +24,7 @@ async fn a_bookmark_moves_the_version_at_which_the_watch_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn lines_that_are_no_events_are_skipped_and_counted_and_the_version_stays() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    let recorder = rig.record();
-    settle().await;
-    recorder.take();
+    let (server, rig, recorder) = told_of_a().await;
     let version = rig.informer.status().version;
     for injection in [
         Injection::NotJson,
@@ -54,12 +49,7 @@ async fn lines_that_are_no_events_are_skipped_and_counted_and_the_version_stays(
 
 #[tokio::test(start_paused = true)]
 async fn a_line_of_100_megabytes_is_skipped_its_key_marked_outdated_until_a_newer_state_comes() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    let recorder = rig.record();
-    settle().await;
-    recorder.take();
+    let (server, rig, recorder) = told_of_a().await;
     server.faults().inject(&watches(), &Injection::HugeLineBytes(100 << 20));
     settle().await;
     let status = rig.informer.status();
@@ -121,12 +111,7 @@ async fn events_older_than_what_is_known_are_refused_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_and_a_create_of_the_same_name_are_a_delete_and_an_add() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
-    let recorder = rig.record();
-    settle().await;
-    recorder.take();
+    let (server, _rig, recorder) = told_of_a().await;
     delete(&server, "a");
     put(&server, "a", 7);
     settle().await;
