@@ -14,7 +14,7 @@ mod rest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::history::{Entry, History, ObjectVersion, Selection, Told};
+use super::history::{Call, Entry, History, ObjectVersion, Selection, Told};
 
 /// A clause of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,7 +173,7 @@ pub fn check(history: &History) -> Vec<Violation> {
 impl Checker {
     fn see(&mut self, at: usize, entry: &Entry) {
         match entry {
-            Entry::Begin { handler, .. } | Entry::End { handler, .. } | Entry::Synced { handler, .. }
+            Entry::Begin(Call { handler, .. }) | Entry::End { handler, .. } | Entry::Synced { handler, .. }
                 if self.left.contains(handler) => {}
             Entry::Written { object, group } => drop(self.written.insert(object.clone(), group.clone())),
             Entry::Removed { object } => drop(self.removed.insert(object.clone())),
@@ -189,7 +189,7 @@ impl Checker {
                 let handler = self.handlers.entry(*handler).or_default();
                 (handler.informer, handler.keeps_all) = (*informer, *keeps_all);
             }
-            Entry::Begin { .. } => self.begin(at, entry),
+            Entry::Begin(call) => self.begin(at, call),
             Entry::End {
                 handler,
                 namespace,

@@ -73,6 +73,25 @@ pub enum Ended {
     Permanent,
 }
 
+/// A call into a handler, as it begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Which handler.
+    pub handler: u32,
+    /// What it is told.
+    pub told: Told,
+    /// The state it is told about; for a delete the last known one.
+    pub object: ObjectVersion,
+    /// The old state that an update came with.
+    pub old: Option<ObjectVersion>,
+    /// Whether a delete's final state is unknown.
+    pub unknown: bool,
+    /// `watch`, `relist`, …
+    pub reason: String,
+    /// The version the store had for the key when the call began; none: absent.
+    pub stored: Option<u64>,
+}
+
 /// One line of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "what")]
@@ -111,22 +130,7 @@ pub enum Entry {
         keeps_all: bool,
     },
     /// A call into a handler begins.
-    Begin {
-        /// Which handler.
-        handler: u32,
-        /// What it is told.
-        told: Told,
-        /// The state it is told about; for a delete the last known one.
-        object: ObjectVersion,
-        /// The old state that an update came with.
-        old: Option<ObjectVersion>,
-        /// Whether a delete's final state is unknown.
-        unknown: bool,
-        /// `watch`, `relist`, …
-        reason: String,
-        /// The version the store had for the key when the call began; none: absent.
-        stored: Option<u64>,
-    },
+    Begin(Call),
     /// It ends.
     End {
         /// Which handler.

@@ -17,7 +17,7 @@ use informant_informer::{ReflectorOptions, SourceStatus};
 use super::checker;
 use super::dice::Dice;
 use super::handler::Handler;
-use super::history::{Entry, ObjectVersion, Selection, Told};
+use super::history::{Call, Entry, ObjectVersion, Selection, Told};
 use super::run::{Run, come_to_rest, run_world};
 use super::watched::Watched;
 use super::witness::Script;
@@ -161,10 +161,10 @@ impl Stage {
     /// What the handler has been told of objects so far, one line a call: `update x@7 from 3 (watch)`.
     pub(super) fn told(&self, handler: &Handler) -> Vec<String> {
         let history = self.world.history_so_far();
-        let calls = history
-            .entries
-            .iter()
-            .filter_map(|(_, entry)| line_of(entry, handler.id));
+        let calls = history.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Begin(call) if call.handler == handler.id => Some(line_of(call)),
+            _ => None,
+        });
         calls.collect()
     }
 
@@ -199,31 +199,14 @@ impl Handler {
     }
 }
 
-fn line_of(entry: &Entry, handler: u32) -> Option<String> {
-    let Entry::Begin {
-        handler: id,
-        told,
-        object,
-        old,
-        unknown,
-        reason,
-        ..
-    } = entry
-    else {
-        return None;
-    };
-    let what = match told {
+fn line_of(call: &Call) -> String {
+    let what = match call.told {
         Told::Add => "add",
         Told::Update => "update",
-        Told::Delete if *unknown => "delete unknown",
+        Told::Delete if call.unknown => "delete unknown",
         Told::Delete => "delete",
     };
-    let from = old.as_ref().map(|old| format!(" from {}", old.version));
-    let line = format!(
-        "{what} {}@{}{} ({reason})",
-        object.name,
-        object.version,
-        from.unwrap_or_default()
-    );
-    (*id == handler).then_some(line)
+    let from = call.old.as_ref().map(|old| format!(" from {}", old.version));
+    let (from, Call { object, reason, .. }) = (from.unwrap_or_default(), call);
+    format!("{what} {}@{}{from} ({reason})", object.name, object.version)
 }

@@ -7,7 +7,7 @@ use informant_cache::{Environment, HandlerError, Moment, Reason};
 use informant_object::{KeyRef, SourceId};
 
 use super::dice::Dice;
-use super::history::{Ended, Entry, ObjectVersion, Told};
+use super::history::{Call, Ended, Entry, ObjectVersion, Told};
 use super::watched::Watched;
 use super::world::{World, version_of_object};
 
@@ -102,7 +102,7 @@ impl Witness {
             What::Synced => return self.synced(source),
         };
         let stored = what.key().and_then(|key| self.watched.version_at(key));
-        self.world.record(Entry::Begin {
+        self.world.record(Entry::Begin(Call {
             handler: self.id,
             told,
             object,
@@ -110,7 +110,7 @@ impl Witness {
             unknown,
             reason: reason.to_string(),
             stored,
-        });
+        }));
     }
 
     /// Whatever was there when the handler came, and is still the same, must have been attempted.

@@ -7,9 +7,11 @@ use anyhow::{Context, Result, ensure};
 use informant_tests::client::Client;
 use informant_tests::cluster::{Cluster, Kind};
 use informant_tests::daemon::Daemon;
+use informant_tests::guests;
 use informant_tests::objects::{pod, pods};
-use informant_tests::{guests, wait};
 use serde_json::Value;
+
+use super::queries::names;
 
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -56,19 +58,7 @@ impl Clusters {
 
     /// `informant get pods … -o name`, sorted, once it answers `expected`.
     async fn names(&self, args: &[&str], expected: &[&str]) -> Result<()> {
-        let what = format!("`informant get pods {}` to answer {expected:?}", args.join(" "));
-        wait::until(&what, ANSWERS_WITHIN, async || {
-            let all = [&["get", "pods"], args, &["-o", "name"]].concat();
-            let (code, out, err) = self.daemon.command(&all).await.map_err(|error| format!("{error:#}"))?;
-            let mut lines: Vec<&str> = out.lines().collect();
-            lines.sort_unstable();
-            if code == 0 && lines == expected {
-                Ok(())
-            } else {
-                Err(format!("exit {code}, {lines:?}, {err}"))
-            }
-        })
-        .await
+        names(&self.daemon, &[&["pods"], args].concat(), expected, ANSWERS_WITHIN).await
     }
 }
 

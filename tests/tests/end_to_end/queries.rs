@@ -28,9 +28,9 @@ async fn daemon(cluster: &Cluster) -> Result<Daemon> {
 }
 
 /// `informant get … -o name` as a sorted list, once it answers `expected`.
-async fn names(daemon: &Daemon, args: &[&str], expected: &[&str]) -> Result<()> {
+pub(crate) async fn names(daemon: &Daemon, args: &[&str], expected: &[&str], within: Duration) -> Result<()> {
     let what = format!("`informant get {}` to answer {expected:?}", args.join(" "));
-    wait::until(&what, ANSWERS_WITHIN, async || {
+    wait::until(&what, within, async || {
         let all = [&["get"], args, &["-o", "name"]].concat();
         let (code, out, err) = daemon.command(&all).await.map_err(|error| format!("{error:#}"))?;
         let mut lines: Vec<&str> = out.lines().collect();
@@ -51,33 +51,14 @@ async fn an_index_plugin_answers_who_runs_an_image(cluster: Cluster) -> Result<(
     client.post(&pods(""), &pod("db-0", "postgres:17")).await?;
     let daemon = daemon(&cluster).await?;
 
-    names(
-        &daemon,
-        &["pods", "--index", "image=nginx:1.25"],
-        &["pod/web-0", "pod/web-1"],
-    )
-    .await?;
-    names(
-        &daemon,
-        &["pods", "--index", "image-of-spec=postgres:17"],
-        &["pod/db-0"],
-    )
-    .await?;
-    names(
-        &daemon,
-        &["pods", "-n", "default"],
-        &["pod/db-0", "pod/web-0", "pod/web-1"],
-    )
-    .await?;
+    let answers = async |args: &[&str], expected: &[&str]| names(&daemon, args, expected, ANSWERS_WITHIN).await;
+    answers(&["pods", "--index", "image=nginx:1.25"], &["pod/web-0", "pod/web-1"]).await?;
+    answers(&["pods", "--index", "image-of-spec=postgres:17"], &["pod/db-0"]).await?;
+    answers(&["pods", "-n", "default"], &["pod/db-0", "pod/web-0", "pod/web-1"]).await?;
 
     client.delete(&pods("web-0")).await?;
     client.post(&pods(""), &pod("web-2", "nginx:1.25")).await?;
-    names(
-        &daemon,
-        &["pods", "--index", "image=nginx:1.25"],
-        &["pod/web-1", "pod/web-2"],
-    )
-    .await?;
+    answers(&["pods", "--index", "image=nginx:1.25"], &["pod/web-1", "pod/web-2"]).await?;
 
     let (code, out, _) = daemon
         .command(&["get", "pods", "web-1", "-n", "default", "-o", "json"])

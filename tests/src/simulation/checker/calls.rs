@@ -1,41 +1,35 @@
 //! The clauses that a call can break, when it begins and when it ends.
 
-use super::super::history::{Ended, Entry, ObjectVersion, Told};
+use super::super::history::{Call, Ended, ObjectVersion, Told};
 use super::{Believed, Checker, Clause, Key, Running};
 
 /// A breach, before it is known where.
 type Breach = (Clause, String);
 
 impl Checker {
-    pub(super) fn begin(&mut self, at: usize, entry: &Entry) {
-        let Entry::Begin {
+    pub(super) fn begin(&mut self, at: usize, call: &Call) {
+        let Call {
             handler: id,
             told,
             object,
-            old,
-            unknown,
-            reason,
-            stored,
-        } = entry
-        else {
-            return;
-        };
-        let call = Running {
+            ..
+        } = call;
+        let running = Running {
             told: *told,
             object: object.clone(),
-            old: old.clone(),
-            unknown: *unknown,
-            reason: self.occasion(*id, *told, object, reason),
+            old: call.old.clone(),
+            unknown: call.unknown,
+            reason: self.occasion(*id, *told, object, &call.reason),
         };
         let mut breaches = Vec::new();
-        breaches.extend(self.invented(&call));
+        breaches.extend(self.invented(&running));
         let informer = self.handlers.entry(*id).or_default().informer;
         // Such a delete says that the object does not belong: it may, again.
         if !(*told == Told::Delete && self.left_the_selection(informer, object)) {
-            breaches.extend(stale(&call, *stored));
+            breaches.extend(stale(&running, call.stored));
         }
-        breaches.extend(self.badly_marked(informer, &call));
-        breaches.extend(self.skipped(*id, &call));
+        breaches.extend(self.badly_marked(informer, &running));
+        breaches.extend(self.skipped(*id, &running));
         let key = (object.namespace.clone(), object.name.clone());
         let handler = self.handlers.entry(*id).or_default();
         handler.attempted.insert(key.clone());
@@ -47,9 +41,9 @@ impl Checker {
             ));
         }
         let believed = handler.keys.entry(key).or_default();
-        breaches.extend(believed.contradicted_by(&call));
+        breaches.extend(believed.contradicted_by(&running));
         believed.newest = Some(object.clone());
-        believed.running = Some(call);
+        believed.running = Some(running);
         for (clause, message) in breaches {
             self.violate(at, clause, format!("handler {id} {message}"));
         }

@@ -1,4 +1,4 @@
-use super::super::history::{Ended, Entry, History, ObjectVersion, Selection, Told};
+use super::super::history::{Call, Ended, Entry, History, ObjectVersion, Selection, Told};
 use super::{Clause, check};
 
 fn object(name: &str, uid: &str, version: u64) -> ObjectVersion {
@@ -18,7 +18,7 @@ fn written(object: &ObjectVersion) -> Entry {
 }
 
 fn begin(told: Told, object: &ObjectVersion, stored: Option<u64>) -> Entry {
-    Entry::Begin {
+    Entry::Begin(Call {
         handler: 0,
         told,
         object: object.clone(),
@@ -26,7 +26,7 @@ fn begin(told: Told, object: &ObjectVersion, stored: Option<u64>) -> Entry {
         unknown: false,
         reason: "watch".into(),
         stored,
-    }
+    })
 }
 
 fn end(object: &ObjectVersion, ended: Ended) -> Entry {
@@ -269,26 +269,11 @@ fn an_index_that_differs_from_a_scan_is_noticed() {
 
 /// An update as a watch tells it, with the old state.
 fn update(old: &ObjectVersion, new: &ObjectVersion) -> Entry {
-    match begin(Told::Update, new, Some(new.version)) {
-        Entry::Begin {
-            handler,
-            told,
-            object,
-            unknown,
-            reason,
-            stored,
-            ..
-        } => Entry::Begin {
-            handler,
-            told,
-            object,
-            old: Some(old.clone()),
-            unknown,
-            reason,
-            stored,
-        },
-        other => other,
+    let mut entry = begin(Told::Update, new, Some(new.version));
+    if let Entry::Begin(call) = &mut entry {
+        call.old = Some(old.clone());
     }
+    entry
 }
 
 #[test]
@@ -323,8 +308,8 @@ fn a_delete_that_shows_another_state_than_the_last_and_does_not_say_so_is_notice
 
 fn with_reason(entry: Entry, because: &str) -> Entry {
     let mut entry = entry;
-    if let Entry::Begin { reason, .. } = &mut entry {
-        *reason = because.to_owned();
+    if let Entry::Begin(call) = &mut entry {
+        call.reason = because.to_owned();
     }
     entry
 }
