@@ -46,8 +46,8 @@ pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::ReflectorOptions;
 pub use resource::GroupVersionResource;
 pub use shared_informer::{
-    AddIndexersError, Durable, InformerOptions, InformerStopped, KeepsSources, NotFresh, ReconfigureError,
-    SharedInformer, StartError, StopReport,
+    AddIndexersError, Durable, HAND_OVER_WAIT_SECONDS_MAX, InformerOptions, InformerStopped, KeepsSources, NotFresh,
+    ReconfigureError, SharedInformer, StartError, StopReport,
 };
 pub use spec::SourceSpec;
 pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};

@@ -47,6 +47,7 @@ pub(crate) struct Series {
     index_errors: Family<IndexLabels, Counter>,
     handler_panics: Family<InformerLabels, Counter>,
     stop_undelivered: Family<InformerLabels, Counter>,
+    hand_over_waits: Family<InformerLabels, Counter>,
     /// How many sources share the series of an informer, and how many of them are synced.
     sharing: Mutex<BTreeMap<InformerLabels, Sharing>>,
 }
@@ -178,6 +179,11 @@ impl Series {
             "stop_undelivered",
             "Events that native handlers had not handled when the deadline of an orderly stop passed",
             self.stop_undelivered.clone(),
+        );
+        registry.register(
+            "hand_over_waits",
+            "Waits for the disk, of durable sources that hand over to others, that took longer than they should",
+            self.hand_over_waits.clone(),
         );
     }
 

@@ -23,6 +23,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use freshness::NotFresh;
+pub use hand_over::HAND_OVER_WAIT_SECONDS_MAX;
 pub use reconfigure::ReconfigureError;
 pub(crate) use reconfigure::judge_identity;
 pub use start::StartError;
@@ -67,6 +68,19 @@ pub struct Durable {
     pub journal: Arc<dyn Journal>,
     /// The highest version that an earlier process had seen: a lagging replica cannot take the source back behind it.
     pub high_water: Option<u64>,
+    /// After how many seconds a hand-over that waits for the disk is reported: see [`HAND_OVER_WAIT_SECONDS_MAX`], its default.
+    pub hand_over_wait_seconds_max: u64,
+}
+
+impl Durable {
+    /// Kept by `journal`, with the default limits.
+    pub fn new(journal: Arc<dyn Journal>, high_water: Option<u64>) -> Self {
+        Self {
+            journal,
+            high_water,
+            hand_over_wait_seconds_max: HAND_OVER_WAIT_SECONDS_MAX,
+        }
+    }
 }
 
 impl Default for InformerOptions {
@@ -97,7 +111,7 @@ pub struct SharedInformer {
     garbage: GarbageBin,
     /// Ends the reflector.
     cancel: CancellationToken,
-    journal: Option<Arc<dyn Journal>>,
+    durable: Option<Durable>,
     /// Turns true once the deletes of a source that leaves, or all that was read of one that stops, wait in the listeners.
     deletes_told: watch::Sender<bool>,
     /// Turns true once the loop is over.

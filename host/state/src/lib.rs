@@ -19,6 +19,8 @@
 //! Nothing here is called by a guest or waits on the informer loop, and neither waits for the disk. What is waiting is bounded
 //! ([`QUEUED_CHANGES_MAX`]): above it changes are dropped, counted, and the difference of two snapshots takes their place. While the database fails,
 //! changes are handed on unkept, which is counted and said; what was missed is made up for from the snapshot when it is well again.
+//! A database that does not answer is waited for: nothing is told before what comes before it. Who waits for the beginning of a source says so after
+//! [`OPEN_WAIT_SECONDS_MAX`].
 //!
 //! Every transaction is flushed to the disk before it counts (`fsync`). The recorder is a thread of its own because it does nothing but wait for disks;
 //! it is no part of a simulation, and the only thing here that knows time passes.
@@ -48,4 +50,4 @@ pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
 pub use row::Keep;
 pub use seal::{KEY_BYTES, KeyFileError, Sealer};
 pub use source::{OnStart, SourceIdentity, SourceOptions};
-pub use state::{State, StateClosed};
+pub use state::{OPEN_WAIT_SECONDS_MAX, State, StateClosed};

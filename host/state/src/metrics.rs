@@ -17,6 +17,7 @@ pub struct StateMetrics {
     pub(crate) commit_seconds: Counter<f64, AtomicU64>,
     pub(crate) errors: Counter,
     pub(crate) failing: Gauge,
+    pub(crate) open_waits: Counter,
     pub(crate) set_aside: Counter,
     pub(crate) unreadable: Counter,
     pub(crate) file_bytes: Gauge,
@@ -116,6 +117,11 @@ impl StateMetrics {
             "state_failing",
             "1 while the state database cannot be written: events go out unkept",
             it.failing,
+        );
+        registry.register(
+            "state_open_waits",
+            "Durable sources whose beginning waited longer for the disk than it should",
+            it.open_waits,
         );
         registry.register(
             "state_set_aside",

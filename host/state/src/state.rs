@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use informant_cache::ListenerHandle;
 
@@ -16,6 +18,13 @@ use crate::queue::SourceState;
 use crate::recorder::{Command, Recorder, Shared};
 use crate::source::{OnStart, SourceIdentity, SourceOptions};
 use crate::store::Store;
+
+/// After how many seconds the [beginning](State::source) of a source that waits for the disk is reported: a warning, and one more in
+/// `state_open_waits_total`. A disk that works takes milliseconds, one that is overloaded a second or two.
+///
+/// The wait goes on. A source that began without what was kept of it would show handlers everything anew, and never tell them what vanished meanwhile. A disk that
+/// fails instead of hanging keeps nobody waiting.
+pub const OPEN_WAIT_SECONDS_MAX: u64 = 10;
 
 /// Nothing is kept any more: the state database was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +38,8 @@ pub struct State(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    metrics: StateMetrics,
+    open_wait: Duration,
 }
 
 impl State {
@@ -41,7 +52,7 @@ impl State {
     pub fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
         let store = Store::open(path, metrics.clone())?;
         let shared = Arc::new(Shared::default());
-        let recorder = Recorder::new(store, Arc::clone(&shared), metrics);
+        let recorder = Recorder::new(store, Arc::clone(&shared), metrics.clone());
         let thread = std::thread::Builder::new().name("state".to_owned());
         let thread = thread.spawn(|| run(recorder)).map_err(|source| OpenError::Io {
             path: "the thread of the state database".into(),
@@ -50,18 +61,34 @@ impl State {
         Ok(Self(Arc::new(Inner {
             shared,
             thread: Mutex::new(Some(thread)),
+            metrics,
+            open_wait: Duration::from_secs(OPEN_WAIT_SECONDS_MAX),
         })))
     }
 
-    /// Begins to keep a source. Waits for the disk.
+    /// Begins to keep a source. Waits for the disk; a wait of [`OPEN_WAIT_SECONDS_MAX`] is reported.
     ///
     /// # Errors
     /// [`StateClosed`] once the state is closed, or its thread is over.
     pub fn source(&self, options: SourceOptions) -> Result<SourceState, StateClosed> {
         let (reply, answer) = mpsc::channel();
+        let informer = options.identity.informer.clone();
         self.command(Command::Open(Box::new(options), reply));
         // A recorder that is over drops commands with what they are answered by.
-        answer.recv().map_err(|_| StateClosed)
+        match answer.recv_timeout(self.0.open_wait) {
+            Ok(source) => Ok(source),
+            Err(RecvTimeoutError::Disconnected) => Err(StateClosed),
+            Err(RecvTimeoutError::Timeout) => {
+                self.0.metrics.open_waits.inc();
+                let seconds = self.0.open_wait.as_secs();
+                tracing::warn!(
+                    %informer,
+                    "the beginning of a durable source still waits for the disk of the state database after {seconds} s; it begins once the disk answers; look \
+                     whether it hangs"
+                );
+                answer.recv().map_err(|_| StateClosed)
+            }
+        }
     }
 
     /// Says that `listener` is the handler `name`, by which it is known from one process to the next. To be said before it is attached; a listener without
@@ -145,3 +172,6 @@ impl fmt::Debug for State {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

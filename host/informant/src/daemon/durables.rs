@@ -231,7 +231,7 @@ impl KeepsSources for Keeper {
         let source = tokio::task::block_in_place(|| self.state.source(options))?;
         let high_water = source.high_water();
         let journal: Arc<dyn Journal> = Arc::new(source);
-        Ok(Some(Durable { journal, high_water }))
+        Ok(Some(Durable::new(journal, high_water)))
     }
 }
 

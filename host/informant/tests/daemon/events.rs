@@ -162,6 +162,7 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     informant_dead_letters gauge
     informant_dead_letters_evicted counter
     informant_delta_fifo_keys gauge
+    informant_hand_over_waits counter
     informant_handler_events counter
     informant_handler_lag_seconds histogram
     informant_handler_seconds histogram
@@ -212,6 +213,7 @@ async fn every_series_is_openmetrics_and_has_its_settled_name() {
     informant_state_errors counter
     informant_state_failing gauge
     informant_state_file_bytes gauge
+    informant_state_open_waits counter
     informant_state_set_aside counter
     informant_state_unreadable counter
     informant_stop_undelivered counter

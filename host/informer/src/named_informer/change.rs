@@ -212,9 +212,9 @@ impl NamedInformer {
         let Ok(taken) = self.seat(&started, &leaving, gone, &resting) else {
             return;
         };
-        for taken in taken {
+        for (source, taken) in started.values().zip(taken) {
             // An error says that the source was stopped meanwhile.
-            let _ = taken.await;
+            let _ = source.once_on_disk(taken).await;
         }
         let heirs: Vec<Neighbour> = started.values().map(|source| source.as_neighbour()).collect();
         for source in leaving {

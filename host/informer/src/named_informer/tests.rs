@@ -1,5 +1,6 @@
 //! Several namespaces under one name, and how they change, on the embedded API server.
 
+mod disk;
 mod durable;
 mod random;
 mod resources;
@@ -66,6 +67,10 @@ impl World {
     }
 
     fn start_as(server: &ApiServer, spec: InformerSpec) -> Self {
+        Self::start_counted(server, spec, &InformerMetrics::default())
+    }
+
+    fn start_counted(server: &ApiServer, spec: InformerSpec, metrics: &InformerMetrics) -> Self {
         let environment = Arc::new(TokioEnvironment::current(3));
         let catalog = Catalog::new();
         let informer = NamedInformer::start(
@@ -73,7 +78,7 @@ impl World {
             Client::new(server.service(), "default"),
             environment.clone(),
             catalog.clone(),
-            &InformerMetrics::default(),
+            metrics,
         )
         .unwrap();
         let listener = ListenerHandle::new(ListenerOptions::default());

@@ -1,5 +1,6 @@
 //! How one source takes over from others, and leaves.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,16 @@ use tokio::sync::oneshot;
 
 use super::{InformerStopped, SharedInformer, StopReport};
 use crate::informer_loop::{Control, Neighbour, TakeOver};
+
+/// After how many seconds a durable source that hands over to another one, or takes over, and waits for the disk, has that reported: a warning, and one
+/// more in `hand_over_waits_total`. A disk that works takes milliseconds, one that is overloaded a second or two.
+///
+/// The wait goes on. To give it up would lose or reorder what handlers are told: what the old source showed last waits in its journal, and what the new one
+/// tells is the difference to it; told before it, the older state would come last, and stay. Nor is there a quicker way round: to fill the new
+/// source anew goes through a journal too, to the same disk. Meanwhile the informer's handlers are told nothing, readers see the old
+/// source as it was read last, and further changes of the informer wait; a stop does not. A disk that fails instead of hanging keeps
+/// nobody waiting: a journal hands on what it cannot keep.
+pub const HAND_OVER_WAIT_SECONDS_MAX: u64 = 10;
 
 impl SharedInformer {
     /// This source as its neighbours see it.
@@ -27,11 +38,39 @@ impl SharedInformer {
         self.tell(Control::Rest(done))?;
         let snapshot = rested.await.map_err(|_| InformerStopped)?;
         // What listeners inherit is the difference to this snapshot; what a journal still held would come after it, and be older.
-        self.journal_flushed().await;
+        self.once_on_disk(self.journal_flushed()).await;
         Ok(Neighbour {
             snapshot,
             ..self.as_neighbour()
         })
+    }
+
+    /// Waits for `told`, which a journal answers once it has come to it, and reports it if that takes long. See [`HAND_OVER_WAIT_SECONDS_MAX`].
+    pub(crate) async fn once_on_disk<T>(&self, told: impl Future<Output = T>) -> T {
+        let Some(durable) = &self.durable else {
+            return told.await;
+        };
+        let environment = &self.environment.0;
+        let (name, began) = (&self.name, environment.now());
+        let mut told = pin!(told);
+        tokio::select! {
+            biased;
+            value = &mut told => return value,
+            () = environment.sleep(Duration::from_secs(durable.hand_over_wait_seconds_max)) => {}
+        }
+        self.metrics.hand_over_waits.inc();
+        tracing::warn!(
+            "{name}: a hand-over to other sources still waits for the disk that its state is kept on, after {} s; handlers are told nothing until it \
+             answers, and then everything in its order; look whether the disk hangs",
+            durable.hand_over_wait_seconds_max
+        );
+        let value = told.await;
+        let waited = environment.now() - began;
+        tracing::info!(
+            "{name}: the disk has answered after {:.1} s, the hand-over goes on",
+            waited.as_secs_f64()
+        );
+        value
     }
 
     /// Has `listeners` told how this source differs from what they heard `from` others of its resource; answered once they were. What is ordered of this

@@ -171,7 +171,7 @@ impl SharedInformer {
             metrics,
             garbage,
             cancel,
-            journal: options.durable.map(|durable| durable.journal),
+            durable: options.durable,
             deletes_told: watch::Sender::new(false),
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,

@@ -94,9 +94,9 @@ impl SharedInformer {
 
     /// Waits until what is to be kept is kept, and told.
     pub(super) async fn journal_flushed(&self) {
-        let Some(journal) = &self.journal else { return };
+        let Some(durable) = &self.durable else { return };
         let (done, flushed) = oneshot::channel();
-        journal.flush(Box::new(move || {
+        durable.journal.flush(Box::new(move || {
             // Whoever waited may have given up.
             let _ = done.send(());
         }));

@@ -139,8 +139,7 @@ impl KeepsSources for Gates {
         let gate = Arc::new(Gate::patient());
         self.0.lock().unwrap().push(Arc::clone(&gate));
         let journal: Arc<dyn Journal> = gate;
-        let high_water = None;
-        Ok(Some(Durable { journal, high_water }))
+        Ok(Some(Durable::new(journal, None)))
     }
 }
 

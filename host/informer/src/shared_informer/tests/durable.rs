@@ -12,10 +12,7 @@ use crate::{InformerOptions, ReflectorOptions};
 
 fn kept(gate: &Arc<Gate>, high_water: Option<u64>) -> InformerOptions {
     InformerOptions {
-        durable: Some(Durable {
-            journal: Arc::clone(gate) as Arc<dyn Journal>,
-            high_water,
-        }),
+        durable: Some(Durable::new(Arc::clone(gate) as Arc<dyn Journal>, high_water)),
         ..by_list(ReflectorOptions::default())
     }
 }
