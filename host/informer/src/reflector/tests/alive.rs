@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use informant_apiserver::{Action, Ending, Filter, Injection, Rule};
+use informant_apiserver::{Action, Ending, Injection, Rule};
 use informant_cache::SourceState;
 
+use super::watches;
 use crate::testing::{Rig, api_server, pass, put, settle};
-
-fn watches() -> Filter {
-    Filter::any().verb("watch").resource("pods")
-}
 
 fn state(rig: &Rig) -> SourceState {
     rig.informer.status().state

@@ -1,19 +1,12 @@
 use std::time::Duration;
 
-use informant_apiserver::{Answer, ApiServer, Ending, Filter, Options};
+use informant_apiserver::{Answer, ApiServer, Ending, Options};
 use informant_cache::SourceState;
 
+use super::{asked_at, lists, watches};
 use crate::BackoffOptions;
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
-
-fn lists() -> Filter {
-    Filter::any().verb("list").resource("pods")
-}
-
-fn watches() -> Filter {
-    Filter::any().verb("watch").resource("pods")
-}
 
 fn with_reflector(reflector: ReflectorOptions) -> RigOptions {
     RigOptions {
@@ -163,12 +156,7 @@ async fn failed_lists_are_retried_with_growing_waits_until_one_succeeds() {
     server.faults().answer(lists(), 5, Answer::internal_error());
     let rig = Rig::start(&server);
     pass(120).await;
-    let times: Vec<_> = server
-        .requests()
-        .iter()
-        .filter(|request| request.verb == "list")
-        .map(|request| request.at)
-        .collect();
+    let times = asked_at(&rig, "list");
     let waits: Vec<_> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
     let expected = [0.8, 1.6, 3.2, 6.4, 12.8];
     assert_eq!(waits.len(), expected.len(), "{waits:?}");
@@ -191,7 +179,7 @@ async fn a_back_off_of_ones_own_is_honoured() {
         jitter_percent: 0,
         ..BackoffOptions::default()
     };
-    let _rig = Rig::start_with(
+    let rig = Rig::start_with(
         &server,
         with_reflector(ReflectorOptions {
             backoff,
@@ -199,12 +187,7 @@ async fn a_back_off_of_ones_own_is_honoured() {
         }),
     );
     pass(1).await;
-    let times: Vec<_> = server
-        .requests()
-        .iter()
-        .filter(|request| request.verb == "list")
-        .map(|request| request.at.as_millis())
-        .collect();
+    let times: Vec<_> = asked_at(&rig, "list").iter().map(Duration::as_millis).collect();
     let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(waits.len(), 3);
     assert!(

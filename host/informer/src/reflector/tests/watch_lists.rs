@@ -12,16 +12,13 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
+use super::watches;
 use crate::WatchListUse;
 use crate::reflector::watch_list_support::WATCH_LIST_RETRY_PACE;
 use crate::testing::{
     Rig, RigOptions, TestBody, Writer, api_server, by_watch_list, client, delete, json_answer, pass, put, refusal,
     settle, streamed,
 };
-
-fn watches() -> Filter {
-    Filter::any().verb("watch").resource("pods")
-}
 
 fn initial_requests(rig: &Rig) -> usize {
     let watches = rig.requests("watch");

@@ -7,17 +7,13 @@ use std::time::Duration;
 use informant_apiserver::{Action, Answer, ApiServer, Ending, Filter, Injection, Rule};
 use informant_cache::SourceState;
 
+use super::{asked_at, watches};
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Recorder, Replaceable, Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
-fn watches() -> Filter {
-    Filter::any().verb("watch").resource("pods")
-}
-
 /// When requests with this verb came, in seconds.
 fn times(rig: &Rig, verb: &str) -> Vec<f64> {
-    let all = rig.server.requests().into_iter().filter(|request| request.verb == verb);
-    all.map(|request| request.at.as_secs_f64()).collect()
+    asked_at(rig, verb).iter().map(Duration::as_secs_f64).collect()
 }
 
 /// A server with a pod `a`, an informer that watches it, and a handler that has been told of it.
