@@ -8,9 +8,17 @@ mod watches;
 
 use std::time::Duration;
 
-use informant_apiserver::Filter;
+use informant_apiserver::{ApiServer, Filter};
 
-use crate::testing::Rig;
+use crate::testing::{Rig, api_server, put};
+
+/// A server with a pod `a`, and an informer that begins to watch it.
+fn one_pod() -> (ApiServer, Rig) {
+    let server = api_server();
+    put(&server, "a", 1);
+    let rig = Rig::start(&server);
+    (server, rig)
+}
 
 fn lists() -> Filter {
     Filter::any().verb("list").resource("pods")

@@ -5,7 +5,7 @@ use std::time::Duration;
 use informant_apiserver::{Action, Ending, Injection, Rule};
 use informant_cache::SourceState;
 
-use super::watches;
+use super::{one_pod, watches};
 use crate::testing::{Rig, api_server, pass, put, settle};
 
 fn state(rig: &Rig) -> SourceState {
@@ -14,9 +14,7 @@ fn state(rig: &Rig) -> SourceState {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_not_answered_shows_as_stale_while_it_is_waited_for() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     pass(60).await;
     assert_eq!(state(&rig), SourceState::Live);
     server.faults().rule(Rule {
@@ -37,9 +35,7 @@ async fn a_watch_that_is_not_answered_shows_as_stale_while_it_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_shows_as_stale_until_another_one_is_open() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     pass(70).await;
     assert!(rig.informer.status().bookmark_age.is_some());
     server.faults().freeze_watches(&watches());
@@ -63,9 +59,7 @@ async fn a_silent_watch_shows_as_stale_until_another_one_is_open() {
 
 #[tokio::test(start_paused = true)]
 async fn once_bookmarks_have_come_each_watch_is_expected_to_send_them() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     pass(70).await;
     server.faults().rule(Rule {
         filter: watches(),
@@ -82,9 +76,7 @@ async fn once_bookmarks_have_come_each_watch_is_expected_to_send_them() {
 
 #[tokio::test(start_paused = true)]
 async fn after_fruitless_watches_only_a_sign_of_life_makes_a_source_live() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     for _ in 0..3 {
         pass(2).await;
         assert_eq!(state(&rig), SourceState::Live);
@@ -100,9 +92,7 @@ async fn after_fruitless_watches_only_a_sign_of_life_makes_a_source_live() {
 
 #[tokio::test(start_paused = true)]
 async fn a_doubted_watch_that_lasts_is_believed_though_nothing_happens() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     for _ in 0..3 {
         pass(2).await;
         server.faults().drop_watches(&watches(), Ending::Clean);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use informant_apiserver::{Answer, ApiServer, Ending, Options};
 use informant_cache::SourceState;
 
-use super::{asked_at, lists, watches};
+use super::{asked_at, lists, one_pod, watches};
 use crate::BackoffOptions;
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
@@ -17,9 +17,7 @@ fn with_reflector(reflector: ReflectorOptions) -> RigOptions {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_list_takes_any_version_and_the_watch_begins_where_it_ended() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     settle().await;
     assert_eq!(rig.requests("list"), ["limit=500&resourceVersion=0"]);
     let watches = rig.requests("watch");
@@ -63,9 +61,7 @@ async fn lists_with_pages_are_merged() {
 
 /// A server with a pod, and an informer that has listed it and whose watch was just told that its version is too old.
 async fn with_expired_watch() -> (ApiServer, Rig) {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     settle().await;
     server.faults().drop_watches(&watches(), Ending::Expired);
     (server, rig)

@@ -12,7 +12,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
-use super::watches;
+use super::{one_pod, watches};
 use crate::WatchListUse;
 use crate::reflector::watch_list_support::WATCH_LIST_RETRY_PACE;
 use crate::testing::{
@@ -251,9 +251,7 @@ async fn frames_cut_anywhere_make_no_difference() {
 
 #[tokio::test(start_paused = true)]
 async fn switched_off_it_is_not_asked_for() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (_server, rig) = one_pod();
     settle().await;
     assert_eq!((initial_requests(&rig), rig.requests("list").len()), (0, 1));
     assert_eq!(rig.informer.status().watch_list, WatchListUse::Off);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use informant_apiserver::{Action, Answer, ApiServer, Ending, Filter, Injection, Rule};
 use informant_cache::SourceState;
 
-use super::{asked_at, watches};
+use super::{asked_at, one_pod, watches};
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Recorder, Replaceable, Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
@@ -18,9 +18,7 @@ fn times(rig: &Rig, verb: &str) -> Vec<f64> {
 
 /// A server with a pod `a`, an informer that watches it, and a handler that has been told of it.
 async fn told_of_a() -> (ApiServer, Rig, Recorder) {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     let recorder = rig.record();
     settle().await;
     recorder.take();
@@ -41,9 +39,7 @@ fn watched_from(rig: &Rig) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_applied_and_told_in_order() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     let recorder = rig.record();
     settle().await;
     put(&server, "a", 2);
@@ -72,9 +68,7 @@ async fn events_are_applied_and_told_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_a_watch_asks_for_is_between_five_and_ten_minutes_and_varies() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (_server, rig) = one_pod();
     pass(6_000).await;
     let timeouts: Vec<u64> = rig
         .requests("watch")
@@ -134,9 +128,7 @@ async fn a_dropped_watch_goes_on_where_it_was_and_nothing_is_lost_or_told_twice(
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_watch_leads_to_a_list_after_a_pause() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     pass(200).await;
     server.faults().drop_watches(&watches(), Ending::Expired);
     settle().await;
@@ -199,9 +191,7 @@ async fn the_wait_that_the_server_asks_for_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_nothing_is_listed_but_the_newest_version() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     pass(10).await;
     server.faults().restart(Duration::from_secs(20), false);
     pass(60).await;
@@ -286,9 +276,7 @@ async fn a_silent_watch_is_reopened_after_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_has_shown_bookmarks_is_reopened_three_minutes_after_the_last_sign_of_life() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     pass(70).await;
     assert!(rig.informer.status().bookmark_age.is_some());
     server.faults().freeze_watches(&watches());
@@ -301,9 +289,7 @@ async fn a_watch_that_has_shown_bookmarks_is_reopened_three_minutes_after_the_la
 
 #[tokio::test(start_paused = true)]
 async fn stopping_ends_the_watch() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     settle().await;
     assert_eq!(server.stats().watches_open, 1);
     let report = rig.informer.stop(Duration::from_secs(5)).await;

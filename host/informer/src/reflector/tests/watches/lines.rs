@@ -4,9 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_moves_the_version_at_which_the_watch_goes_on() {
-    let server = api_server();
-    put(&server, "a", 1);
-    let rig = Rig::start(&server);
+    let (server, rig) = one_pod();
     settle().await;
     let listed = server.revision();
     // Something else moves on; pods do not.
