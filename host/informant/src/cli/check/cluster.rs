@@ -99,14 +99,7 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
     let mut asked = Asked::default();
     let section = flags.over(cluster, &config.clusters[cluster].value);
     let not_asked = |why: &str| not_asked(config, cluster, why, required);
-    let connected = match tokio::time::timeout(ANSWER_MAX, Cluster::connect(&section)).await {
-        Ok(connected) => connected.map_err(|error| (error.to_string(), error.is_of_a_named_kubeconfig())),
-        Err(_) => Err((
-            format!("the login did not end within {} s", ANSWER_MAX.as_secs()),
-            false,
-        )),
-    };
-    let reached = match connected {
+    let reached = match log_in(&section).await {
         Ok(reached) => reached,
         Err((why, is_wrong)) => {
             let problem = self::not_asked(config, cluster, &why, required || is_wrong);
@@ -166,6 +159,17 @@ async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required:
     }
     asked.findings.add(grants::judge(config, &place).await);
     asked
+}
+
+/// Or why not, and whether that is a mistake of the configuration.
+async fn log_in(section: &ClusterSection) -> Result<Cluster, (String, bool)> {
+    match tokio::time::timeout(ANSWER_MAX, Cluster::connect(section)).await {
+        Ok(connected) => connected.map_err(|error| (error.to_string(), error.is_of_a_named_kubeconfig())),
+        Err(_) => {
+            let why = format!("the login did not end within {} s", ANSWER_MAX.as_secs());
+            Err((why, false))
+        }
+    }
 }
 
 fn not_asked(config: &Config, cluster: &str, why: &str, required: bool) -> Problem {
