@@ -63,6 +63,7 @@ pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;
 use self::queue::Queue;
+use self::replay::Keepers;
 use self::retry::Timers;
 use self::sources::Sources;
 use crate::Moment;
@@ -96,6 +97,7 @@ struct Listener {
     told_to_wait: Option<Moment>,
     /// Sources that became synced and were not reported yet.
     newly_synced: Vec<SourceId>,
+    keepers: Keepers,
 }
 
 impl Listener {
@@ -113,6 +115,7 @@ impl Listener {
             cursor_turn: false,
             told_to_wait: None,
             newly_synced: Vec::new(),
+            keepers: Keepers::default(),
             options,
         }
     }

@@ -39,12 +39,16 @@ impl Recorded {
         let orders = self.inbox.take();
         let somebody_waits = orders.iter().any(|order| matches!(order, Order::Flush(_)));
         let mut acknowledged = BTreeMap::new();
-        if let Some(id) = self.id.filter(|_| self.is_known) {
-            for (name, handler) in &mut self.handlers {
-                let found = handler.look_up(id, somebody_waits);
-                if !found.is_nothing() {
-                    acknowledged.insert(name.clone(), found);
+        for (name, handler) in &mut self.handlers {
+            match self.id {
+                Some(id) if self.is_known => {
+                    let found = handler.look_up(id, somebody_waits);
+                    if !found.is_nothing() {
+                        acknowledged.insert(name.clone(), found);
+                    }
                 }
+                Some(id) => handler.look_whether_shown(id),
+                None => {}
             }
         }
         Group {

@@ -6,7 +6,7 @@ use informant_object::SourceId;
 
 use crate::catch_up::difference;
 use crate::group::Group;
-use crate::handler::TOMBSTONES_MAX;
+use crate::handler::{Handler, TOMBSTONES_MAX};
 use crate::queue::Order;
 use crate::source::{Names, Recorded};
 
@@ -123,14 +123,49 @@ impl Recorded {
                 }
                 (Order::Attach(listener, now), Some(id)) => {
                     self.now = now;
+                    self.keep_replays(&listener, id);
                     match resumes.remove(&place) {
                         Some(resume) => listener.attach_resumed(id, &self.current, self.sensible(resume), now),
                         None => listener.attach(id, &self.current, now),
                     }
                 }
                 (Order::Detach(listener), Some(id)) => listener.detach(id),
+                (Order::Adopt(listener, then), Some(id)) => {
+                    self.keep_replays(&listener, id);
+                    then();
+                }
                 (order, _) => self.inbox.let_fall(order),
             }
+        }
+        self.begin_replays();
+    }
+
+    /// Has replays of a handler that is kept wait until they are.
+    fn keep_replays(&self, listener: &ListenerHandle, id: SourceId) {
+        let is_kept = |handler: &Handler| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
+        if self.handlers.values().any(is_kept) {
+            let bell = self.inbox.bell();
+            listener.keep_replays(id, move || bell.ring());
+        }
+    }
+
+    /// Lets the replays begin that were seen before what is kept by now. Those that could not be kept begin too: they are told, and not kept, like all else.
+    fn begin_replays(&mut self) {
+        let Some(id) = self.id else { return };
+        for handler in self.handlers.values_mut() {
+            if std::mem::take(&mut handler.seen_shown)
+                && let Some(listener) = &handler.listener
+            {
+                listener.begin_replay(id);
+            }
+        }
+        self.others.iter().for_each(|listener| listener.begin_replay(id));
+    }
+
+    /// Nobody keeps anything of it any more: its replays wait for nothing.
+    pub(crate) fn let_replays_go(&self) {
+        if let Some(id) = self.id {
+            self.listeners().for_each(|listener| listener.keep_replays_no_more(id));
         }
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Handler {
     /// The row, as the database has it.
     pub(crate) head_kept: Option<HandlerRow>,
     pub(crate) numbers: Option<HandlerNumbers>,
+    /// It was seen that everything is shown to it, so that a replay that waits for that may begin once this is kept.
+    pub(crate) seen_shown: bool,
 }
 
 /// What a look at a listener brought.
@@ -87,13 +89,16 @@ impl Handler {
         match listener.open_keys(source, max) {
             // Nobody knows, and nothing is closed on a guess.
             OpenKeys::Detached => return found,
-            OpenKeys::All if !self.all_open => found.all_open = Some(true),
+            OpenKeys::All => {
+                self.seen_shown = true;
+                found.all_open = (!self.all_open).then_some(true);
+            }
             OpenKeys::Keys(keys) if self.all_open => {
                 found.all_open = Some(false);
                 let is_new = |key: &Key| !self.open.contains_key(key);
                 found.opened = keys.into_iter().filter(is_new).collect();
             }
-            OpenKeys::All | OpenKeys::Many | OpenKeys::Keys(_) => {}
+            OpenKeys::Many | OpenKeys::Keys(_) => {}
         }
         let turns = if all {
             self.asked = None;
@@ -114,6 +119,15 @@ impl Handler {
             found.closed.extend(closed.map(|(key, _)| key));
         }
         found
+    }
+
+    /// Notes that everything is open if it is, where the database is to be read before anything is written.
+    pub(crate) fn look_whether_shown(&mut self, source: SourceId) {
+        let Some(listener) = &self.listener else { return };
+        if listener.open_keys(source, 0) == OpenKeys::All {
+            self.seen_shown = true;
+            self.all_open = true;
+        }
     }
 
     /// The keys whose turn it is.

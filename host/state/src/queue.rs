@@ -103,6 +103,10 @@ impl Inbox {
         }
     }
 
+    pub(crate) fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
+    }
+
     pub(crate) fn high_water(&self) -> Option<u64> {
         let high_water = self.high_water.load(Ordering::Acquire);
         (high_water != NONE).then_some(high_water)

@@ -202,6 +202,7 @@ impl Recorder {
         let is_over = |source: &mut Recorded| source.inbox.is_over();
         let over: Vec<Recorded> = self.sources.extract_if(.., is_over).collect();
         for source in over {
+            source.let_replays_go();
             if source.forget_at_end && !source.is_forgotten {
                 self.forgetting.push(Forgetting::Source(source.options.identity));
                 self.forget();
@@ -307,6 +308,7 @@ impl Drop for Recorder {
             source.inbox.end();
             let left = source.inbox.take();
             left.into_iter().for_each(|order| source.inbox.let_fall(order));
+            source.let_replays_go();
         }
     }
 }

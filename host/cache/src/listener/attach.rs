@@ -50,6 +50,7 @@ impl Listener {
             .retain(|id| slots.try_get(id).is_some_and(|slot| slot.state == State::BackingOff));
         self.letters.detach(source);
         self.newly_synced.retain(|other| *other != source);
+        self.keep_no_more(source);
         if let Some(state) = self.sources.remove(source) {
             self.queue.counters.discarded += not_shown(&state) as u64;
         }
@@ -58,6 +59,7 @@ impl Listener {
     /// Takes no more changes. What was accepted, initial lists and replays that run included, can still be drained.
     pub(super) fn close(&mut self) {
         self.closed = true;
+        self.keep_none();
         for source in self.sources.ids() {
             let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
             if cursor.is_some_and(|cursor| cursor.kind == CursorKind::Resync) {

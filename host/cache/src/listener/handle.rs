@@ -207,13 +207,35 @@ impl ListenerHandle {
     ///
     /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from before.
     pub fn replay(&self, now: Moment) {
-        self.change(|listener| listener.replay(now, CursorKind::Replay));
+        self.show_again(now, CursorKind::Replay);
     }
 
     /// As [`replay`](Self::replay), for a handler that lost its memory over one of its events: states that are dead letters are
     /// left out, because it would lose it again. The letter is what says so; a newer state of the key is told as usual.
     pub fn recover(&self, now: Moment) {
-        self.change(|listener| listener.replay(now, CursorKind::Recovery));
+        self.show_again(now, CursorKind::Recovery);
+    }
+
+    fn show_again(&self, now: Moment, kind: CursorKind) {
+        let keepers = self.change(|listener| listener.replay(now, kind));
+        keepers.iter().for_each(|wanted| wanted());
+    }
+
+    /// Has replays of `source` wait for [`begin_replay`](Self::begin_replay): what the handler has acknowledged of it is kept, and that it is shown everything
+    /// again has to be kept before it is shown anything. `wanted` is called for each, under no lock. Until the source is detached, or
+    /// the listener closed. Journal side.
+    pub fn keep_replays(&self, source: SourceId, wanted: impl Fn() + Send + Sync + 'static) {
+        self.change(|listener| listener.keep(source, Arc::new(wanted)));
+    }
+
+    /// Lets a replay of `source` begin that waits, if one does. Journal side.
+    pub fn begin_replay(&self, source: SourceId) {
+        self.change(|listener| listener.begin_replay(source));
+    }
+
+    /// Keeps replays of `source` waiting no more. Journal side.
+    pub fn keep_replays_no_more(&self, source: SourceId) {
+        self.change(|listener| listener.keep_no_more(source));
     }
 
     /// Tells one key again, reason `Requeue`: its current state, or its last known delete while it is absent.

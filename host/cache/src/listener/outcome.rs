@@ -6,6 +6,7 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::dead_letter::Failure;
+use crate::listener::event::Event;
 use crate::listener::options::RETRY_AFTER_MAX;
 use crate::listener::retry::back_off;
 use crate::listener::slots::SlotId;
@@ -90,10 +91,10 @@ impl Listener {
     fn fail(&mut self, id: SlotId, result: &'static str, error: String, wait: Option<Duration>, now: Moment) {
         let slot = self.queue.slots.get(id);
         let is_last = slot.attempts + 1 >= self.options.retry.attempts;
-        let superseded = slot
-            .rest
-            .front()
-            .is_some_and(|next| !slot.head.is_delete() || next.is_delete());
+        // What only shows the same again folds in without another attempt.
+        let is_news = slot.rest.iter().any(|next| !next.repeats(&slot.head));
+        let folds = |next: &Event| !slot.head.is_delete() || next.is_delete();
+        let superseded = is_news && slot.rest.front().is_some_and(folds);
         if seeded_bug(SeededBug::FailureForgotten) {
             return self.skip(id);
         }

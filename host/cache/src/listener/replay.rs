@@ -1,5 +1,9 @@
 //! Telling again what was told: everything, or one key.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
@@ -21,11 +25,48 @@ pub enum Requeue {
     Closed,
 }
 
+/// Called when a source is to be shown again that somebody keeps.
+pub(super) type Wanted = Arc<dyn Fn() + Send + Sync>;
+
+/// The sources of which is kept what the handler has acknowledged, and who is told of replays of theirs.
+#[derive(Default)]
+pub(super) struct Keepers(BTreeMap<SourceId, Wanted>);
+
+impl fmt::Debug for Keepers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
 impl Listener {
-    /// Shows every source again, by a cursor of that kind. Deletes that wait go first; adds and updates that wait are left to the cursors.
-    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) {
+    /// Holds replays of `source` from now on until they are noted.
+    pub(super) fn keep(&mut self, source: SourceId, wanted: Wanted) {
+        self.keepers.0.insert(source, wanted);
+    }
+
+    /// That `source` is to be shown again is noted.
+    pub(super) fn begin_replay(&mut self, source: SourceId) {
+        self.sources.let_go(source);
+    }
+
+    /// Holds replays of `source` no more.
+    pub(super) fn keep_no_more(&mut self, source: SourceId) {
+        self.keepers.0.remove(&source);
+        self.sources.let_go(source);
+    }
+
+    /// As [`keep_no_more`](Self::keep_no_more), of all sources.
+    pub(super) fn keep_none(&mut self) {
+        while let Some((source, _)) = self.keepers.0.pop_first() {
+            self.sources.let_go(source);
+        }
+    }
+
+    /// Shows every source again, by a cursor of that kind. Deletes that wait go first; adds and updates that wait are left to the cursors. Of a source that
+    /// is kept nothing is shown before that is noted: who has to note it is returned, to be called.
+    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) -> Vec<Wanted> {
         if self.closed {
-            return;
+            return Vec::new();
         }
         self.queue.leave_states_to_cursor();
         self.queue.unattempted.clear();
@@ -40,8 +81,12 @@ impl Listener {
             };
             if !untouched(source) {
                 self.sources.begin(source, kind, now);
+                if self.keepers.0.contains_key(&source) {
+                    self.sources.hold(source);
+                }
             }
         }
+        self.keepers.0.values().cloned().collect()
     }
 
     /// Tells the current state of `key` again, or its last known delete while it is absent.

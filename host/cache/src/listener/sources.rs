@@ -30,6 +30,8 @@ pub(super) struct Source {
     pub(super) syncing: Option<CursorKind>,
     /// The initial list was attempted.
     pub(super) synced: bool,
+    /// The cursor waits for [`let_go`](Sources::let_go).
+    held: bool,
 }
 
 impl Sources {
@@ -61,6 +63,7 @@ impl Sources {
             owed: 0,
             syncing: None,
             synced: false,
+            held: false,
         };
         self.sources.insert(source, state);
         self.begin(source, CursorKind::Initial, now);
@@ -74,6 +77,7 @@ impl Sources {
             owed: 0,
             syncing: None,
             synced: true,
+            held: false,
         };
         self.sources.insert(source, state);
     }
@@ -134,14 +138,33 @@ impl Sources {
         }
     }
 
+    /// Lets the source's walk show nothing until [`let_go`](Self::let_go).
+    pub(super) fn hold(&mut self, source: SourceId) {
+        self.turns.retain(|other| *other != source);
+        if let Some(state) = self.sources.get_mut(&source) {
+            state.held = state.cursor.is_some();
+        }
+    }
+
+    /// Lets a walk that was held go on.
+    pub(super) fn let_go(&mut self, source: SourceId) {
+        if let Some(state) = self.sources.get_mut(&source)
+            && std::mem::take(&mut state.held)
+        {
+            self.turns.push_back(source);
+        }
+    }
+
     /// Ends the source's walk.
     pub(super) fn end(&mut self, source: SourceId) {
         self.turns.retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.cursor = None;
+            state.held = false;
         }
     }
 
+    /// Whether a cursor has something to show, or may have.
     pub(super) fn has_cursor(&self) -> bool {
         !self.turns.is_empty()
     }

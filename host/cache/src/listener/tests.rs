@@ -4,6 +4,7 @@ mod bounds;
 mod cursors;
 mod failures;
 mod inherit;
+mod keepers;
 mod letters;
 mod order;
 mod property;

@@ -94,6 +94,67 @@ fn killed_during_its_first_list_a_handler_is_shown_all_again() {
 }
 
 #[test]
+fn killed_while_it_is_shown_all_again_a_handler_that_goes_on_is_shown_all_again() {
+    let (folder, path) = kept(options());
+    let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+    let now = [("a", "u1", 1), ("b", "u2", 2), ("c", "u3", 3)];
+    let mut process = going_on(&path);
+    process.listener.replay(Moment::ZERO);
+    assert!(process.take().is_none(), "not before it is kept that it is shown all");
+    process.crash(&before);
+    let groups = process.recorder.commit();
+    assert!(process.take().is_none(), "not while it is being kept");
+    // Another one, which nobody has seen yet; what is kept says all that it has to.
+    process.listener.recover(Moment::ZERO);
+    process.recorder.hand_on(groups);
+    let first = process.take().unwrap();
+    assert_eq!(shown(&first), "add a@1");
+    process.done(&first, Outcome::Ok);
+    process.crash(&after);
+    assert_eq!(next_process(&before, &now, OnStart::Continue), "synced");
+    assert_eq!(
+        next_process(&after, &now, OnStart::Continue),
+        "add a@1, add b@2, add c@3, synced"
+    );
+    assert_eq!(process.settle(), "add b@2, add c@3, synced");
+    drop(process);
+    assert_eq!(next_process(&path, &now, OnStart::Continue), "synced");
+}
+
+#[test]
+fn a_replay_waits_for_nobody_who_does_not_keep_it() {
+    let (_folder, path) = kept(options());
+    let all = "add a@1, add b@2, add c@3, synced";
+    // The disk is full: told and not kept, as everything is then.
+    let mut process = going_on(&path);
+    process.recorder.store().break_off();
+    process.listener.replay(Moment::ZERO);
+    assert_eq!(process.settle(), all);
+    process.recorder.reopen();
+    process.recorder.turn();
+    // Nothing is kept of the informer any more.
+    process.command(Command::Forget(Forgetting::InCluster("pods".to_owned(), String::new())));
+    process.recorder.turn();
+    process.listener.replay(Moment::ZERO);
+    assert_eq!(process.settle(), all);
+    drop(process);
+    // The recorder is over while a replay waits, and then for good.
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1)]);
+    process.attach(OnStart::Continue);
+    process.settle();
+    process.listener.replay(Moment::ZERO);
+    let listener = process.listener.clone();
+    drop(process.recorder);
+    let Next::Deliver(first) = listener.next(Moment::ZERO) else {
+        panic!("it goes on with what waited");
+    };
+    listener.done(first.token, Outcome::Ok, Moment::ZERO);
+    listener.replay(Moment::ZERO);
+    assert!(matches!(listener.next(Moment::ZERO), Next::Deliver(_)));
+}
+
+#[test]
 fn a_delete_is_closed_once_acknowledged_also_for_a_handler_that_comes_late() {
     let (_folder, path) = kept(options());
     let mut process = Process::start(&path, options());
