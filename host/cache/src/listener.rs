@@ -18,7 +18,8 @@
 //!   delivery ended. What waits is bounded in bytes, too.
 //! - A source's objects are shown once from the first list on (`Initial`), again on [`ListenerHandle::replay`] and every
 //!   [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them. [`What::Synced`] comes
-//!   once every key of an initial list or replay was attempted.
+//!   once every key of an initial list or replay was attempted. A replay of a source of which is kept what the handler has acknowledged
+//!   ([`ListenerHandle::keep_replays`]) waits until that is noted.
 //! - A failing key delays no other: it waits with growing back-off in one slot, and in the end becomes a [`DeadLetter`].
 //!
 //! Order across keys is not promised. No I/O, no clock (time is handed in), no tasks.

@@ -45,7 +45,13 @@ impl DeadLetterWarnings {
         if lines == 0 {
             return;
         }
-        for letter in shared.listener.last_dead_letters(lines) {
+        let letters = shared.listener.last_dead_letters(lines);
+        // Those that are kept no more are told by number.
+        self.unsaid += (lines - letters.len()) as u64;
+        if letters.is_empty() {
+            self.unsaid += unsaid;
+        }
+        for letter in letters {
             warn_of(shared, &letter, std::mem::take(&mut unsaid));
         }
     }

@@ -57,6 +57,7 @@ impl Recorded {
                 handler.listener = before.listener.clone();
                 handler.on_start = before.on_start;
                 handler.is_unasked = before.is_unasked;
+                handler.seen_shown = before.seen_shown;
                 handler.numbers = before.numbers.take();
             }
             self.read_open(tables, &name, &mut handler)?;
@@ -71,6 +72,7 @@ impl Recorded {
                 listener: before.listener,
                 on_start: before.on_start,
                 numbers: before.numbers,
+                seen_shown: before.seen_shown,
                 ..Handler::unknown()
             };
             known.insert(name, handler);

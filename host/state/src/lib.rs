@@ -19,6 +19,7 @@
 //! Nothing here is called by a guest or waits on the informer loop, and neither waits for the disk. What is waiting is bounded
 //! ([`QUEUED_CHANGES_MAX`]): above it changes are dropped, counted, and the difference of two snapshots takes their place. While the database fails,
 //! changes are handed on unkept, which is counted and said; what was missed is made up for from the snapshot when it is well again.
+//! A handler that is shown everything again is shown it once that is on the disk, so that the next process knows it is not done with anything.
 //! A database that does not answer is waited for: nothing is told before what comes before it. Who waits for the beginning of a source says so after
 //! [`OPEN_WAIT_SECONDS_MAX`].
 //!

@@ -204,6 +204,7 @@ impl ListenerHandle {
 
     /// Shows every source again, reason `Replay`: deletes that wait first, then every object as an add, merged with what
     /// waits for it; [`What::Synced`](super::What::Synced) at the end. Keys in back-off stay there.
+    /// A source that is [kept](Self::keep_replays) is shown once that is noted.
     ///
     /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from before.
     pub fn replay(&self, now: Moment) {

@@ -91,7 +91,7 @@ impl Listener {
     fn fail(&mut self, id: SlotId, result: &'static str, error: String, wait: Option<Duration>, now: Moment) {
         let slot = self.queue.slots.get(id);
         let is_last = slot.attempts + 1 >= self.options.retry.attempts;
-        // What only shows the same again folds in without another attempt.
+        // What only shows the same again is no reason to try once more: it is told as itself, behind the letter.
         let is_news = slot.rest.iter().any(|next| !next.repeats(&slot.head));
         let folds = |next: &Event| !slot.head.is_delete() || next.is_delete();
         let superseded = is_news && slot.rest.front().is_some_and(folds);

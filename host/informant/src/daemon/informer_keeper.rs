@@ -104,9 +104,14 @@ impl InformerKeeper {
         };
         let bring_up = async {
             if matches!(self.place.phase(), InformerPhase::Discovering { .. }) {
+                parts.wait_for_leaving().await;
                 let connected = parts.connected(&mut clusters).await;
                 *cluster = Some(Arc::clone(&connected));
-                parts.run(&connected).await;
+                tokio::select! {
+                    biased;
+                    () = another_than(&connected, &mut clusters) => return,
+                    () = parts.run(&connected) => {}
+                }
             }
             if let Some(own) = cluster {
                 tokio::select! {
@@ -166,9 +171,12 @@ impl InformerKeeper {
         }
     }
 
-    /// Forgets what was kept of it.
+    /// Forgets what was kept of it. What is kept of one that is leaving under its name is forgotten once its deletes are told.
     fn forget(&self) {
-        self.durables.forget(self.place.name(), &self.place.cluster);
+        let (name, cluster) = (self.place.name(), &self.place.cluster);
+        if self.board.leaving_of(name, cluster).is_empty() {
+            self.durables.forget(name, cluster);
+        }
     }
 
     /// Ends the informer and gives its memory back. If handlers are to be told that its objects are gone, it is returned while it does so.

@@ -235,9 +235,9 @@ async fn an_informer_that_comes_back_to_a_cluster_is_told_after_the_deletes_by_w
     east.install("guest-recorder", "recorder.wasm");
     let clusters = [cluster("east", &east.kubeconfig()), cluster("west", &west.kubeconfig())].concat();
     let in_east = PODS.replace("index", "clusters = [\"east\"]\nindex");
-    let slow = format!(
-        "{RECORDER}config = {{ rules = [{{ event = \"delete\", attempts = 1, do = {{ retry-after-ms = 3000 }} }}] }}\n"
-    );
+    let minutes = "{ event = \"delete\", attempts = 1, do = { retry-after-ms = 600_000 } }";
+    let slow = format!("{RECORDER}config = {{ rules = [{minutes}] }}\n");
+    let mended = format!("{RECORDER}config = {{ label = \"mended\" }}\n");
 
     let daemon = east.daemon(&format!("{clusters}{PODS}{slow}")).await;
     daemon.wait_for_events("recorder", "add", 1.0).await;
@@ -249,6 +249,8 @@ async fn an_informer_that_comes_back_to_a_cluster_is_told_after_the_deletes_by_w
 
     east.configure(&format!("{clusters}{PODS}{slow}"));
     wait_for_check(&daemon, "[-]informer/pods/west failed", "handlers are yet to be told").await;
+    // Another version has what failed tried again at once.
+    east.configure(&format!("{clusters}{PODS}{mended}"));
     daemon.wait_for_events("recorder", "add", 2.0).await;
     let told = ["plugin=\"recorder\"", "event=\"delete\"", "result=\"ok\""];
     assert_eq!(daemon.metric("informant_handler_events_total", &told).await, 1.0);

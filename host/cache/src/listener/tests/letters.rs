@@ -30,6 +30,24 @@ fn the_last_dead_letter_is_the_newest_that_is_listed_still() {
 }
 
 #[test]
+fn a_replay_behind_a_last_attempt_that_fails_is_told_behind_the_letter_and_is_no_further_attempt() {
+    let mut rig = Rig::new(options());
+    rig.set("a", 1);
+    for _ in 1..options().retry.attempts {
+        rig.fail();
+        rig.pass(seconds(600));
+    }
+    assert_eq!(rig.take(), "add a@1 watch try 9");
+    rig.listener.replay(rig.now);
+    assert_eq!(rig.take(), "idle", "it waits behind what is in flight");
+    rig.answer(retryable());
+    let letters = || rig.listener.dead_letters().into_iter().map(|letter| letter.attempts);
+    assert_eq!(letters().collect::<Vec<_>>(), [10]);
+    assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
+    assert_eq!(last(&rig), None, "and it ended well");
+}
+
+#[test]
 fn a_batch_of_answers_says_how_many_of_them_became_dead_letters() {
     let mut rig = Rig::new(options());
     for name in ["a", "b", "c", "d"] {

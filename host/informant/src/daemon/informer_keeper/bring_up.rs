@@ -50,7 +50,6 @@ impl BringUp<'_> {
 
     /// Asks what the resource is, until that is known, and starts the informer.
     pub(super) async fn run(&self, cluster: &Cluster) {
-        self.wait_for_leaving().await;
         let found = self.discover(cluster).await;
         let (informer, of) = (self.place.name(), &self.place.cluster);
         match self.start(cluster, &found).await {
@@ -69,12 +68,13 @@ impl BringUp<'_> {
 
     /// Waits until what was taken out of this cluster under the informer's name has told its deletes: told later than what comes back, they would take
     /// objects away from handlers that are there. No longer than a source may take to leave, 15 minutes.
-    async fn wait_for_leaving(&self) {
+    pub(super) async fn wait_for_leaving(&self) {
         for informer in self.board.leaving_of(self.place.name(), &self.place.cluster) {
             self.place.set_phase(InformerPhase::Discovering {
                 trouble: Some("handlers are yet to be told what went when it left this cluster".into()),
             });
             informer.left().await;
+            self.place.set_phase(InformerPhase::Discovering { trouble: None });
         }
     }
 
