@@ -1,6 +1,6 @@
-//! Finds out which wasmtime is built in, for `informant --version`: wasmtime itself does not say. And puts the script runner in,
-//! the component that `cargo xtask` builds and names in `INFORMANT_EMBED_SCRIPT_RUNNER`; without the variable it is the one in the
-//! target folder, if there is one.
+//! Finds out which wasmtime is built in, for `informant --version`: wasmtime itself does not say. And puts the script
+//! runner in, the component that `cargo xtask` builds and names in `INFORMANT_EMBED_SCRIPT_RUNNER`; without the
+//! variable it is the one in the target folder, if there is one.
 
 use std::path::{Path, PathBuf};
 

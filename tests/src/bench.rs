@@ -1,5 +1,6 @@
-//! What Informant costs, and what other programs cost that do the same: CPU per object at sync and at a relist, per watch event in
-//! bursts and one by one, memory, how long an event takes to its handler, and how long it waits while its plugin is swapped.
+//! What Informant costs, and what other programs cost that do the same: CPU per object at sync and at a relist, per
+//! watch event in bursts and one by one, memory, how long an event takes to its handler, and how long it waits while
+//! its plugin is swapped.
 //!
 //! ```text
 //! embedded API server (a process) ──pods, updates──▶ subject (a process): cache, two indexes, one handler
@@ -9,8 +10,9 @@
 //!        these on their CPUs                          these on theirs
 //! ```
 //!
-//! Only the subject is measured; what the API server used beside it is shown, to see who set the pace. What a subject costs before it
-//! has any objects is measured apart and taken off. All subjects of a round see the same pods, one after the other.
+//! Only the subject is measured; what the API server used beside it is shown, to see who set the pace. What a subject
+//! costs before it has any objects is measured apart and taken off. All subjects of a round see the same pods, one
+//! after the other.
 
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
@@ -44,8 +46,9 @@ use usage::Usage;
 
 /// Measures Informant, and other programs that do the same, and prints tables in Markdown.
 ///
-/// Each round starts an API server with its pods, and on it one subject after the other: sync, updates in bursts, updates one by
-/// one, a relist, updates at 1,000 a second. The API server and the load run on other CPUs than the subject, if there are two.
+/// Each round starts an API server with its pods, and on it one subject after the other: sync, updates in bursts,
+/// updates one by one, a relist, updates at 1,000 a second. The API server and the load run on other CPUs than the
+/// subject, if there are two.
 #[derive(clap::Parser)]
 pub struct Args {
     /// How many pods there are; with several numbers, one run after the other, and the slope between them

@@ -5,8 +5,9 @@
 //!        ◀──       ◀──                   answers pass, drip, are held, cut or never come
 //! ```
 //!
-//! Owns connections and nothing of what is said on them: it works below TLS. What happens is a [`Mode`] per connection, which may be changed while
-//! the connection is open; which mode a new connection gets may be drawn from a seed, so that a run's weather can be had again.
+//! Owns connections and nothing of what is said on them: it works below TLS. What happens is a [`Mode`] per connection,
+//! which may be changed while the connection is open; which mode a new connection gets may be drawn from a seed, so
+//! that a run's weather can be had again.
 //!
 //! The toxics are those of toxiproxy (reset_peer, bandwidth, slicer, limit_data, timeout).
 
@@ -25,7 +26,8 @@ use tokio::task::JoinHandle;
 
 use connection::{Connection, Counters};
 
-/// What happens to a connection. Bytes are those of answers, counted from the moment the mode was set, TLS's own included.
+/// What happens to a connection. Bytes are those of answers, counted from the moment the mode was set, TLS's own
+/// included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Everything passes.
@@ -50,7 +52,8 @@ pub enum Mode {
         /// How much.
         bytes: u64,
     },
-    /// Nothing moves in either direction and nobody is told: the connection looks open from both sides, as after a firewall has forgotten it.
+    /// Nothing moves in either direction and nobody is told: the connection looks open from both sides, as after a
+    /// firewall has forgotten it.
     HalfOpen,
     /// Both sides are reset at once.
     Reset,
@@ -88,11 +91,11 @@ impl ChaosProxy {
     /// Listens on a free port of loopback and passes everything on to `target`. `seed` decides what is drawn.
     ///
     /// # Errors
-    /// If it can not listen.
+    /// If it cannot listen.
     pub async fn start(target: SocketAddr, seed: u64) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
-            .context("the proxy can not listen")?;
+            .context("the proxy cannot listen")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             target,

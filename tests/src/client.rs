@@ -17,7 +17,7 @@ impl Client {
     /// Reads `kubeconfig` and makes a client. Nothing is sent yet.
     ///
     /// # Errors
-    /// If the file can not be read or makes no sense.
+    /// If the file cannot be read or makes no sense.
     pub async fn new(kubeconfig: &Path) -> Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).with_context(|| format!("reading {}", kubeconfig.display()))?;
         let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;

@@ -93,7 +93,7 @@ impl Cluster {
     /// A client with all rights.
     ///
     /// # Errors
-    /// If the kubeconfig can not be read.
+    /// If the kubeconfig cannot be read.
     pub async fn client(&self) -> Result<Client> {
         Client::new(&self.kubeconfig()).await
     }
@@ -146,7 +146,8 @@ impl Cluster {
         }
     }
 
-    /// As [`restart_apiserver`](Self::restart_apiserver), with more flags (the embedded one has none) and what the file of tokens says now.
+    /// As [`restart_apiserver`](Self::restart_apiserver), with more flags (the embedded one has none) and what the file
+    /// of tokens says now.
     ///
     /// # Errors
     /// If it does not come back.
@@ -157,11 +158,11 @@ impl Cluster {
         }
     }
 
-    /// From now on, that is from the next restart, these are the tokens beside the administrator's: token and user. The embedded API server asks
-    /// nobody who he is.
+    /// From now on, that is from the next restart, these are the tokens beside the administrator's: token and user. The
+    /// embedded API server asks nobody who he is.
     ///
     /// # Errors
-    /// If the file can not be written.
+    /// If the file cannot be written.
     pub async fn set_tokens(&self, tokens: &[(&str, &str)]) -> Result<()> {
         real::write_tokens(self.folder(), tokens).await
     }

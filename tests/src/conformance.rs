@@ -6,8 +6,8 @@
 //!                  └─ chaos proxy ◀── SharedInformer ──▶ Witness (a native handler that writes everything down)
 //! ```
 //!
-//! A scenario makes trouble on a [`Ground`], waits until what an [`Observed`] informer keeps and told equals what a direct client sees, and then
-//! has the record judged by the delivery contract ([`witness`]).
+//! A scenario makes trouble on a [`Ground`], waits until what an [`Observed`] informer keeps and told equals what a
+//! direct client sees, and then has the record judged by the delivery contract ([`witness`]).
 
 mod ground;
 mod hastened;

@@ -15,7 +15,7 @@ use crate::guests;
 use crate::process::Process;
 use crate::wait;
 
-/// How long a daemon may take to listen: with a cold artefact cache it compiles its plugins first.
+/// How long a daemon may take to listen: with a cold artifact cache it compiles its plugins first.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a daemon may take to be ready once it listens.
@@ -30,8 +30,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Writes `config` into `folder` as config.toml, starts `informant run` on it and waits until its admin API listens.
-    /// `[admin] listen = "127.0.0.1:0"` is added.
+    /// Writes `config` into `folder` as config.toml, starts `informant run` on it and waits until its admin API
+    /// listens. `[admin] listen = "127.0.0.1:0"` is added.
     ///
     /// # Errors
     /// If it ends before it listens; the message holds its last lines.
@@ -109,8 +109,8 @@ impl Daemon {
         serde_json::from_str(&text).with_context(|| format!("GET {path} answered {text}"))
     }
 
-    /// The value of a metric, summed over the series whose labels contain all of `labels` (as `name="value"`). None: there is
-    /// no such series.
+    /// The value of a metric, summed over the series whose labels contain all of `labels` (as `name="value"`). None:
+    /// there is no such series.
     ///
     /// # Errors
     /// If `/metrics` does not answer.
@@ -122,7 +122,7 @@ impl Daemon {
     /// Runs `informant ARGS…` against this daemon's configuration and returns its exit code, stdout and stderr.
     ///
     /// # Errors
-    /// If it can not be started.
+    /// If it cannot be started.
     pub async fn command(&self, args: &[&str]) -> Result<(i32, String, String)> {
         let mut command = tokio::process::Command::new(guests::informant()?);
         command.args(args).arg("--admin").arg(&self.address);
@@ -138,7 +138,7 @@ impl Daemon {
     /// Puts another configuration in place, as a tool that renames does; `[admin]` is added as at the start.
     ///
     /// # Errors
-    /// If the file can not be written.
+    /// If the file cannot be written.
     pub async fn write_config(&self, config: &str) -> Result<()> {
         let beside = self.config.with_extension("new");
         tokio::fs::write(&beside, with_admin(config)).await?;

@@ -1,7 +1,7 @@
 //! The demo: an embedded API server, `informant run` with two plugins, changes, an index, a swap under way.
 //!
-//! Every step is seen to hold: what the handler must have reported is computed from what was written, and compared. The exit
-//! code is 0 only if all of them held.
+//! Every step is seen to hold: what the handler must have reported is computed from what was written, and compared. The
+//! exit code is 0 only if all of them held.
 
 #![expect(clippy::print_stdout, reason = "the demo talks to whoever runs it")]
 
@@ -34,7 +34,7 @@ pub async fn run(args: &Args) -> ExitCode {
     let stage = match Stage::set(args.handler.as_deref()).await {
         Ok(stage) => stage,
         Err(error) => {
-            println!("\nthe demo can not be shown: {error:#}");
+            println!("\nthe demo cannot be shown: {error:#}");
             return ExitCode::FAILURE;
         }
     };

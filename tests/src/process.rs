@@ -42,15 +42,15 @@ impl Process {
     /// Starts `program`.
     ///
     /// # Errors
-    /// If the program can not be started; the message names it.
+    /// If the program cannot be started; the message names it.
     pub fn start<A: AsRef<OsStr>>(program: &Path, args: impl IntoIterator<Item = A>) -> Result<Self> {
         let mut command = Command::new(program);
         command.args(args);
         Self::start_command(command)
     }
 
-    /// Starts `program` by another one that runs what its last arguments say in its own place, as `taskset -c 1` or `nice` do. Nothing
-    /// in `under` starts it as it is.
+    /// Starts `program` by another one that runs what its last arguments say in its own place, as `taskset -c 1` or
+    /// `nice` do. Nothing in `under` starts it as it is.
     ///
     /// # Errors
     /// If neither can be started.
@@ -72,7 +72,7 @@ impl Process {
     /// Starts a prepared command; its standard streams are taken over.
     ///
     /// # Errors
-    /// If the program can not be started.
+    /// If the program cannot be started.
     pub fn start_command(mut command: Command) -> Result<Self> {
         let program = PathBuf::from(command.as_std().get_program());
         let name = name_of(&program);
@@ -100,7 +100,8 @@ impl Process {
         })
     }
 
-    /// What `pick` makes of each line that was written so far, from the `from`-th on (counted from the process's start).
+    /// What `pick` makes of each line that was written so far, from the `from`-th on (counted from the process's
+    /// start).
     pub fn lines<T>(&self, from: usize, mut pick: impl FnMut(&str) -> Option<T>) -> Vec<T> {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let skip = from.saturating_sub(output.dropped);
@@ -187,7 +188,7 @@ impl Process {
     /// Sends a signal by name ("TERM", "KILL", "STOP", "CONT").
     ///
     /// # Errors
-    /// If the process is gone or `kill` can not be run.
+    /// If the process is gone or `kill` cannot be run.
     pub async fn signal(&self, signal: &str) -> Result<()> {
         let id = self.id().with_context(|| format!("{} has ended already", self.name))?;
         let status = Command::new("kill")

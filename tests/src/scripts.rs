@@ -20,10 +20,11 @@ pub fn readme() -> Result<String> {
     Ok(script.to_owned())
 }
 
-/// Whether the `informant` under test has a script runner: `cargo xtask` puts it in where there is a C compiler for WebAssembly.
+/// Whether the `informant` under test has a script runner: `cargo xtask` puts it in where there is a C compiler for
+/// WebAssembly.
 ///
 /// # Errors
-/// If it has none in CI, and if it can not be asked.
+/// If it has none in CI, and if it cannot be asked.
 pub async fn can_run() -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("handler.js");

@@ -4,8 +4,8 @@
 //! seed ─▶ schedule (writes, faults, handlers and informers that come, fail and go) ─▶ informers on the server ─▶ history ─▶ checker
 //! ```
 //!
-//! The checker is a pure function over the history; the history is plain data that prints as JSON lines, so that what a seed
-//! did can be read and compared. One seed replays exactly.
+//! The checker is a pure function over the history; the history is plain data that prints as JSON lines, so that what a
+//! seed did can be read and compared. One seed replays exactly.
 
 #![doc = include_str!("simulation/cases.md")]
 

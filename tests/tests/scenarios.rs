@@ -1,4 +1,5 @@
-//! Every fault case that an informer can meet is played, and would be noticed if it were a bug of ours: see `tests/src/simulation/cases.md`.
+//! Every fault case that an informer can meet is played, and would be noticed if it were a bug of ours: see
+//! `tests/src/simulation/cases.md`.
 
 use std::collections::BTreeSet;
 

@@ -13,8 +13,8 @@ use informant_tests::simulation::scenario::{SCENARIOS, Scenario};
 /// Nearly all are caught by the first few; one needs namespaces that change while a resync runs.
 const SEEDS_MAX: u64 = 300;
 
-/// Seeds draw neither bookmarks that are ahead of events nor watches that stay silent to the end, and seldom a change of namespaces at the moment
-/// that counts: these are caught by scenarios.
+/// Seeds draw neither bookmarks that are ahead of events nor watches that stay silent to the end, and seldom a change
+/// of namespaces at the moment that counts: these are caught by scenarios.
 const BY_SCENARIO: [SeededBug; 3] = [
     SeededBug::BookmarkHidesEvents,
     SeededBug::SilenceIsLife,

@@ -12,15 +12,17 @@ pub(crate) struct Args {
     /// Measures Informant alone, not client-go (which needs Go) and kube-rs beside it.
     #[arg(long)]
     without_peers: bool,
-    /// Measures the crates instead, as a Rust program uses them: a store under 40 threads that read it, and 100 native handlers on one informer.
+    /// Measures the crates instead, as a Rust program uses them: a store under 40 threads that read it, and 100 native
+    /// handlers on one informer.
     #[arg(long, conflicts_with = "without_peers")]
     library: bool,
-    /// Passed on (`--objects N,N --events N --rounds N --sync list,watch-list --tls --swaps N --report FILE …`; `--help` lists all).
+    /// Passed on (`--objects N,N --events N --rounds N --sync list,watch-list --tls --swaps N --report FILE …`;
+    /// `--help` lists all).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-/// Builds Informant with optimisation and measures it.
+/// Builds Informant with optimization and measures it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.library {
         return library();
@@ -55,7 +57,7 @@ fn library() -> Result<ExitCode> {
         ("informant-cache", "store_under_readers"),
         ("informant-informer", "many_handlers"),
     ] {
-        report::step(&format!("{example}, with optimisation"));
+        report::step(&format!("{example}, with optimization"));
         let run = [
             "run",
             "--locked",

@@ -9,7 +9,7 @@ use crate::{cargo, report, script_runner, workspace, zig};
 /// How it is built.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Optimised, as it is to be run.
+    /// Optimized, as it is to be run.
     #[arg(long)]
     release: bool,
     /// Goes on without Python, which the script runner needs: the program refuses `script = …` then.
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             script_runner::build()?;
         }
         Some(why) if args.without_scripts => report::left_out("scripts", why),
-        Some(why) => bail!("the script runner can not be built: {why}; --without-scripts goes on without it"),
+        Some(why) => bail!("the script runner cannot be built: {why}; --without-scripts goes on without it"),
     }
     report::step("building informant (the first time takes some minutes)");
     let mut command = cargo::cargo()?;

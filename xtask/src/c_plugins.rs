@@ -1,7 +1,8 @@
-//! Plugins in C: `plugins/*-c` and the test guest of their SDK, compiled by zig, made to components by the linker that Rust brings for its own.
+//! Plugins in C: `plugins/*-c` and the test guest of their SDK, compiled by zig, made to components by the linker that
+//! Rust brings for its own.
 //!
-//! That linker (`wasm-component-ld`) calls another for the core module and makes a component of what it leaves. It is given one that
-//! hands over what zig has linked.
+//! That linker (`wasm-component-ld`) calls another for the core module and makes a component of what it leaves. It is
+//! given one that hands over what zig has linked.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -6,16 +6,16 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 
-/// A cargo command in the root of the repository, to be given arguments. An `informant` that it builds has the script runner in
-/// it, once that is built.
+/// A cargo command in the root of the repository, to be given arguments. An `informant` that it builds has the script
+/// runner in it, once that is built.
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace::root()?);
     if let Some(runner) = crate::script_runner::built() {
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", runner);
     }
-    // What cargo set for this program is not for what it runs: some build scripts look at it, and everything above them would be
-    // built anew whenever cargo is called with and without it.
+    // What cargo set for this program is not for what it runs: some build scripts look at it, and everything above them
+    // would be built anew whenever cargo is called with and without it.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -28,7 +28,7 @@ pub(crate) fn cargo() -> Result<Command> {
 /// Runs to the end.
 ///
 /// # Errors
-/// If the program can not be started or fails.
+/// If the program cannot be started or fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = status(command)?;
     ensure!(status.success(), "`{}` ended with {status}", shown(command));

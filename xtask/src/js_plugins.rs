@@ -1,4 +1,5 @@
-//! Plugins in JavaScript: `plugins/*-js` and the test guest of their SDK, made to components by QuickJS' own compiler, from npm.
+//! Plugins in JavaScript: `plugins/*-js` and the test guest of their SDK, made to components by QuickJS' own compiler,
+//! from npm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,7 @@ const SDK: &str = "informant-plugin-sdk";
 /// What pins the compiler: the SDK's own package and lock file.
 const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
-/// Why they can not be built, if so.
+/// Why they cannot be built, if so.
 pub(crate) fn missing() -> Option<&'static str> {
     (!cargo::is_there("npm", "--version") || !cargo::is_there("node", "--version"))
         .then_some("npm is not installed, which brings the compiler for plugins in JavaScript (componentize-qjs)")

@@ -24,7 +24,7 @@ pub(crate) fn left_out(what: &str, why: &str) {
     eprintln!("   left out: {what}: {why}");
 }
 
-/// xtask itself can not go on.
+/// xtask itself cannot go on.
 pub(crate) fn error(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 /// One check.
 struct Step {
     what: &'static str,
-    /// Why it can not run here, if so.
+    /// Why it cannot run here, if so.
     missing: fn() -> Option<&'static str>,
     run: fn() -> Result<()>,
 }
@@ -195,7 +195,7 @@ fn documentation() -> Result<()> {
     cargo::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// How the demo says that a step was not seen to hold, as against a demo that could not be shown.
+/// How the demo says that a step was not seen to hold, as opposed to a demo that could not be shown.
 const STEP_FAILED: i32 = 3;
 
 fn demo(handler: Option<&Path>) -> Result<Option<i32>> {

@@ -1,4 +1,5 @@
-//! A C compiler for WebAssembly: zig, from PyPI. No system package and no rights are needed, and it is the same everywhere.
+//! A C compiler for WebAssembly: zig, from PyPI. No system package and no rights are needed, and it is the same
+//! everywhere.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::{cargo, workspace};
 /// The package, pinned.
 const PACKAGE: &str = "ziglang==0.17.0";
 
-/// Why it can not be had, if so.
+/// Why it cannot be had, if so.
 pub(crate) fn missing() -> Option<&'static str> {
     let has_pip = || {
         let asked = Command::new("python3").args(["-m", "pip", "--version"]).output();
@@ -24,7 +25,7 @@ pub(crate) fn missing() -> Option<&'static str> {
 /// Installs zig if it is not there. Returns the program.
 ///
 /// # Errors
-/// If pip can not install it.
+/// If pip cannot install it.
 pub(crate) fn install() -> Result<PathBuf> {
     let zig = program()?;
     if !zig.is_file() {
@@ -47,7 +48,7 @@ pub(crate) fn install() -> Result<PathBuf> {
 /// Makes `command`, a cargo, compile C for WebAssembly with zig.
 ///
 /// # Errors
-/// If the programs that stand between the two can not be written.
+/// If the programs that stand between the two cannot be written.
 pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c mut Command> {
     // The `cc` crate names targets as clang does.
     let compiler = format!(
@@ -64,7 +65,7 @@ pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c 
 /// Writes a program of the shell beside zig.
 ///
 /// # Errors
-/// If it can not be written.
+/// If it cannot be written.
 pub(crate) fn script(name: &str, text: &str) -> Result<PathBuf> {
     let path = folder()?.join(name);
     if std::fs::read_to_string(&path).is_ok_and(|present| present == text) {

@@ -1,4 +1,5 @@
-//! What an object has to be before it is stored: the right kind, well-formed metadata, a legal name, the defaults that clients see.
+//! What an object has to be before it is stored: the right kind, well-formed metadata, a legal name, the defaults that
+//! clients see.
 //!
 //! Not here: validation of specs. This server believes whatever a spec says.
 
@@ -19,8 +20,8 @@ pub(crate) const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist 
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Checks that `object` can be read as `kind` and brings its type and metadata into shape: apiVersion and kind are filled in, metadata
-/// is there, `namespace` is the one that the request names.
+/// Checks that `object` can be read as `kind` and brings its type and metadata into shape: apiVersion and kind are
+/// filled in, metadata is there, `namespace` is the one that the request names.
 pub(crate) fn shape(kind: &Kind, namespace: &str, object: &mut Value) -> Result<(), Status> {
     let Some(fields) = object.as_object_mut() else {
         return Err(unreadable(kind, "the object is not a JSON object"));

@@ -10,7 +10,8 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The server's only source of time.
 ///
-/// Time is counted from the clock's own beginning; [`Options::start`](crate::Options::start) says which moment of the calendar that was.
+/// Time is counted from the clock's own beginning; [`Options::start`](crate::Options::start) says which moment of the
+/// calendar that was.
 pub trait Clock: Send + Sync + 'static {
     /// Time since the clock began. Never goes backwards.
     fn now(&self) -> Duration;

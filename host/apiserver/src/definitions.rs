@@ -5,9 +5,9 @@
 //!  custom resource ──▶ prune ──▶ defaults ──▶ validate ──▶ store
 //! ```
 //!
-//! Several versions are converted by `None`, that is: they differ in `apiVersion` alone. Structural schemas are pruned, defaulted and
-//! validated as kube-apiserver does it, with its messages; the rules in CEL (`x-kubernetes-validations`) and the uniqueness of
-//! `x-kubernetes-list-type` are not looked at, and conversion webhooks are refused.
+//! Several versions are converted by `None`, that is: they differ in `apiVersion` alone. Structural schemas are pruned,
+//! defaulted and validated as kube-apiserver does it, with its messages; the rules in CEL (`x-kubernetes-validations`)
+//! and the uniqueness of `x-kubernetes-list-type` are not looked at, and conversion webhooks are refused.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver` and `pkg/apis/apiextensions/validation`.
 

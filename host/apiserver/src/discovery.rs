@@ -1,4 +1,5 @@
-//! Discovery: which groups, versions and resources there are, in the classic form and the aggregated one that kubectl prefers.
+//! Discovery: which groups, versions and resources there are, in the classic form and the aggregated one that kubectl
+//! prefers.
 //!
 //! Source: KEP-3352 (aggregated discovery), `k8s.io/api/apidiscovery/v2`.
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::protobuf;
 use crate::status::Status;
 
-/// How deep an object may be nested. JSON itself is read up to 128 levels, here and by most clients; a list or a watch event puts two
-/// around an object. Pods need about ten.
+/// How deep an object may be nested. JSON itself is read up to 128 levels, here and by most clients; a list or a watch
+/// event puts two around an object. Pods need about ten.
 const DEPTH_MAX: usize = 100;
 
 /// Reads an object.
@@ -43,7 +43,8 @@ pub(crate) fn yaml(body: &Bytes) -> Result<Value, String> {
     })
 }
 
-/// Refuses what is nested too deep to be read again. Needed where something else than the JSON parser has put a tree together.
+/// Refuses what is nested too deep to be read again. Needed where something else than the JSON parser has put a tree
+/// together.
 pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
     fn fits(value: &Value, left: usize) -> bool {
         match value {

@@ -1,7 +1,8 @@
 //! Faults on demand: what networks, proxies and loaded API servers do to clients.
 //!
-//! A fault either happens at once to what is open ([`Fault::DropWatches`], [`Fault::Restart`] …) or stands as a [`Rule`] until requests
-//! come that it meets. Faults are data, so that a simulation's schedule can be written down and replayed.
+//! A fault either happens at once to what is open ([`Fault::DropWatches`], [`Fault::Restart`] …) or stands as a
+//! [`Rule`] until requests come that it meets. Faults are data, so that a simulation's schedule can be written down and
+//! replayed.
 
 mod filter;
 mod http;
@@ -53,8 +54,8 @@ pub enum Fault {
         /// What.
         injection: Injection,
     },
-    /// Forgets the past: watches and lists from versions before `revision` (absent: before the newest one) are answered 410.
-    /// Watches that are open and have read everything go on.
+    /// Forgets the past: watches and lists from versions before `revision` (absent: before the newest one) are answered
+    /// 410. Watches that are open and have read everything go on.
     Compact {
         /// The oldest version that still can be watched from.
         #[serde(default)]
@@ -71,7 +72,8 @@ pub enum Fault {
         #[serde(default)]
         empty_history: bool,
     },
-    /// Makes all replicas but the first stop following: they answer watches, and reads that need not be consistent, from the past.
+    /// Makes all replicas but the first stop following: they answer watches, and reads that need not be consistent,
+    /// from the past.
     FreezeReplicas {},
     /// Lets replicas that were frozen catch up.
     ThawReplicas {},
@@ -106,7 +108,8 @@ pub enum Injection {
     NotJson,
     /// An event of a type that does not exist.
     UnknownType,
-    /// A MODIFIED event of an object that exists (or, in an empty selection, of one that does not), padded to this many bytes.
+    /// A MODIFIED event of an object that exists (or, in an empty selection, of one that does not), padded to this many
+    /// bytes.
     HugeLineBytes(usize),
     /// These bytes, a newline added.
     Raw(String),
@@ -119,7 +122,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Does `fault`. Returns how many open watches it met; for rules, how many rules stand now; for replicas, how many there are.
+    /// Does `fault`. Returns how many open watches it met; for rules, how many rules stand now; for replicas, how many
+    /// there are.
     pub fn apply(&self, fault: Fault) -> usize {
         match fault {
             Fault::DropWatches { filter, ending } => self.drop_watches(&filter, ending),
@@ -199,7 +203,8 @@ impl Faults {
         });
     }
 
-    /// Answers 403 to all requests that match, until [`allow`](Self::allow) with the same filter or [`clear`](Self::clear).
+    /// Answers 403 to all requests that match, until [`allow`](Self::allow) with the same filter or
+    /// [`clear`](Self::clear).
     pub fn forbid(&self, filter: Filter) {
         self.rule(Rule {
             filter,
@@ -213,8 +218,8 @@ impl Faults {
         self.inner.rules().remove(filter, &Action::Forbid);
     }
 
-    /// Resets all connections, open watches among them, and refuses new ones for `down`. Data stays; with `empty_history` all
-    /// older watches get 410 afterwards. Returns how many watches were open.
+    /// Resets all connections, open watches among them, and refuses new ones for `down`. Data stays; with
+    /// `empty_history` all older watches get 410 afterwards. Returns how many watches were open.
     pub fn restart(&self, down: Duration, empty_history: bool) -> usize {
         let open = self.inner.watches().count();
         if empty_history {

@@ -76,7 +76,8 @@ pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> R
     Ok(found.unwrap_or_else(nothing))
 }
 
-/// What kube-apiserver says to paths that it does not know, resources of absent definitions among them. It is no `Status`.
+/// What kube-apiserver says to paths that it does not know, resources of absent definitions among them. It is no
+/// `Status`.
 fn nothing() -> Response<Body> {
     response::text(404, "404 page not found\n")
 }
@@ -151,7 +152,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the path names an object, or a collection that can be written: one namespace's, or that of a cluster-wide kind.
+    /// Whether the path names an object, or a collection that can be written: one namespace's, or that of a
+    /// cluster-wide kind.
     fn is_in_place(&self) -> bool {
         !self.kind.namespaced || !self.resource.namespace.is_empty()
     }

@@ -7,7 +7,8 @@
 //!   are gone               are answered 410
 //! ```
 //!
-//! Promises: bounded in events and bytes; the oldest leave first. Knows nothing of watches; they come with the version they have read.
+//! Promises: bounded in events and bytes; the oldest leave first. Knows nothing of watches; they come with the version
+//! they have read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The kinds that the server knows: the common built-in ones, and those that a test or the demo adds.
 //!
-//! One version per built-in kind; custom resources have as many as their definition declares, which share one place in the store and
-//! differ in `apiVersion` alone (conversion `None`). What a kind allows (verbs, subresources, selectable fields) is data here and nowhere else.
+//! One version per built-in kind; custom resources have as many as their definition declares, which share one place in
+//! the store and differ in `apiVersion` alone (conversion `None`). What a kind allows (verbs, subresources, selectable
+//! fields) is data here and nowhere else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub struct Kind {
     pub has_generation: bool,
     /// Whether a delete answers with the object's last state rather than with a `Status`.
     pub delete_returns_object: bool,
-    /// Whether this is a custom resource. List items of custom resources carry apiVersion and kind, those of built-in kinds do not.
+    /// Whether this is a custom resource. List items of custom resources carry apiVersion and kind, those of built-in
+    /// kinds do not.
     pub custom: bool,
     /// What field selectors may name beside `metadata.name` and `metadata.namespace`, as dotted paths.
     pub fields: Vec<String>,
@@ -168,8 +170,8 @@ impl Registry {
         groups
     }
 
-    /// Another place's kind that has one of the names that the kinds at `place` (none: new ones) want: within a group a plural, a
-    /// singular and a kind name one resource.
+    /// Another place's kind that has one of the names that the kinds at `place` (none: new ones) want: within a group a
+    /// plural, a singular and a kind name one resource.
     pub(crate) fn rival(&self, place: Option<usize>, wanted: &Kind) -> Option<&Arc<Kind>> {
         self.served
             .values()

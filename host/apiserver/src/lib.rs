@@ -9,16 +9,18 @@
 //!        └────────────────── faults: rules for requests, commands for watches
 //! ```
 //!
-//! A `tower::Service` first ([`ApiServer::service`], usable under `kube::Client::new`, without sockets, tasks or a clock of its own) and a
-//! listener second ([`ApiServer::serve`]). Promises: versions, lists, watches, conflicts and errors as kube-apiserver has them, so that a
-//! client that is right here is right there; the same seed, times and requests give the same answers to the byte.
+//! A `tower::Service` first ([`ApiServer::service`], usable under `kube::Client::new`, without sockets, tasks or a
+//! clock of its own) and a listener second ([`ApiServer::serve`]). Promises: versions, lists, watches, conflicts and
+//! errors as kube-apiserver has them, so that a client that is right here is right there; the same seed, times and
+//! requests give the same answers to the byte.
 //!
-//! Custom resources are served as their definitions say: several versions, subresources, columns, schemas with pruning, defaults and
-//! validation.
+//! Custom resources are served as their definitions say: several versions, subresources, columns, schemas with pruning,
+//! defaults and validation.
 //!
-//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of built-in specs, managed fields or
-//! controllers; it reads protocol buffers and YAML but answers JSON: pods do not run, owners do not collect what they own, deletes take
-//! effect at once (finalizers are respected). Server-side apply is a merge that creates. docs/apiserver.md is the page for its users.
+//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of built-in specs,
+//! managed fields or controllers; it reads protocol buffers and YAML but answers JSON: pods do not run, owners do not
+//! collect what they own, deletes take effect at once (finalizers are respected). Server-side apply is a merge that
+//! creates. docs/apiserver.md is the page for its users.
 
 mod admit;
 mod body;

@@ -110,8 +110,8 @@ pub(crate) fn list(
         (limit, _) => limit,
     };
     let kind = Arc::clone(&served.kind);
-    // As in kube-apiserver, a page ends at its limit without looking whether a selector lets anything through behind it: the last page of a
-    // selection may be empty.
+    // As in kube-apiserver, a page ends at its limit without looking whether a selector lets anything through behind
+    // it: the last page of a selection may be empty.
     let mut rest = selection.range_from(&objects, &start);
     let mut items: Vec<Arc<Stored>> = Vec::new();
     while items.len() < limit

@@ -34,10 +34,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 impl ApiServer {
-    /// Serves connections until `shutdown` completes; then ends watches, lets answers finish for up to 2 s and cuts what is left.
+    /// Serves connections until `shutdown` completes; then ends watches, lets answers finish for up to 2 s and cuts
+    /// what is left.
     ///
     /// # Errors
-    /// None at present: a connection that can not be accepted is tried again.
+    /// None at present: a connection that cannot be accepted is tried again.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> io::Result<()> {
         serve(&self.inner, &self.service(), listener, None, shutdown).await
     }

@@ -1,10 +1,12 @@
 //! OpenAPI, as far as kubectl needs it to accept and explain manifests.
 //!
-//! kubectl validates on the server if the document says that a kind's PATCH takes `fieldValidation`, and it computes its patches itself if
-//! PATCH does not take strategic merges by schema. So the paths hold the PATCH operations and nothing else. The schemas of custom resources
-//! are those of their definitions; those of built-in kinds have names and types of fields, and no descriptions.
+//! kubectl validates on the server if the document says that a kind's PATCH takes `fieldValidation`, and it computes
+//! its patches itself if PATCH does not take strategic merges by schema. So the paths hold the PATCH operations and
+//! nothing else. The schemas of custom resources are those of their definitions; those of built-in kinds have names and
+//! types of fields, and no descriptions.
 //!
-//! Source: kubectl `pkg/cmd/apply/patcher.go` and `pkg/explain/v2`, cli-runtime `pkg/resource/query_param_verifier_v3.go`.
+//! Source: kubectl `pkg/cmd/apply/patcher.go` and `pkg/explain/v2`, cli-runtime
+//! `pkg/resource/query_param_verifier_v3.go`.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +129,8 @@ fn schema(kind: &Kind) -> Value {
     })
 }
 
-/// `/openapi/v2`, for clients that read it as JSON. kubectl asks for protocol buffers, is answered with JSON, and goes on without.
+/// `/openapi/v2`, for clients that read it as JSON. kubectl asks for protocol buffers, is answered with JSON, and goes
+/// on without.
 pub(crate) fn v2(registry: &Registry) -> Value {
     let definitions: Map<String, Value> = registry
         .sorted()

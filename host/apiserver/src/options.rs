@@ -10,14 +10,16 @@ use crate::clock::{Clock, TokioClock};
 
 /// How many changes of one resource are remembered for watches, exact lists and continue tokens.
 ///
-/// A watch or list from before the oldest one is answered 410. kube-apiserver's watch cache adapts between 100 and 102,400.
+/// A watch or list from before the oldest one is answered 410. kube-apiserver's watch cache adapts between 100 and
+/// 102,400.
 pub const HISTORY_EVENTS_MAX: usize = 10_000;
 
 /// How many bytes of object bodies the remembered changes of one resource may hold; the oldest changes go first.
 pub const HISTORY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How many changes that came after a watch was opened it may leave unread before it is closed, silently, as kube-apiserver
-/// closes a watcher whose channel is full. Counted in [`Stats::watches_closed_slow`](crate::Stats::watches_closed_slow).
+/// How many changes that came after a watch was opened it may leave unread before it is closed, silently, as
+/// kube-apiserver closes a watcher whose channel is full. Counted in
+/// [`Stats::watches_closed_slow`](crate::Stats::watches_closed_slow).
 pub const WATCH_BACKLOG_EVENTS_MAX: usize = 4_096;
 
 /// Largest body of a request. Above it the answer is 413, as in kube-apiserver (`MaxRequestBodyBytes`).
@@ -60,8 +62,8 @@ pub struct Options {
     pub bookmark_interval: Duration,
     /// See [`WATCH_TIMEOUT_MIN`].
     pub watch_timeout_min: Duration,
-    /// Whether `sendInitialEvents` is served (WatchList, on in Kubernetes since 1.34). If not, it is refused with 422, as by a
-    /// server whose feature gate is off.
+    /// Whether `sendInitialEvents` is served (WatchList, on in Kubernetes since 1.34). If not, it is refused with 422,
+    /// as by a server whose feature gate is off.
     pub watch_list: bool,
     /// Whether a list at `resourceVersion=0` obeys `limit`. A kube-apiserver with a watch cache does not.
     pub paging_at_zero: bool,

@@ -1,7 +1,7 @@
 //! The four kinds of patch.
 //!
-//! Server-side apply is a strategic merge with create: nothing is tracked per manager, so fields that left an applied configuration
-//! stay. `informant apiserver`'s page says so.
+//! Server-side apply is a strategic merge with create: nothing is tracked per manager, so fields that left an applied
+//! configuration stay. `informant apiserver`'s page says so.
 
 mod strategic;
 
@@ -26,8 +26,8 @@ pub(crate) enum Patch {
     Apply {
         /// What the client wants to see.
         configuration: Value,
-        /// Whether lists are merged by key. Those of custom resources are replaced, as Kubernetes takes them for atomic unless a schema
-        /// says otherwise.
+        /// Whether lists are merged by key. Those of custom resources are replaced, as Kubernetes takes them for atomic
+        /// unless a schema says otherwise.
         strategic: bool,
     },
 }

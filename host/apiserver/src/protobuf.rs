@@ -1,8 +1,10 @@
 //! Bodies in protocol buffers: `kubectl create deployment` and other typed clients send them to built-in kinds.
 //!
-//! They are read into the JSON that the same client would have sent. Answers are always JSON, which these clients take too.
+//! They are read into the JSON that the same client would have sent. Answers are always JSON, which these clients take
+//! too.
 //!
-//! Source: apimachinery `pkg/runtime/serializer/protobuf` (the envelope) and the struct tags of `k8s.io/api`, in `schema.txt`.
+//! Source: apimachinery `pkg/runtime/serializer/protobuf` (the envelope) and the struct tags of `k8s.io/api`, in
+//! `schema.txt`.
 
 mod describe;
 mod schema;
@@ -36,7 +38,7 @@ pub(crate) enum ProtobufError {
     NoMagic,
     #[error("the body breaks off or is malformed at {0:?}")]
     Malformed(&'static str),
-    #[error("{kind:?} of {api_version:?} can not be read from protocol buffers by this server; send it as JSON")]
+    #[error("{kind:?} of {api_version:?} cannot be read from protocol buffers by this server; send it as JSON")]
     UnknownKind { api_version: String, kind: String },
 }
 

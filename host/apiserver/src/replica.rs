@@ -14,8 +14,8 @@ use crate::view::View;
 
 /// A replica: the same data, a cache of its own that can be made to lag. Cheap to clone.
 ///
-/// What lags: watches, lists and gets with a `resourceVersion` that does not ask for the newest state. Consistent reads and writes go to
-/// the common store. Rules and faults are shared by all replicas.
+/// What lags: watches, lists and gets with a `resourceVersion` that does not ask for the newest state. Consistent reads
+/// and writes go to the common store. Rules and faults are shared by all replicas.
 #[derive(Clone)]
 pub struct Replica {
     inner: Arc<Inner>,

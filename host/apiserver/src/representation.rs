@@ -61,7 +61,8 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Whether `Accept` asks for a JSON document transformed to `kind` of `group`/`version` before anything else that is served.
+/// Whether `Accept` asks for a JSON document transformed to `kind` of `group`/`version` before anything else that is
+/// served.
 pub(crate) fn accepts(accept: &str, kind: &str, group: &str, version: &str) -> bool {
     accept.split(',').map(Clause::parse).any(|clause| {
         clause.is_json()

@@ -16,7 +16,7 @@ pub(crate) fn with_type(code: u16, content_type: &'static str, body: impl Into<B
     response
 }
 
-/// A JSON answer that was serialised already.
+/// A JSON answer that was serialized already.
 pub(crate) fn json_bytes(code: u16, body: impl Into<Bytes>) -> Response<Body> {
     with_type(code, "application/json", Body::whole(body))
 }

@@ -1,4 +1,5 @@
-//! The scale subresource: `spec.replicas` of workloads, or what a definition names, as `kubectl scale` reads and writes it.
+//! The scale subresource: `spec.replicas` of workloads, or what a definition names, as `kubectl scale` reads and writes
+//! it.
 
 use serde_json::{Value, json};
 

@@ -52,7 +52,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Whether there is a selector, so that what is left of a list can not be counted without looking.
+    /// Whether there is a selector, so that what is left of a list cannot be counted without looking.
     pub(crate) fn has_selectors(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }

@@ -166,7 +166,8 @@ pub struct WriteRecord {
 
 /// An embedded Kubernetes API server. Cheap to clone; all clones are one server.
 ///
-/// Resources are named as in paths: `v1/pods`, `apps/v1/deployments`. A namespace is the empty string for what lives in none.
+/// Resources are named as in paths: `v1/pods`, `apps/v1/deployments`. A namespace is the empty string for what lives in
+/// none.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) inner: Arc<Inner>,
@@ -232,8 +233,8 @@ impl ApiServer {
             .map(|written| written.object)
     }
 
-    /// Replaces an object as it is, status included. A resourceVersion in it has to be the stored one; without one the update is
-    /// unconditional. What changes nothing takes no revision.
+    /// Replaces an object as it is, status included. A resourceVersion in it has to be the stored one; without one the
+    /// update is unconditional. What changes nothing takes no revision.
     ///
     /// # Errors
     /// 404, 409 `Conflict`.
@@ -267,7 +268,8 @@ impl ApiServer {
             .map(|(written, _)| written.object)
     }
 
-    /// Deletes an object and returns its last state, stamped with the delete's revision; one with finalizers is marked instead.
+    /// Deletes an object and returns its last state, stamped with the delete's revision; one with finalizers is marked
+    /// instead.
     ///
     /// # Errors
     /// 404.

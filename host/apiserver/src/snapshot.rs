@@ -1,4 +1,5 @@
-//! The server's state as a file: everything that is stored, with its versions, so that a later server goes on where this one stopped.
+//! The server's state as a file: everything that is stored, with its versions, so that a later server goes on where
+//! this one stopped.
 //!
 //! ```text
 //!  {"snapshot":1,"revision":912,"random":"…","objects":2}
@@ -6,8 +7,8 @@
 //!  {"end":2}                                                     a file without it was torn
 //! ```
 //!
-//! History is not kept: watches and exact lists from before the snapshot are answered 410 afterwards, as after a compaction. Knows nothing
-//! of paths: who writes the file sees to it that it is whole.
+//! History is not kept: watches and exact lists from before the snapshot are answered 410 afterwards, as after a
+//! compaction. Knows nothing of paths: who writes the file sees to it that it is whole.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub struct Snapshot {
     shelves: Vec<(Arc<Kind>, Objects)>,
 }
 
-/// Why a snapshot can not be read.
+/// Why a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// Its first line is not that of a snapshot in a format that this version reads.
@@ -61,7 +62,7 @@ pub enum SnapshotError {
         /// What is wrong.
         problem: String,
     },
-    /// The file can not be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

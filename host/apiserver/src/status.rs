@@ -139,7 +139,7 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
-    /// 410 for a watch. `oldest` is the newest version that a watch can not start from any more.
+    /// 410 for a watch. `oldest` is the newest version that a watch cannot start from any more.
     pub(crate) fn too_old(version: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {version} ({oldest})"))
     }

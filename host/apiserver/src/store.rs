@@ -1,7 +1,7 @@
 //! Everything the server knows: one shelf of objects per kind, one revision for all of them.
 //!
-//! Promises: each write takes the next revision, is in the history and wakes the watches of its kind before it returns; a delete is
-//! a write. Knows no rules about what may be written; these are [`crate::writes`].
+//! Promises: each write takes the next revision, is in the history and wakes the watches of its kind before it returns;
+//! a delete is a write. Knows no rules about what may be written; these are [`crate::writes`].
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(crate) struct Shelf {
     pub(crate) history: History,
     /// Told after each write and each compaction.
     pub(crate) changed: Arc<Notify>,
-    /// The kind's definition is gone: nothing is written any more, and watches end when they have shown what there was. A place is never
-    /// used again, so that whoever still has its number can do no harm.
+    /// The kind's definition is gone: nothing is written any more, and watches end when they have shown what there was.
+    /// A place is never used again, so that whoever still has its number can do no harm.
     pub(crate) retired: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An object at one revision: serialised once, shared by every list and watch that shows it.
+//! An object at one revision: serialized once, shared by every list and watch that shows it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::kinds::Kind;
 
-/// The order in which Go's `ObjectMeta` serialises its fields. Others follow in alphabetical order.
+/// The order in which Go's `ObjectMeta` serializes its fields. Others follow in alphabetical order.
 const METADATA_ORDER: &[&str] = &[
     "name",
     "generateName",
@@ -64,8 +64,8 @@ struct Spans {
 }
 
 impl Stored {
-    /// Serialises `object` as `kind` at `revision`. `object` is expected to have been admitted (names, labels and metadata are of
-    /// the right types); apiVersion, kind and resourceVersion are written here and nowhere else.
+    /// Serializes `object` as `kind` at `revision`. `object` is expected to have been admitted (names, labels and
+    /// metadata are of the right types); apiVersion, kind and resourceVersion are written here and nowhere else.
     pub(crate) fn new(kind: &Kind, object: &Value, revision: u64) -> Self {
         let empty = Map::new();
         let metadata = object["metadata"].as_object().unwrap_or(&empty);
@@ -281,7 +281,7 @@ impl Writer {
     }
 
     fn value(&mut self, value: &Value) {
-        serde_json::to_writer(&mut self.out, value).expect("writing a tree of values into memory can not fail");
+        serde_json::to_writer(&mut self.out, value).expect("writing a tree of values into memory cannot fail");
     }
 
     fn metadata(&mut self, metadata: &Map<String, Value>, revision: u64, spans: &mut Spans) {

@@ -20,7 +20,7 @@ pub struct Identity {
 /// Why no certificate could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A name that can not stand in a certificate, or a failure to sign.
+    /// A name that cannot stand in a certificate, or a failure to sign.
     #[error("no certificate for {names} can be made: {source}")]
     Certificate {
         /// The names that were asked for.
@@ -37,7 +37,7 @@ impl Identity {
     /// Makes an authority and a certificate for `names`: host names and IP addresses.
     ///
     /// # Errors
-    /// If a name can not stand in a certificate.
+    /// If a name cannot stand in a certificate.
     pub fn generate(names: &[String]) -> Result<Self, IdentityError> {
         let (authority_pem, chain, key) = certificate(names).map_err(|source| IdentityError::Certificate {
             names: names.join(", "),

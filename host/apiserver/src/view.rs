@@ -1,7 +1,8 @@
 //! What one replica of the API server sees.
 //!
-//! A replica writes to the common store, as real ones write to etcd, but answers watches and lists that need not be consistent from its
-//! own cache, which can be made to lag: the usual reason why clients see time run backwards when they change replicas.
+//! A replica writes to the common store, as real ones write to etcd, but answers watches and lists that need not be
+//! consistent from its own cache, which can be made to lag: the usual reason why clients see time run backwards when
+//! they change replicas.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -6,8 +6,8 @@
 //!  faults ──▶ register ──commands──▶ control ──────────────┘
 //! ```
 //!
-//! A watch has no queue of its own: it reads the common history when its client reads, so that a slow one costs nothing. One that falls
-//! behind too far is closed. Follows apiserver `pkg/storage/cacher`.
+//! A watch has no queue of its own: it reads the common history when its client reads, so that a slow one costs
+//! nothing. One that falls behind too far is closed. Follows apiserver `pkg/storage/cacher`.
 
 mod line;
 mod stream;
@@ -116,7 +116,7 @@ pub(crate) fn open(inner: &Arc<Inner>, view: &Arc<View>, request: Request) -> Re
             let stream = WatchStream::new(Arc::clone(inner), Arc::clone(view), request, start);
             Body::frames(stream.into_frames())
         }
-        // A watch that can not begin says so in its stream: the answer's head has gone out as a success by then.
+        // A watch that cannot begin says so in its stream: the answer's head has gone out as a success by then.
         Err(status) => Body::whole(line::error(&status)),
     };
     Ok(response::with_type(200, "application/json", body))

@@ -1,6 +1,8 @@
-//! The rules of writing: who may create where, what a write keeps, counts and refuses, and what goes when a namespace goes.
+//! The rules of writing: who may create where, what a write keeps, counts and refuses, and what goes when a namespace
+//! goes.
 //!
-//! Follows apiserver `pkg/registry/rest` (create.go, update.go, delete.go) and `pkg/registry/generic/registry/store.go`.
+//! Follows apiserver `pkg/registry/rest` (create.go, update.go, delete.go) and
+//! `pkg/registry/generic/registry/store.go`.
 
 mod definitions;
 mod namespaces;
@@ -96,7 +98,7 @@ impl Write<'_> {
     }
 
     /// The state as it is stored, be it in another version than the request's.
-    fn serialise(&self, object: &Value, revision: u64) -> Stored {
+    fn serialize(&self, object: &Value, revision: u64) -> Stored {
         Stored::new(&self.store.shelf(self.place).kind, object, revision)
     }
 
@@ -155,10 +157,10 @@ impl Write<'_> {
             return Err(Status::already_exists(&kind, &name));
         }
         let stored = if self.dry_run {
-            Arc::new(self.serialise(&object, 0))
+            Arc::new(self.serialize(&object, 0))
         } else {
             let next = self.store.revision() + 1;
-            let object = self.serialise(&object, next);
+            let object = self.serialize(&object, next);
             self.store.put(self.place, object)
         };
         if let Some(definition) = definition {
@@ -200,7 +202,8 @@ impl Write<'_> {
         Ok((self.replace(&kind, &old, object)?, false))
     }
 
-    /// Stores what became of `old`: keeps what this write may not touch, counts the generation, skips what changes nothing.
+    /// Stores what became of `old`: keeps what this write may not touch, counts the generation, skips what changes
+    /// nothing.
     fn replace(&mut self, kind: &Kind, old: &Arc<Stored>, mut object: Value) -> Result<Written, Status> {
         match self.part {
             Part::Main if kind.has_status => set(&mut object, "status", old.status()),
@@ -229,7 +232,7 @@ impl Write<'_> {
         }
         let definition = self.conform(kind, &mut object, Some(old))?;
         // Written once and compared as bytes: a tree of the old state is not needed.
-        let mut new = self.serialise(&object, old.revision);
+        let mut new = self.serialize(&object, old.revision);
         let annotated = is_deployment(kind) && object["metadata"]["annotations"] != before["annotations"];
         if kind.has_generation && (annotated || new.substance() != old.substance()) {
             let generation = bump_generation(&mut object);
@@ -283,11 +286,12 @@ impl Write<'_> {
         if kind.has_generation {
             bump_generation(&mut object);
         }
-        let marked = self.serialise(&object, old.revision);
+        let marked = self.serialize(&object, old.revision);
         Ok(Deletion::Waiting(self.store.put(self.place, marked)))
     }
 
-    /// Deletes everything in the namespace (or, without one, everywhere) that `selection` chooses. Returns the last states.
+    /// Deletes everything in the namespace (or, without one, everywhere) that `selection` chooses. Returns the last
+    /// states.
     pub(crate) fn delete_collection(&mut self, selection: &Selection) -> Result<Vec<Arc<Stored>>, Status> {
         let shelf = self.store.shelf(self.place);
         let chosen: Vec<Arc<Stored>> = shelf
@@ -396,7 +400,8 @@ fn set(object: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-/// The only kind whose annotations count for its generation. Source: kubernetes `pkg/registry/apps/deployment/strategy.go`.
+/// The only kind whose annotations count for its generation. Source: kubernetes
+/// `pkg/registry/apps/deployment/strategy.go`.
 fn is_deployment(kind: &Kind) -> bool {
     kind.group == "apps" && kind.kind == "Deployment"
 }

@@ -1,12 +1,14 @@
-//! What readers cost the store's writer: 40 threads that list 10,000 objects, without pause and ten times a second each.
+//! What readers cost the store's writer: 40 threads that list 10,000 objects, without pause and ten times a second
+//! each.
 //!
 //! ```text
 //! cargo run --release -p informant-cache --example store_under_readers
 //! ```
 //!
-//! Prints ratios and ends with an error if one is below what is promised. Without pause, 41 threads share the processors, so it is the writer's own
-//! CPU time that counts. At ten lists a second it is the time on the wall, less the time in which the writer wanted to run and all processors were
-//! taken: by other programs, or by the readers, whose part is printed.
+//! Prints ratios and ends with an error if one is below what is promised. Without pause, 41 threads share the
+//! processors, so it is the writer's own CPU time that counts. At ten lists a second it is the time on the wall, less
+//! the time in which the writer wanted to run and all processors were taken: by other programs, or by the readers,
+//! whose part is printed.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 

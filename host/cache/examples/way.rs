@@ -1,7 +1,8 @@
-//! What an object's way costs without network, runtimes and WebAssembly: `cargo run --release -p informant-cache --example way`.
+//! What an object's way costs without network, runtimes and WebAssembly: `cargo run --release -p informant-cache
+//! --example way`.
 //!
-//! Prints microseconds per 5.4 KB pod on one thread, stage by stage: frames to objects, DeltaFIFO, store with one index, listener,
-//! payload. Arguments: how many pods, how many events.
+//! Prints microseconds per 5.4 KB pod on one thread, stage by stage: frames to objects, DeltaFIFO, store with one
+//! index, listener, payload. Arguments: how many pods, how many events.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 

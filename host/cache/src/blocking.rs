@@ -1,5 +1,5 @@
-//! The queue, the store and the workqueue for programs with threads: shared by cloning, safe from any thread, and waiting where
-//! client-go's wait.
+//! The queue, the store and the workqueue for programs with threads: shared by cloning, safe from any thread, and
+//! waiting where client-go's wait.
 //!
 //! | client-go | here |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | `cache.Store`, `cache.Indexer`, `cache.ThreadSafeStore` | [`Indexer`] |
 //! | `workqueue.TypedRateLimitingInterface`, `TypedDelayingInterface`, `TypedInterface` | [`WorkQueue`] |
 //!
-//! Thin: what they promise is what the pure ones promise, behind a lock that is never held while a caller's code runs, but where
-//! an item says so. The only place of this room that waits. It still reads no clock: a [`Clock`] is handed in.
+//! Thin: what they promise is what the pure ones promise, behind a lock that is never held while a caller's code runs,
+//! but where an item says so. The only place of this room that waits. It still reads no clock: a [`Clock`] is handed
+//! in.
 
 mod delta_fifo;
 #[cfg(test)]
@@ -37,7 +38,8 @@ use crate::Moment;
 /// ```
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// Takes a lock that a panic left behind all the same: what is behind it is changed by calls that do not panic half way.
+/// Takes a lock that a panic left behind all the same: what is behind it is changed by calls that do not panic half
+/// way.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -39,12 +39,14 @@ impl Catalog {
         self.add(info, true)
     }
 
-    /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) leaves it out until [`exchange`](Self::exchange) shows it.
+    /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) leaves it out until
+    /// [`exchange`](Self::exchange) shows it.
     pub fn add_staged_source(&self, info: SourceInfo) -> SourceId {
         self.add(info, false)
     }
 
-    /// Among an informer's sources shows `shown` and leaves `hidden` out, at once. Whoever knows a hidden source's number still finds it.
+    /// Among an informer's sources shows `shown` and leaves `hidden` out, at once. Whoever knows a hidden source's
+    /// number still finds it.
     pub fn exchange(&self, hidden: &[SourceId], shown: &[SourceId]) {
         let sources = self.write();
         let set = |ids: &[SourceId], listed: bool| {

@@ -1,7 +1,7 @@
 //! Handlers written in Rust.
 //!
-//! Owns the trait and the way from a [`Delivery`] to a call and from the call to an [`Outcome`]. Who drives a handler, and where,
-//! is the informer's business; calls of one handler never overlap.
+//! Owns the trait and the way from a [`Delivery`] to a call and from the call to an [`Outcome`]. Who drives a handler,
+//! and where, is the informer's business; calls of one handler never overlap.
 //!
 //! Source: client-go `ResourceEventHandler`; what the call returns, and what becomes of it, is ours.
 
@@ -34,8 +34,8 @@ pub struct EventContext {
 
 /// Is told of each change, in order per key.
 ///
-/// Events say what the store saw, not what the handler accepted: treat add and update alike, as "it is now like this". By the
-/// time of the call the store holds that state or a newer one. A panic counts as a trap: it is retried like
+/// Events say what the store saw, not what the handler accepted: treat add and update alike, as "it is now like this".
+/// By the time of the call the store holds that state or a newer one. A panic counts as a trap: it is retried like
 /// [`HandlerError::Retryable`], so a handler must be fit to be called again after it unwound.
 pub trait EventHandler: Send {
     /// The object is there.

@@ -6,14 +6,15 @@
 //!                                               └───────complete─────────┘
 //! ```
 //!
-//! A pull state machine, one per index plugin, over any number of sources. It never calls anybody: the loop hands in each
-//! batch's changes and polls for the contents that go with it, workers pull objects and hand back values, and callbacks wake
-//! whoever was told to wait.
+//! A pull state machine, one per index plugin, over any number of sources. It never calls anybody: the loop hands in
+//! each batch's changes and polls for the contents that go with it, workers pull objects and hand back values, and
+//! callbacks wake whoever was told to wait.
 //!
 //! Promises, per source:
 //!
-//! - What [`IndexFeedHandle::poll`] answers as [`IndexPoll::Ready`] is exactly what the index function says of every object
-//!   that was submitted, or in the snapshot the back-fill began with, as it was last: the index is attached whole or not at all.
+//! - What [`IndexFeedHandle::poll`] answers as [`IndexPoll::Ready`] is exactly what the index function says of every
+//!   object that was submitted, or in the snapshot the back-fill began with, as it was last: the index is attached
+//!   whole or not at all.
 //! - The loop waits for a source only while it is attached, and as long as the loop likes
 //!   ([`IndexFeedHandle::overrun`]): never for a plugin to start, to be rebuilt or to catch up.
 //! - An object that fails is absent from these indexes until it changes, counted and listed, in the contents too.

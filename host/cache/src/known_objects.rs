@@ -7,7 +7,7 @@ use informant_object::{KeyRef, Object};
 #[error("a known object could not be looked up; read the log of what keeps the known objects")]
 pub struct LookupFailed;
 
-/// The objects the consumer has processed. Without it, deletions missed while the watch was down can not be found.
+/// The objects the consumer has processed. Without it, deletions missed while the watch was down cannot be found.
 ///
 /// To be written only with what was popped: a queue that is behind sees the store as it was, and makes up the rest from
 /// what it still holds. Source: client-go `KeyListerGetter`.
@@ -24,7 +24,7 @@ pub trait KnownObjects {
     /// The object under `key`, if known.
     ///
     /// # Errors
-    /// [`LookupFailed`] when it can not be told. Ours never fail; a library user's may.
+    /// [`LookupFailed`] when it cannot be told. Ours never fail; a library user's may.
     fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed>;
 }
 

@@ -6,10 +6,11 @@
 //!                                  └──changes──▶ listeners ──▶ handlers, native or in WebAssembly
 //! ```
 //!
-//! This room owns: the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard against
-//! versions that go back, listeners, the workqueue, and the traits [`EventHandler`], [`IndexFunc`] and [`Transform`]. It promises what the
-//! items say, whatever the caller does; it is pure: no I/O, no async, no clock, no randomness. Time and chance are handed in
-//! ([`Environment`]). What waits and who is woken is the caller's business; for programs with threads [`blocking`] does it.
+//! This room owns: the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard
+//! against versions that go back, listeners, the workqueue, and the traits [`EventHandler`], [`IndexFunc`] and
+//! [`Transform`]. It promises what the items say, whatever the caller does; it is pure: no I/O, no async, no clock, no
+//! randomness. Time and chance are handed in ([`Environment`]). What waits and who is woken is the caller's business;
+//! for programs with threads [`blocking`] does it.
 //!
 //! The model is client-go's `tools/cache`; departures are stated at each item.
 

@@ -6,21 +6,24 @@
 //!                                    └────────done──────┘
 //! ```
 //!
-//! A pull state machine, one per handler, over any number of sources. It never calls anybody: the loop pushes changes after
-//! each publish, the consumer pulls deliveries and answers them, and a callback wakes a consumer that was told to wait.
+//! A pull state machine, one per handler, over any number of sources. It never calls anybody: the loop pushes changes
+//! after each publish, the consumer pulls deliveries and answers them, and a callback wakes a consumer that was told to
+//! wait.
 //!
 //! Promises, per key (source, namespace, name):
 //!
-//! - Order, and never two deliveries of a key at once. A delete and a create of one name are two events, never an update.
+//! - Order, and never two deliveries of a key at once. A delete and a create of one name are two events, never an
+//!   update.
 //! - Nothing is lost without a counter. While nothing fails and no more than
-//!   [`pending_events_max`](ListenerOptions::pending_events_max) events wait, every event is delivered exactly once; above that
-//!   the listener is *keyed*: newer events fold into the one that waits for their key. `old` is always the last state whose
-//!   delivery ended. What waits is bounded in bytes, too.
-//! - A source's objects are shown once from the first list on (`Initial`), again on [`ListenerHandle::replay`] and every
-//!   [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them. [`What::Synced`] comes
-//!   once every key of an initial list or replay was attempted. A replay of a source of which is kept what the handler has acknowledged
-//!   ([`ListenerHandle::keep_replays`]) waits until that is noted.
-//! - A failing key delays no other: it waits with growing back-off in one slot, and in the end becomes a [`DeadLetter`].
+//!   [`pending_events_max`](ListenerOptions::pending_events_max) events wait, every event is delivered exactly once;
+//!   above that the listener is *keyed*: newer events fold into the one that waits for their key. `old` is always the
+//!   last state whose delivery ended. What waits is bounded in bytes, too.
+//! - A source's objects are shown once from the first list on (`Initial`), again on [`ListenerHandle::replay`] and
+//!   every [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them.
+//!   [`What::Synced`] comes once every key of an initial list or replay was attempted. A replay of a source of which is
+//!   kept what the handler has acknowledged ([`ListenerHandle::keep_replays`]) waits until that is noted.
+//! - A failing key delays no other: it waits with growing back-off in one slot, and in the end becomes a
+//!   [`DeadLetter`].
 //!
 //! Order across keys is not promised. No I/O, no clock (time is handed in), no tasks.
 
@@ -74,8 +77,8 @@ use crate::Moment;
 pub enum Pause {
     /// The handler is being swapped. What comes meanwhile waits as usual.
     Swap,
-    /// The handler is in quarantine. What comes meanwhile is folded key by key, so that what is delivered afterwards is the
-    /// difference.
+    /// The handler is in quarantine. What comes meanwhile is folded key by key, so that what is delivered afterwards is
+    /// the difference.
     Quarantine,
 }
 

@@ -1,8 +1,8 @@
 //! Bugs that are in the code on purpose, so that the simulation can show that it would notice them.
 //!
-//! Each is one call where the mistake would be made, `if seeded_bug(SeededBug::…)`. It answers no unless a test seeds that bug for its own thread,
-//! and without debug assertions it is a constant `false`: a release build holds nothing of it. What each breaks, and how many seeds it takes to
-//! be caught, is tested by `tests/tests/seeded_bugs.rs`.
+//! Each is one call where the mistake would be made, `if seeded_bug(SeededBug::…)`. It answers no unless a test seeds
+//! that bug for its own thread, and without debug assertions it is a constant `false`: a release build holds nothing of
+//! it. What each breaks, and how many seeds it takes to be caught, is tested by `tests/tests/seeded_bugs.rs`.
 
 use std::cell::Cell;
 
@@ -57,7 +57,7 @@ pub enum SeededBug {
     RetiredSourceGoesOn,
     /// A bookmark counts as if everything up to its version had been shown.
     BookmarkHidesEvents,
-    /// A watch that shows nothing is believed for ever.
+    /// A watch that shows nothing is believed forever.
     SilenceIsLife,
     /// What comes back does not wait for the deletes by which it left.
     ReturnOvertakesLeaving,

@@ -231,7 +231,7 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which can not stay half
+/// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which cannot stay half
 /// done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

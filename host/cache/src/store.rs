@@ -4,8 +4,9 @@
 //! informer loop ──▶ StoreWriter (its own root, plain &mut) ──publish──▶ Snapshot (immutable) ──▶ readers
 //! ```
 //!
-//! Promises: a reader never makes the writer wait, nor sees half of a batch; every index of a snapshot agrees with its objects.
-//! What a publish replaces is handed out ([`StoreWriter::take_garbage`]), so that it can be freed where nobody waits.
+//! Promises: a reader never makes the writer wait, nor sees half of a batch; every index of a snapshot agrees with its
+//! objects. What a publish replaces is handed out ([`StoreWriter::take_garbage`]), so that it can be freed where nobody
+//! waits.
 
 mod cursor;
 mod garbage;

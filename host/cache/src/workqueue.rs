@@ -6,12 +6,12 @@
 //! add_rate_limited ─▶ limiter says how long ─▶ add_after
 //! ```
 //!
-//! Promises: an item is never with two workers at once; however often it is added while it waits, it is handed out once, and added
-//! while it is worked on, once more after that. The line goes by priority, then by arrival; no item is passed over for ever
-//! ([`PASSED_OVER_MAX`]). What is not handed out is in [`WorkQueueStats`].
+//! Promises: an item is never with two workers at once; however often it is added while it waits, it is handed out
+//! once, and added while it is worked on, once more after that. The line goes by priority, then by arrival; no item is
+//! passed over forever ([`PASSED_OVER_MAX`]). What is not handed out is in [`WorkQueueStats`].
 //!
-//! [`WorkQueue`] is plain `&mut` state: time is handed in, nothing waits, no thread, no clock, no chance. Threads share a
-//! [`blocking::WorkQueue`](crate::blocking::WorkQueue), tasks the same one by its wake-up.
+//! [`WorkQueue`] is plain `&mut` state: time is handed in, nothing waits, no thread, no clock, no chance. Threads share
+//! a [`blocking::WorkQueue`](crate::blocking::WorkQueue), tasks the same one by its wake-up.
 //!
 //! Sources: client-go `util/workqueue` (`queue.go`, `delaying_queue.go`, `default_rate_limiters.go`, `metrics.go`) and
 //! controller-runtime's `pkg/controller/priorityqueue`; departures are stated at the items.

@@ -6,8 +6,8 @@
 //! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
-//! Reads the [`Board`], snapshots and listeners; changes nothing but what a POST asks of one plugin. It asks nobody who they are, which is why it listens on
-//! loopback unless it is told otherwise.
+//! Reads the [`Board`], snapshots and listeners; changes nothing but what a POST asks of one plugin. It asks nobody who
+//! they are, which is why it listens on loopback unless it is told otherwise.
 
 mod configuration;
 mod dead_letters;

@@ -4,8 +4,8 @@
 //! informant run | check | get | status | apiserver | plugin inspect, list, resume, requeue
 //! ```
 //!
-//! Flags that kubectl has are called as kubectl calls them. Answers go to stdout, everything else to stderr. Exit codes are
-//! those of [`Exit`].
+//! Flags that kubectl has are called as kubectl calls them. Answers go to stdout, everything else to stderr. Exit codes
+//! are those of [`Exit`].
 
 #![allow(
     rustdoc::broken_intra_doc_links,
@@ -116,7 +116,8 @@ struct ConfigFlag {
     config: PathBuf,
 }
 
-/// Which cluster; comes before `[cluster]` in the configuration. Of several, [cluster.NAME], those that name no kubeconfig take the flag's.
+/// Which cluster; comes before `[cluster]` in the configuration. Of several, [cluster.NAME], those that name no
+/// kubeconfig take the flag's.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 struct ClusterArgs {

@@ -1,7 +1,7 @@
 //! The way to a cluster: a kube client by the usual inference, with flags before config.toml before the environment.
 //!
-//! Owns how the client is set up: kube's own retry is off, because informers pace themselves; reading has no deadline of the
-//! client's, because a watch is silent for long and has one of its own.
+//! Owns how the client is set up: kube's own retry is off, because informers pace themselves; reading has no deadline
+//! of the client's, because a watch is silent for long and has one of its own.
 
 mod proxy;
 
@@ -35,8 +35,8 @@ pub struct ClusterAccess {
 }
 
 impl ClusterAccess {
-    /// Logs in to the only cluster, if it has no name. Clusters with names are logged in to by the daemon, each on its own, so that one that is
-    /// down holds up no other.
+    /// Logs in to the only cluster, if it has no name. Clusters with names are logged in to by the daemon, each on its
+    /// own, so that one that is down holds up no other.
     ///
     /// # Errors
     /// [`ClusterError`] when the flags do not fit the clusters, or the only one cannot be logged in to.
@@ -91,7 +91,8 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether a kubeconfig that somebody named is of no use. It will be of none later either, unlike a cluster that is away.
+    /// Whether a kubeconfig that somebody named is of no use. It will be of none later either, unlike a cluster that is
+    /// away.
     #[must_use]
     pub fn is_of_a_named_kubeconfig(&self) -> bool {
         match self {
@@ -123,8 +124,8 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// A client for the cluster that a section names, or else the environment. Asks the API server nothing; a login may run a program, which
-    /// blocks nobody but who waits for this.
+    /// A client for the cluster that a section names, or else the environment. Asks the API server nothing; a login may
+    /// run a program, which blocks nobody but who waits for this.
     ///
     /// # Errors
     /// [`ClusterError`] when none is named, its kubeconfig is of no use, or its login fails.
@@ -149,8 +150,8 @@ impl Cluster {
 }
 
 impl ClusterFlags {
-    /// How a cluster of the configuration is reached by a program with these flags. For the only one they come before the section; of several,
-    /// those that name no kubeconfig take the flag's.
+    /// How a cluster of the configuration is reached by a program with these flags. For the only one they come before
+    /// the section; of several, those that name no kubeconfig take the flag's.
     #[must_use]
     pub fn over(&self, name: &str, section: &ClusterSection) -> ClusterSection {
         if !name.is_empty() {

@@ -5,8 +5,9 @@
 //!                                                          └──────▶ Problems (all that is wrong, not only the first)
 //! ```
 //!
-//! Promises: a key that means nothing is an error with a suggestion, a key the design knows and this version does not says so,
-//! every number has a stated range, and nothing is read from the environment. Touches no cluster and opens no component.
+//! Promises: a key that means nothing is an error with a suggestion, a key the design knows and this version does not
+//! says so, every number has a stated range, and nothing is read from the environment. Touches no cluster and opens no
+//! component.
 
 mod admin;
 mod allow;
@@ -83,8 +84,8 @@ impl Config {
         Self::parse(&file)
     }
 
-    /// Where the admin server of a daemon with this file listens, as far as the file can be read: who looks for that daemon, perhaps
-    /// because it refuses the file, is not helped by hearing what else is wrong with it.
+    /// Where the admin server of a daemon with this file listens, as far as the file can be read: who looks for that
+    /// daemon, perhaps because it refuses the file, is not helped by hearing what else is wrong with it.
     ///
     /// # Errors
     /// [`Problems`] when the file cannot be read at all.

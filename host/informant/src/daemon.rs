@@ -7,8 +7,8 @@
 //!                     admin server ─reads─▶ Board ◀─write── keepers
 //! ```
 //!
-//! Informers and the admin server run on the runtime that starts the daemon, guests on another. One that cannot come up keeps
-//! nobody else from it. Owns the order in which things stop.
+//! Informers and the admin server run on the runtime that starts the daemon, guests on another. One that cannot come up
+//! keeps nobody else from it. Owns the order in which things stop.
 
 mod at_rest;
 mod board;

@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The folder of compiled components: `$XDG_CACHE_HOME/informant`, `~/.cache/informant`, or else one in the temporary folder.
+/// The folder of compiled components: `$XDG_CACHE_HOME/informant`, `~/.cache/informant`, or else one in the temporary
+/// folder.
 #[must_use]
 pub(crate) fn cache() -> PathBuf {
     cache_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
 }
 
-/// The file of what outlives the process: `$XDG_STATE_HOME/informant/state.redb`, `~/.local/state/informant/state.redb`. Never one in a folder that
-/// others may write to, or that a restart empties.
+/// The file of what outlives the process: `$XDG_STATE_HOME/informant/state.redb`,
+/// `~/.local/state/informant/state.redb`. Never one in a folder that others may write to, or that a restart empties.
 #[must_use]
 pub(crate) fn state_file() -> Option<PathBuf> {
     state_file_in(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))

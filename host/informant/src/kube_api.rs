@@ -4,11 +4,11 @@
 //! KubeCall ─▶ request (path, query, headers) ─▶ kube::Client ─▶ body, or the API server's Status as a KubeError
 //! ```
 //!
-//! Sends each call once: no retry, no discovery, because a resource is named exactly. What plugins are told of an error holds the
-//! API server's own words and never a credential. Grants were judged before.
+//! Sends each call once: no retry, no discovery, because a resource is named exactly. What plugins are told of an error
+//! holds the API server's own words and never a credential. Grants were judged before.
 //!
-//! Requests run where informers do and not where guests do: connections are shared with the watches, and whoever opens one drives
-//! it. A guest that spins must not hold up a watch.
+//! Requests run where informers do and not where guests do: connections are shared with the watches, and whoever opens
+//! one drives it. A guest that spins must not hold up a watch.
 
 mod errors;
 mod request;
@@ -147,7 +147,7 @@ async fn send(client: Client, request: Request<Body>, bytes_max: usize) -> Resul
     let response = client.send(request).await.map_err(|error| errors::of_client(&error))?;
     let (head, body) = response.into_parts();
     if !head.status.is_success() {
-        // An error that can not be read is told by its status alone.
+        // An error that cannot be read is told by its status alone.
         let body = Limited::new(body, ERROR_BODY_BYTES_MAX).collect().await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         return Err(errors::of_answer(&head, &body));

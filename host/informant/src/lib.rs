@@ -5,8 +5,8 @@
 //! argv ──────────cli──▶ command             └── admin: /livez /readyz /metrics /api/v1
 //! ```
 //!
-//! Owns configuration, the command line, the admin server, how the rooms are wired, and the reload of components. What informers
-//! and plugins do is theirs; nothing here is on the way of an event.
+//! Owns configuration, the command line, the admin server, how the rooms are wired, and the reload of components. What
+//! informers and plugins do is theirs; nothing here is on the way of an event.
 
 pub mod admin;
 mod age;

@@ -1,7 +1,7 @@
 //! The log: structured lines on stderr, plain or JSON.
 //!
-//! Guests' lines come through the plugin host as events with a `plugin` field. Secrets and tokens are never logged: nobody
-//! logs objects, requests' headers or kubeconfigs.
+//! Guests' lines come through the plugin host as events with a `plugin` field. Secrets and tokens are never logged:
+//! nobody logs objects, requests' headers or kubeconfigs.
 
 use std::io::IsTerminal;
 
@@ -29,8 +29,8 @@ pub struct LogFlags {
     log_format: LogFormat,
 }
 
-/// What kube's client says of each failed request, which is said again, with what it means, where the failure is met. Named
-/// in `--log-level` it is heard.
+/// What kube's client says of each failed request, which is said again, with what it means, where the failure is met.
+/// Named in `--log-level` it is heard.
 const SAID_AGAIN: &str = "kube_client::client::builder";
 
 /// How log lines look.
@@ -62,8 +62,8 @@ pub fn start(flags: &LogFlags) -> Result<()> {
     // A second start within one process, as in tests, keeps the first log.
     let _ = match flags.log_format {
         LogFormat::Plain => {
-            let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-            builder.with_ansi(colours).try_init()
+            let colors = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+            builder.with_ansi(colors).try_init()
         }
         LogFormat::Json => builder.json().with_current_span(false).with_span_list(false).try_init(),
     };

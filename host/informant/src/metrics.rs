@@ -1,7 +1,7 @@
 //! The registry of the process, and the numbers that are read when somebody scrapes.
 //!
-//! The rooms count their own events; what a listener knows already is read here at scrape time, so that it costs nothing
-//! while nobody looks.
+//! The rooms count their own events; what a listener knows already is read here at scrape time, so that it costs
+//! nothing while nobody looks.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -76,7 +76,8 @@ impl Rights {
             None => vec![None],
         };
         let names = grant.names.clone().unwrap_or_default();
-        // The API server does not know the name of what is to be made when it judges: of all verbs, create alone goes without.
+        // The API server does not know the name of what is to be made when it judges: of all verbs, create alone goes
+        // without.
         let (creating, others): (Vec<KubeVerb>, Vec<KubeVerb>) =
             grant.verbs.iter().partition(|verb| **verb == KubeVerb::Create);
         let wanted_by = format!("[plugin.{name}]");

@@ -13,7 +13,7 @@ const EMBEDDED: Option<&[u8]> = include!(concat!(env!("OUT_DIR"), "/script_runne
 /// The runner to use.
 ///
 /// # Errors
-/// If the variable names a file that can not be read.
+/// If the variable names a file that cannot be read.
 pub(crate) fn component() -> Result<Option<Cow<'static, [u8]>>> {
     match std::env::var_os(VARIABLE).filter(|file| !file.is_empty()) {
         Some(file) => {

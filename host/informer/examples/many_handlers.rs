@@ -4,9 +4,10 @@
 //! cargo run --release -p informant-informer --example many_handlers
 //! ```
 //!
-//! Prints nanoseconds of CPU per handler and event, and ends with an error if that is above what is promised. Everything, the embedded API server
-//! included, runs on one thread, whose CPU time is what counts; what 99 more handlers add to it is theirs. Events come in bursts, as from a busy
-//! cluster, and one by one, as from a quiet one, where each wakes all handlers.
+//! Prints nanoseconds of CPU per handler and event, and ends with an error if that is above what is promised.
+//! Everything, the embedded API server included, runs on one thread, whose CPU time is what counts; what 99 more
+//! handlers add to it is theirs. Events come in bursts, as from a busy cluster, and one by one, as from a quiet one,
+//! where each wakes all handlers.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -60,7 +61,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The CPU time it takes to bring all events, in bursts, to so many handlers. None is folded: each burst is handled before the next.
+/// The CPU time it takes to bring all events, in bursts, to so many handlers. None is folded: each burst is handled
+/// before the next.
 async fn deliver(handlers: u64, burst: u64) -> Duration {
     let server = ApiServer::new(informant_apiserver::Options::default());
     (0..OBJECTS).for_each(|number| put(&server, number, 0));

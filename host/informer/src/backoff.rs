@@ -1,10 +1,11 @@
 //! How long to wait before the next attempt.
 //!
-//! One delay per failure, growing by a factor up to a cap, with jitter, so that a thousand informers do not come back at the same moment. Reads
-//! no clock and draws no random number: both are handed in.
+//! One delay per failure, growing by a factor up to a cap, with jitter, so that a thousand informers do not come back
+//! at the same moment. Reads no clock and draws no random number: both are handed in.
 //!
-//! Figures follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The rule of reset follows its comment, not its code:
-//! the delay falls back to the first one after a stretch without failure, while client-go's also falls back in the midst of failures.
+//! Figures follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The rule of reset follows its
+//! comment, not its code: the delay falls back to the first one after a stretch without failure, while client-go's also
+//! falls back in the midst of failures.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! From what a configuration says to what an API server serves: [`discover`].
 //!
-//! A name is either exact (`v1/pods`, `apps/v1/deployments`: one small request) or loose (`pods`, `Pod`, `deploy`, `deployments.apps`,
-//! `deployments.v1.apps`: the core group first, then the groups in the API server's order of preference, as kubectl does). A name that leads
-//! nowhere is answered with what comes close. Reads only; keeps nothing.
+//! A name is either exact (`v1/pods`, `apps/v1/deployments`: one small request) or loose (`pods`, `Pod`, `deploy`,
+//! `deployments.apps`, `deployments.v1.apps`: the core group first, then the groups in the API server's order of
+//! preference, as kubectl does). A name that leads nowhere is answered with what comes close. Reads only; keeps
+//! nothing.
 
 mod everything;
 mod exclusion;
@@ -29,7 +30,8 @@ use crate::api::{ApiError, Cause};
 use crate::environment::TokioEnvironment;
 use crate::resource::GroupVersionResource;
 
-/// How long an answer of discovery may be. An aggregated one has some 300 bytes for each resource, so that a cluster of thousands stays far below.
+/// How long an answer of discovery may be. An aggregated one has some 300 bytes for each resource, so that a cluster of
+/// thousands stays far below.
 const DISCOVERY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// A resource as it is served.

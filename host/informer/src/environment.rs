@@ -1,7 +1,8 @@
 //! The world as tokio shows it: [`TokioEnvironment`].
 //!
-//! Owns the only clock reads, sleeps, spawns and random draws of the rooms that run on tokio. Under tokio's paused clock and with a fixed seed
-//! an informer on the embedded API server replays exactly. It keeps no list of what it spawned: whoever spawns, ends what he spawned.
+//! Owns the only clock reads, sleeps, spawns and random draws of the rooms that run on tokio. Under tokio's paused
+//! clock and with a fixed seed an informer on the embedded API server replays exactly. It keeps no list of what it
+//! spawned: whoever spawns, ends what he spawned.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,8 +18,8 @@ const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An [`Environment`] on one tokio runtime.
 ///
-/// Random numbers come from a seed (SplitMix64), so that two runs with the same seed, the same input and a paused clock are equal. They pace
-/// retries; they are of no use for secrets.
+/// Random numbers come from a seed (SplitMix64), so that two runs with the same seed, the same input and a paused clock
+/// are equal. They pace retries; they are of no use for secrets.
 #[derive(Debug)]
 pub struct TokioEnvironment {
     handle: Handle,

@@ -14,8 +14,8 @@ use crate::spec::SourceSpec;
 
 /// Makes informers, each source once, and keeps them.
 ///
-/// Source: client-go `SharedInformerFactory`. There, informers are made first and started later, so that handlers are there from the beginning;
-/// here they start at once, since a handler that comes late misses nothing.
+/// Source: client-go `SharedInformerFactory`. There, informers are made first and started later, so that handlers are
+/// there from the beginning; here they start at once, since a handler that comes late misses nothing.
 pub struct SharedInformerFactory {
     /// By the name of the cluster; the empty name where there is only one.
     clients: BTreeMap<String, Client>,
@@ -140,7 +140,8 @@ impl SharedInformerFactory {
         .await
     }
 
-    /// Stops the informers called `name`, each within `deadline`, and forgets them. They may be made again, as new sources.
+    /// Stops the informers called `name`, each within `deadline`, and forgets them. They may be made again, as new
+    /// sources.
     pub async fn remove(&self, name: &str, deadline: Duration) -> StopReport {
         let mut removed = Vec::new();
         self.lock().retain(|key, informer| {
@@ -238,7 +239,8 @@ impl fmt::Display for NotSynced {
 /// Waits until all `informers` are synced, together at most `deadline`.
 ///
 /// # Errors
-/// [`NotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` and the newer `WaitFor`; nothing polls.
+/// [`NotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` and the newer `WaitFor`; nothing
+/// polls.
 pub async fn wait_for_cache_sync<'a>(
     environment: &dyn Environment,
     informers: impl IntoIterator<Item = &'a SharedInformer>,

@@ -1,7 +1,7 @@
 //! Where large things are freed: on a task of their own, so that no loop waits for it.
 //!
-//! Freeing the store of a large source takes tens of milliseconds. What one batch replaces is no business of this bin: waking a task costs more
-//! than freeing a few hundred objects.
+//! Freeing the store of a large source takes tens of milliseconds. What one batch replaces is no business of this bin:
+//! waking a task costs more than freeing a few hundred objects.
 
 use std::any::Any;
 

@@ -1,7 +1,8 @@
 //! Native handlers: the task that drives one, and the registration its owner keeps; waiting for several.
 //!
-//! Each handler has its own task and its own listener, so that a slow or panicking one delays no other. Calls of one handler never overlap. A
-//! panic is contained by [`EventHandler::deliver`](informant_cache::EventHandler) and answered as a trap, which the listener retries.
+//! Each handler has its own task and its own listener, so that a slow or panicking one delays no other. Calls of one
+//! handler never overlap. A panic is contained by [`EventHandler::deliver`](informant_cache::EventHandler) and answered
+//! as a trap, which the listener retries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,14 +19,17 @@ use crate::metrics::SourceMetrics;
 /// How many calls are fetched and answered together; the clock is read once for them.
 const CALLS_PER_BATCH_MAX: usize = 64;
 
-/// How long one handler's calls go on before other tasks get their turn. Whole batches: a handler that needs a microsecond per call makes hundreds of
-/// calls in a turn and keeps up with its loop, one that needs a millisecond holds its thread for a batch at most.
+/// How long one handler's calls go on before other tasks get their turn. Whole batches: a handler that needs a
+/// microsecond per call makes hundreds of calls in a turn and keeps up with its loop, one that needs a millisecond
+/// holds its thread for a batch at most.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
-/// How many batches a turn has at most, however quick they are, so that a clock that stands still does not make a turn endless.
+/// How many batches a turn has at most, however quick they are, so that a clock that stands still does not make a turn
+/// endless.
 const BATCHES_PER_TURN_MAX: usize = 8;
 
-/// What the owner of a handler keeps. Dropping it changes nothing: the handler stays until it is removed or the informer stops.
+/// What the owner of a handler keeps. Dropping it changes nothing: the handler stays until it is removed or the
+/// informer stops.
 #[derive(Debug, Clone)]
 pub struct Registration {
     listener: ListenerHandle,
@@ -79,8 +83,9 @@ impl Registration {
         &self.informer
     }
 
-    /// Whether the informer is synced and every object of its first list, as this handler was to see it, was attempted. A handler that failed
-    /// counts as attempted; what failed is in [`ListenerHandle::dead_letters`] or still being retried.
+    /// Whether the informer is synced and every object of its first list, as this handler was to see it, was attempted.
+    /// A handler that failed counts as attempted; what failed is in [`ListenerHandle::dead_letters`] or still being
+    /// retried.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
@@ -166,11 +171,12 @@ impl fmt::Display for HandlersNotSynced {
     }
 }
 
-/// Waits until all handlers are synced, together at most `deadline`: their informers are, and each handler was called with every object of the first
-/// list.
+/// Waits until all handlers are synced, together at most `deadline`: their informers are, and each handler was called
+/// with every object of the first list.
 ///
 /// # Errors
-/// [`HandlersNotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` over registrations, and the newer `WaitFor`; nothing polls.
+/// [`HandlersNotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` over registrations, and the
+/// newer `WaitFor`; nothing polls.
 pub async fn wait_for_handler_sync<'a>(
     environment: &dyn Environment,
     handlers: impl IntoIterator<Item = &'a Registration>,

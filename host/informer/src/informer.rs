@@ -1,6 +1,7 @@
 //! An informer with one handler and nobody to share it with: [`Informer`].
 //!
-//! The same reflector, loop and store as a [`SharedInformer`]'s. What is different is that the one handler may hold them up: nobody else waits.
+//! The same reflector, loop and store as a [`SharedInformer`]'s. What is different is that the one handler may hold
+//! them up: nobody else waits.
 
 #[cfg(test)]
 mod tests;
@@ -24,12 +25,14 @@ use crate::status::SourceStatus;
 /// What becomes of events while the handler is slow and its limits ([`ListenerOptions`]) are reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Newer events fold into those that wait for their object: the handler misses steps in between, never the last state. The store is always new.
+    /// Newer events fold into those that wait for their object: the handler misses steps in between, never the last
+    /// state. The store is always new.
     #[default]
     Fold,
-    /// The informer waits for the handler, and in the end does not read its connection. The handler is called for each event; the store is behind while
-    /// it is slow. Two things it is not: what happens to an object before it was first shown is one event, its state; and an API server that is not
-    /// read for long ends the watch, after which the *difference* is told.
+    /// The informer waits for the handler, and in the end does not read its connection. The handler is called for each
+    /// event; the store is behind while it is slow. Two things it is not: what happens to an object before it was first
+    /// shown is one event, its state; and an API server that is not read for long ends the watch, after which the
+    /// *difference* is told.
     Block,
 }
 
@@ -43,9 +46,11 @@ pub struct InformerHandler {
     pub when_full: WhenFull,
 }
 
-/// One source with one handler: lists and watches it, keeps its objects with their indexes, and tells the handler what changes.
+/// One source with one handler: lists and watches it, keeps its objects with their indexes, and tells the handler what
+/// changes.
 ///
-/// Source: client-go `NewInformer`, `NewIndexerInformer`, `NewInformerWithOptions`, which return a store and a controller; here both are one.
+/// Source: client-go `NewInformer`, `NewIndexerInformer`, `NewInformerWithOptions`, which return a store and a
+/// controller; here both are one.
 #[derive(Debug)]
 pub struct Informer {
     shared: SharedInformer,
@@ -53,10 +58,12 @@ pub struct Informer {
 }
 
 impl Informer {
-    /// Starts an informer on the source that `spec` describes; see [`SharedInformer::start_with`] for what is wanted of `client`.
+    /// Starts an informer on the source that `spec` describes; see [`SharedInformer::start_with`] for what is wanted of
+    /// `client`.
     ///
     /// # Errors
-    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a state.
+    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a
+    /// state.
     pub fn start(
         spec: SourceSpec,
         client: Client,

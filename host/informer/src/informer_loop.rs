@@ -4,9 +4,10 @@
 //! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed ─▶ root published ─▶ listeners told
 //! ```
 //!
-//! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes visible as a whole; at most a batch
-//! ([`BATCH_DELTAS_MAX`]) between two points where other tasks get their turn. What is queued alone is processed at once; what has come meanwhile
-//! makes one batch. Nothing here waits for a handler, but for one that has its informer to itself and asked for that.
+//! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes
+//! visible as a whole; at most a batch ([`BATCH_DELTAS_MAX`]) between two points where other tasks get their turn. What
+//! is queued alone is processed at once; what has come meanwhile makes one batch. Nothing here waits for a handler, but
+//! for one that has its informer to itself and asked for that.
 //!
 //! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; where it departs, the item says so.
 
@@ -29,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use control::{Control, Gate, IndexersChange};
 use feeds::Feeds;
-pub(crate) use hand_over::{Neighbour, TakeOver};
+pub(crate) use hand_over::{Neighbor, TakeOver};
 use index_warnings::IndexWarnings;
 pub(crate) use successor::Successor;
 
@@ -39,8 +40,8 @@ use crate::shared_informer::Durable;
 use crate::status::StatusCell;
 use crate::updates::{EventKind, Update, UpdateReceiver, Updates};
 
-/// How many deltas make a batch: one root is published for them, and other tasks get their turn after it. At about 4 us each, a millisecond. client-go takes
-/// 1,000.
+/// How many deltas make a batch: one root is published for them, and other tasks get their turn after it. At about 4 us
+/// each, a millisecond. client-go takes 1,000.
 pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 
 /// What a loop is made of.
@@ -133,8 +134,8 @@ impl InformerLoop {
         self.end();
     }
 
-    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch. Once a batch was full, orders and
-    /// feeds get their turn before the next message.
+    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch. Once a batch was full,
+    /// orders and feeds get their turn before the next message.
     async fn take(&mut self, first: Updates) {
         let mut next = Some(first);
         while let Some(updates) = next {
@@ -201,7 +202,8 @@ impl InformerLoop {
         }
     }
 
-    /// Waits until the handler that wants to be waited for can take more. Meanwhile nothing is read: in the end the socket is full.
+    /// Waits until the handler that wants to be waited for can take more. Meanwhile nothing is read: in the end the
+    /// socket is full.
     async fn wait_for_room(&mut self) {
         if let Some(Gate { listener, room }) = &self.gate {
             while !listener.has_room() {

@@ -1,8 +1,9 @@
 //! The numbers of the informer room: [`InformerMetrics`], registered once, and what a source keeps of it.
 //!
-//! Labels are looked up once, when a source starts ([`SourceMetrics`]); on the way of an event only atomics are touched. Sources of one informer in
-//! one cluster share their series: counters add up, gauges are sums over these sources (which is why each source remembers its part), and
-//! `informer_synced` is 1 only while all of them are synced. What a stopped source added to gauges is taken back; series without sources go.
+//! Labels are looked up once, when a source starts ([`SourceMetrics`]); on the way of an event only atomics are
+//! touched. Sources of one informer in one cluster share their series: counters add up, gauges are sums over these
+//! sources (which is why each source remembers its part), and `informer_synced` is 1 only while all of them are synced.
+//! What a stopped source added to gauges is taken back; series without sources go.
 
 mod labels;
 mod source;

@@ -1,5 +1,5 @@
-//! An informer as config.toml names it: one source, or one for each of its namespaces and resources, under one handle that stays while they
-//! change.
+//! An informer as config.toml names it: one source, or one for each of its namespaces and resources, under one handle
+//! that stays while they change.
 
 mod change;
 #[cfg(test)]
@@ -27,12 +27,14 @@ use crate::status::SourceStatus;
 /// What an informer is made of.
 #[derive(Debug, Clone)]
 pub struct InformerSpec {
-    /// What its sources have in common; `namespace` is not looked at, nor are `resource`, `kind` and `namespaced` if there are `resources`.
+    /// What its sources have in common; `namespace` is not looked at, nor are `resource`, `kind` and `namespaced` if
+    /// there are `resources`.
     pub source: SourceSpec,
-    /// Of an informer of whatever a pattern means: what that is now, none included. `None`: the one that `source` names, for good.
+    /// Of an informer of whatever a pattern means: what that is now, none included. `None`: the one that `source`
+    /// names, for good.
     pub resources: Option<BTreeMap<GroupVersionResource, Discovered>>,
-    /// The namespaces to stay within, a source for each. Empty: one source of all of them, or of a resource without namespaces. Of several
-    /// resources those without namespaces are left out if there is any.
+    /// The namespaces to stay within, a source for each. Empty: one source of all of them, or of a resource without
+    /// namespaces. Of several resources those without namespaces are left out if there is any.
     pub namespaces: BTreeSet<String>,
     /// How lists and watches are made and retried.
     pub reflector: ReflectorOptions,
@@ -42,9 +44,10 @@ pub struct InformerSpec {
 
 /// An informer with any number of namespaces and resources. Cheap to clone; a clone is the same informer.
 ///
-/// Starts at once and runs until [`stop`](Self::stop), or until the last clone is dropped. Listeners and index feeds belong to the informer: sources that
-/// come later get them too. What the sources hold is read as a union, by the informer's name ([`Lister`](informant_cache::Lister),
-/// [`Catalog::sources_of`]). [`reconfigure`](Self::reconfigure) changes it while it runs.
+/// Starts at once and runs until [`stop`](Self::stop), or until the last clone is dropped. Listeners and index feeds
+/// belong to the informer: sources that come later get them too. What the sources hold is read as a union, by the
+/// informer's name ([`Lister`](informant_cache::Lister), [`Catalog::sources_of`]). [`reconfigure`](Self::reconfigure)
+/// changes it while it runs.
 #[derive(Clone)]
 pub struct NamedInformer(Arc<Parts>);
 
@@ -241,7 +244,8 @@ impl NamedInformer {
         }
     }
 
-    /// Has `listener` told of everything, of every source there is and will be. The same listener may be added to several informers.
+    /// Has `listener` told of everything, of every source there is and will be. The same listener may be added to
+    /// several informers.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop).

@@ -4,9 +4,10 @@
 //! watch-list, or list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ from the beginning when it cannot go on
 //! ```
 //!
-//! Owns what is asked of the API server and when: versions, paging, back-off, deadlines. Promises that whatever the API server does, the next
-//! step is one of: go on, try again after a stated wait, list anew; each visible in the source's state, its last error and a counter. Everything
-//! is cancelled by dropping the future of [`Reflector::run`]. Does not know the store beyond a snapshot to compare with.
+//! Owns what is asked of the API server and when: versions, paging, back-off, deadlines. Promises that whatever the API
+//! server does, the next step is one of: go on, try again after a stated wait, list anew; each visible in the source's
+//! state, its last error and a counter. Everything is cancelled by dropping the future of [`Reflector::run`]. Does not
+//! know the store beyond a snapshot to compare with.
 //!
 //! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so.
 
@@ -47,8 +48,8 @@ use watch_list_support::WatchListSupport;
 /// How many items a page of a list is asked to hold. Source: client-go's pager.
 pub(crate) const LIST_PAGE_ITEMS: usize = 500;
 
-/// How long the initial events of a WatchList may take in all. A busy API server brings a hundred thousand large objects in half a minute; one that
-/// does not know what it is asked for never says that they ended.
+/// How long the initial events of a WatchList may take in all. A busy API server brings a hundred thousand large
+/// objects in half a minute; one that does not know what it is asked for never says that they ended.
 pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 
 /// How a reflector departs from the usual.
@@ -56,17 +57,17 @@ pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 pub struct ReflectorOptions {
     /// How retries are paced.
     pub backoff: BackoffOptions,
-    /// The least time after which the API server is asked to end a watch; the time asked for is between this and twice this, so that a
-    /// thousand watches do not end together. Default 5 min.
+    /// The least time after which the API server is asked to end a watch; the time asked for is between this and twice
+    /// this, so that a thousand watches do not end together. Default 5 min.
     pub watch_timeout_min: Duration,
-    /// The longest line of a watch and the longest item of a list that is taken; a longer one is skipped, its key marked outdated and counted.
-    /// Default 16 MiB.
+    /// The longest line of a watch and the longest item of a list that is taken; a longer one is skipped, its key
+    /// marked outdated and counted. Default 16 MiB.
     pub watch_line_bytes_max: usize,
-    /// How many items a page of a list is asked to hold. Unset, lists are paged by 500 where the API server reads its database, and come in
-    /// one piece where its watch cache can serve them.
+    /// How many items a page of a list is asked to hold. Unset, lists are paged by 500 where the API server reads its
+    /// database, and come in one piece where its watch cache can serve them.
     pub page_items: Option<usize>,
-    /// Whether the state is asked for by a WatchList first (a watch that begins with all there is), and by LIST only where that is refused or does not
-    /// end. Default true.
+    /// Whether the state is asked for by a WatchList first (a watch that begins with all there is), and by LIST only
+    /// where that is refused or does not end. Default true.
     pub watch_list: bool,
     /// How long the initial events of a WatchList may take; after it LIST is used, and remembered. Default 3 min.
     pub initial_events_max: Duration,

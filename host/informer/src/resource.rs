@@ -33,7 +33,8 @@ impl GroupVersionResource {
         }
     }
 
-    /// The path that lists this resource, in one namespace or, with `None`, in all (or for what lives outside namespaces).
+    /// The path that lists this resource, in one namespace or, with `None`, in all (or for what lives outside
+    /// namespaces).
     #[must_use]
     pub fn path(&self, namespace: Option<&str>) -> String {
         let root = group_version_path(&self.group, &self.version);

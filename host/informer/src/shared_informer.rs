@@ -42,7 +42,8 @@ use crate::updates::CHANNEL_BYTES_MAX;
 pub struct InformerOptions {
     /// How lists and watches are made and retried.
     pub reflector: ReflectorOptions,
-    /// How many bytes of objects may be between the reflector and its loop; at the limit the socket is not read. Default 8 MiB.
+    /// How many bytes of objects may be between the reflector and its loop; at the limit the socket is not read.
+    /// Default 8 MiB.
     pub channel_bytes_max: usize,
     /// Run once on each object that the API server sends, before it is stored or shown.
     pub transform: Option<Box<dyn Transform>>,
@@ -54,7 +55,8 @@ pub struct InformerOptions {
 
 /// Says which sources are kept from one process to the next, and where.
 pub trait KeepsSources: Send + Sync + std::fmt::Debug {
-    /// Where the source that `spec` describes is kept; none if it is not. Asked when the source starts; may wait for a disk.
+    /// Where the source that `spec` describes is kept; none if it is not. Asked when the source starts; may wait for a
+    /// disk.
     ///
     /// # Errors
     /// Why it cannot be kept although it is to be. It is not started then.
@@ -68,7 +70,8 @@ pub struct Durable {
     pub journal: Arc<dyn Journal>,
     /// The highest version that an earlier process had seen: a lagging replica cannot take the source back behind it.
     pub high_water: Option<u64>,
-    /// After how many seconds a hand-over that waits for the disk is reported: see [`HAND_OVER_WAIT_SECONDS_MAX`], its default.
+    /// After how many seconds a hand-over that waits for the disk is reported: see [`HAND_OVER_WAIT_SECONDS_MAX`], its
+    /// default.
     pub hand_over_wait_seconds_max: u64,
 }
 
@@ -97,8 +100,9 @@ impl Default for InformerOptions {
 
 /// One source: lists and watches it, keeps its objects, and tells any number of handlers what changes.
 ///
-/// Starts at once and runs until [`stop`](Self::stop) or until it is dropped. Handlers may come and go at any time; one that comes late is shown
-/// what is there first. What it keeps is read through the [`Catalog`] or [`snapshot`](Self::snapshot), without ever waiting for it.
+/// Starts at once and runs until [`stop`](Self::stop) or until it is dropped. Handlers may come and go at any time; one
+/// that comes late is shown what is there first. What it keeps is read through the [`Catalog`] or
+/// [`snapshot`](Self::snapshot), without ever waiting for it.
 pub struct SharedInformer {
     name: String,
     client: Client,
@@ -112,7 +116,8 @@ pub struct SharedInformer {
     /// Ends the reflector.
     cancel: CancellationToken,
     durable: Option<Durable>,
-    /// Turns true once the deletes of a source that leaves, or all that was read of one that stops, wait in the listeners.
+    /// Turns true once the deletes of a source that leaves, or all that was read of one that stops, wait in the
+    /// listeners.
     deletes_told: watch::Sender<bool>,
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
@@ -173,7 +178,8 @@ impl SharedInformer {
         self.source.id()
     }
 
-    /// What this source is to be made of; while a change is under way ([`SourceStatus::reconfiguring`]) not yet what it is made of.
+    /// What this source is to be made of; while a change is under way ([`SourceStatus::reconfiguring`]) not yet what it
+    /// is made of.
     #[must_use]
     pub fn spec(&self) -> Arc<SourceSpec> {
         Arc::clone(&self.members().spec)
@@ -217,11 +223,11 @@ impl SharedInformer {
         self.source.snapshot()
     }
 
-    /// Registers a native handler, driven by a task of its own. `options.resync` unset takes the source's period; `options.seed` 0 takes a
-    /// random one.
+    /// Registers a native handler, driven by a task of its own. `options.resync` unset takes the source's period;
+    /// `options.seed` 0 takes a random one.
     ///
-    /// The handler is called first once the first list is complete and published: for each object of it as an add, then for what changes. Calls for
-    /// one key are in order and never overlap.
+    /// The handler is called first once the first list is complete and published: for each object of it as an add, then
+    /// for what changes. Calls for one key are in order and never overlap.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop); the handler is dropped then.
@@ -283,8 +289,9 @@ impl SharedInformer {
         Ok(registration)
     }
 
-    /// Removes a native handler: it is told nothing new, and what waits for it is dropped. A call that runs goes on; wait for
-    /// [`Registration::ended`] where that matters. Nothing happens to a handler of another informer, or one that was removed already.
+    /// Removes a native handler: it is told nothing new, and what waits for it is dropped. A call that runs goes on;
+    /// wait for [`Registration::ended`] where that matters. Nothing happens to a handler of another informer, or one
+    /// that was removed already.
     ///
     /// Source: client-go `RemoveEventHandler`.
     pub fn remove_handler(&self, registration: &Registration) {
@@ -303,7 +310,8 @@ impl SharedInformer {
         let _ = self.tell(Control::RemoveListener(removed.listener().clone()));
     }
 
-    /// Has `listener`, from which somebody else pulls, told of everything. The same listener may be added to several informers.
+    /// Has `listener`, from which somebody else pulls, told of everything. The same listener may be added to several
+    /// informers.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop).
@@ -319,7 +327,8 @@ impl SharedInformer {
         Ok(())
     }
 
-    /// Tells `listener` nothing more of this source; what waits in it from this source is dropped and counted. Other sources of the same listener stay.
+    /// Tells `listener` nothing more of this source; what waits in it from this source is dropped and counted. Other
+    /// sources of the same listener stay.
     pub fn remove_listener(&self, listener: &ListenerHandle) {
         self.members().listeners.retain(|known| !known.ptr_eq(listener));
         // Without a loop there is nothing to be told of.
@@ -336,8 +345,8 @@ impl SharedInformer {
         Ok(added.await.map_err(|_| InformerStopped)??)
     }
 
-    /// Keeps the indexes of a plugin, which somebody else computes. They answer `NotReady` until they are attached, whole; the informer waits for no
-    /// plugin to start, and for none longer than its budget.
+    /// Keeps the indexes of a plugin, which somebody else computes. They answer `NotReady` until they are attached,
+    /// whole; the informer waits for no plugin to start, and for none longer than its budget.
     ///
     /// # Errors
     /// A conflict of names, or [`InformerStopped`].

@@ -43,7 +43,8 @@ pub struct SourceSpec {
 }
 
 impl SourceSpec {
-    /// A source of all objects of `resource`, in all namespaces, whole but for `managedFields`, for the informer `informer`.
+    /// A source of all objects of `resource`, in all namespaces, whole but for `managedFields`, for the informer
+    /// `informer`.
     pub fn new(informer: impl Into<String>, resource: GroupVersionResource, kind: impl Into<String>) -> Self {
         Self {
             informer: informer.into(),

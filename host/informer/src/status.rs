@@ -48,7 +48,8 @@ pub struct SourceStatus {
     pub skipped: u64,
     /// Lists and events refused because they were older than what is known.
     pub rejected: u64,
-    /// Keys of which the store holds an older state, because the newest was too large to take; at most [`OUTDATED_KEYS_MAX`].
+    /// Keys of which the store holds an older state, because the newest was too large to take; at most
+    /// [`OUTDATED_KEYS_MAX`].
     pub outdated: Vec<Key>,
 }
 

@@ -1,5 +1,5 @@
-//! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a handler that writes down its calls. No
-//! sockets, and no time but the paused one.
+//! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a
+//! handler that writes down its calls. No sockets, and no time but the paused one.
 
 mod deliveries;
 pub(crate) mod gate;
@@ -270,7 +270,8 @@ pub(crate) fn name_at_version(object: &Value) -> String {
     format!("{}@{}", text("name"), text("resourceVersion"))
 }
 
-/// Lets everything happen that happens without time passing (a millisecond of paused time: the clock moves only when nothing else can).
+/// Lets everything happen that happens without time passing (a millisecond of paused time: the clock moves only when
+/// nothing else can).
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }

@@ -4,9 +4,10 @@
 //! Reflector ──what was at hand, up to 256 KiB──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
 //! ```
 //!
-//! Promises: order; at most [`CHANNEL_BYTES_MAX`] of objects on the way, and one message more if that alone is larger. A reflector that finds no
-//! room waits, does not read its socket meanwhile, and so slows the API server down instead of filling memory. A message is what was at
-//! hand, not an event: a frame holds about ten, and a channel's lock and wake-up cost as much as an event is allowed to.
+//! Promises: order; at most [`CHANNEL_BYTES_MAX`] of objects on the way, and one message more if that alone is larger.
+//! A reflector that finds no room waits, does not read its socket meanwhile, and so slows the API server down instead
+//! of filling memory. A message is what was at hand, not an event: a frame holds about ten, and a channel's lock and
+//! wake-up cost as much as an event is allowed to.
 
 use std::sync::Arc;
 
@@ -16,8 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::metrics::SourceMetrics;
 
-/// How many bytes of objects may be between a reflector and its loop. A message is up to 256 KiB; 8 MiB are some 1,500 pods, or the few milliseconds of
-/// work by which a socket may run ahead. At the limit the socket is not read; gauge `reflector_channel_bytes`.
+/// How many bytes of objects may be between a reflector and its loop. A message is up to 256 KiB; 8 MiB are some 1,500
+/// pods, or the few milliseconds of work by which a socket may run ahead. At the limit the socket is not read; gauge
+/// `reflector_channel_bytes`.
 pub(crate) const CHANNEL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// One thing that happened to a source.

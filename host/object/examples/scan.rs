@@ -1,6 +1,7 @@
 //! How long one object takes: `cargo run --release -p informant-object --example scan`.
 //!
-//! Prints microseconds of CPU per 5.4 KB pod, the best of several rounds on one thread. With an argument only what has it in its name.
+//! Prints microseconds of CPU per 5.4 KB pod, the best of several rounds on one thread. With an argument only what has
+//! it in its name.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 

@@ -94,7 +94,8 @@ impl Trim {
     }
 }
 
-/// Moves over the value the cursor stands on and notes what `level` says is to go from it. Returns whether all of it is.
+/// Moves over the value the cursor stands on and notes what `level` says is to go from it. Returns whether all of it
+/// is.
 pub(crate) fn walk(
     cursor: &mut Cursor<'_>,
     matcher: &mut Matcher<'_>,

@@ -21,7 +21,7 @@ pub enum ObjectError {
         /// What was open: "a string", "an object" …
         within: &'static str,
     },
-    /// A byte that can not stand where it does.
+    /// A byte that cannot stand where it does.
     #[error("byte {at}: expected {expected}, found {found}")]
     Syntax {
         /// Offset of the byte.
@@ -58,7 +58,7 @@ pub enum ObjectError {
         found: Found,
     },
     /// `metadata.name` is absent, null or empty: the object has no key.
-    #[error("the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?")]
+    #[error("the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?")]
     NoName,
     /// A head field that is neither a string nor null.
     #[error("byte {at}: {field} must be a string, found {found}")]

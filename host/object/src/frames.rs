@@ -5,9 +5,9 @@
 //! list   frames ──ListSplitter──▶ items' bytes ────────────────────────────────Object::parse──▶ Object
 //! ```
 //!
-//! Frames are whatever pieces the connection yields, about 58 KB on average; the result is the same wherever they are cut.
-//! Promises: never holds more than one line or item and one frame; what is longer than its limit is skipped and reported once,
-//! with its key if that could be read.
+//! Frames are whatever pieces the connection yields, about 58 KB on average; the result is the same wherever they are
+//! cut. Promises: never holds more than one line or item and one frame; what is longer than its limit is skipped and
+//! reported once, with its key if that could be read.
 
 mod beginning;
 mod bookmark;

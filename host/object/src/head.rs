@@ -1,8 +1,8 @@
 //! The head of an object: the few fields that Informant itself reads, found in the one scan that also finds the cuts.
 //!
-//! Members may come in any order (custom resources have theirs sorted, metadata may come last). Where a name occurs twice the
-//! last one counts, as it does for serde_json, Go and JavaScript; a second `metadata` replaces the first entirely. Each must be a
-//! string or null, the ones that do not count too.
+//! Members may come in any order (custom resources have theirs sorted, metadata may come last). Where a name occurs
+//! twice the last one counts, as it does for serde_json, Go and JavaScript; a second `metadata` replaces the first
+//! entirely. Each must be a string or null, the ones that do not count too.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -42,7 +42,8 @@ impl ObjectHead<'_> {
     }
 }
 
-/// Reads the head of the object that `json` holds, copying nothing: enough to tell that an item of a list is known already.
+/// Reads the head of the object that `json` holds, copying nothing: enough to tell that an item of a list is known
+/// already.
 ///
 /// Agrees with [`Object::parse`](crate::Object::parse) on every object that the latter takes.
 ///
@@ -58,7 +59,8 @@ pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
     head.metadata.borrow(json)
 }
 
-/// What an object says as its kind when the API server was asked for its metadata alone, and how its apiVersion begins then.
+/// What an object says as its kind when the API server was asked for its metadata alone, and how its apiVersion begins
+/// then.
 const PARTIAL_KIND: &str = "PartialObjectMetadata";
 const PARTIAL_GROUP: &str = "meta.k8s.io/";
 
@@ -198,7 +200,8 @@ impl<'s> HeadScan<'s> {
         Ok(goes)
     }
 
-    /// Whether the value of apiVersion or kind names the form, not the resource, and so gives way to the resource's own.
+    /// Whether the value of apiVersion or kind names the form, not the resource, and so gives way to the resource's
+    /// own.
     fn is_partial(&self, value: Text, text: &[u8], beginning: &str) -> bool {
         self.shape.is_some_and(Shape::is_metadata_only) && value.raw(text).starts_with(beginning.as_bytes())
     }
@@ -254,8 +257,8 @@ impl<'s> HeadScan<'s> {
     }
 }
 
-/// Takes the value of apiVersion or kind; returns whether the member is to go. An empty one goes if there is something to put in
-/// its place: it is as if it were absent.
+/// Takes the value of apiVersion or kind; returns whether the member is to go. An empty one goes if there is something
+/// to put in its place: it is as if it were absent.
 fn replace_unless_spliced(found: &mut Option<Text>, value: Option<Text>, spliced: bool) -> bool {
     let goes = value.is_none() && spliced;
     if !goes {

@@ -1,7 +1,7 @@
 //! The name of an object within one source: namespace and name.
 //!
-//! [`Key`] owns its text (one shared allocation, cheap to clone); [`KeyRef`] borrows. Both order by namespace, then name,
-//! and hash alike, so that either finds the other in an ordered or a hashed map (see [`AsKey`] and `equivalent`).
+//! [`Key`] owns its text (one shared allocation, cheap to clone); [`KeyRef`] borrows. Both order by namespace, then
+//! name, and hash alike, so that either finds the other in an ordered or a hashed map (see [`AsKey`] and `equivalent`).
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

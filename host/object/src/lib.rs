@@ -6,11 +6,11 @@
 //!                                        key, uid, version · pointers · projections · label and field selectors
 //! ```
 //!
-//! This room owns: the object and its key, resource versions, the scanner, pointers and projections, selectors, and how objects
-//! are cut out of what an API server sends. It promises: whatever the bytes, no panic and no unbounded memory; one scan and one
-//! allocation an object; what it answers is what a parse of the whole text would answer (property-tested against serde_json; of
-//! names that occur twice in one object, which no API server sends, each item says which counts). It does no I/O, reads no clock,
-//! and knows no resource type.
+//! This room owns: the object and its key, resource versions, the scanner, pointers and projections, selectors, and how
+//! objects are cut out of what an API server sends. It promises: whatever the bytes, no panic and no unbounded memory;
+//! one scan and one allocation an object; what it answers is what a parse of the whole text would answer
+//! (property-tested against serde_json; of names that occur twice in one object, which no API server sends, each item
+//! says which counts). It does no I/O, reads no clock, and knows no resource type.
 
 mod cut;
 mod error;

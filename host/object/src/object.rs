@@ -26,8 +26,8 @@ pub(crate) use assembly::{First, first};
 
 /// A Kubernetes object as JSON text, with its head read.
 ///
-/// Cheap to clone: clones share one allocation, which holds the text (after cuts, with apiVersion and kind) and where in it
-/// the head fields stand. Never changes.
+/// Cheap to clone: clones share one allocation, which holds the text (after cuts, with apiVersion and kind) and where
+/// in it the head fields stand. Never changes.
 #[derive(Clone)]
 pub struct Object(Arc<HeaderSlice<Head, str>>);
 
@@ -61,12 +61,12 @@ const NO_NUMBER: u64 = u64::MAX;
 impl Object {
     /// Reads the one object that `json` holds, in one scan, into one allocation.
     ///
-    /// What `shape` cuts is left out; apiVersion and kind are spliced in where they are absent, null or empty. White space around
-    /// the object is left out too. The rest of the text stays as it is, byte for byte.
+    /// What `shape` cuts is left out; apiVersion and kind are spliced in where they are absent, null or empty. White
+    /// space around the object is left out too. The rest of the text stays as it is, byte for byte.
     ///
     /// # Errors
-    /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner looks: brackets and
-    /// strings everywhere, everything on the way to the head and to what is cut, UTF-8 in what is kept.
+    /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner looks:
+    /// brackets and strings everywhere, everything on the way to the head and to what is cut, UTF-8 in what is kept.
     pub fn parse(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
         assembly::assemble(json, shape)
     }
@@ -148,7 +148,8 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many handles share the allocation now. For finding out who keeps an object's memory; may be old when it is read.
+    /// How many handles share the allocation now. For finding out who keeps an object's memory; may be old when it is
+    /// read.
     #[must_use]
     pub fn handles(&self) -> usize {
         Arc::strong_count(&self.0)
@@ -156,8 +157,8 @@ impl Object {
 
     /// The values at `pointer`, in the order of the text: strings unescaped, numbers and booleans as written.
     ///
-    /// Nulls, objects and arrays are no values. Of a name that occurs twice in an object the first counts; under `*`, each. Text that
-    /// is malformed where the pointer leads ends the search.
+    /// Nulls, objects and arrays are no values. Of a name that occurs twice in an object the first counts; under `*`,
+    /// each. Text that is malformed where the pointer leads ends the search.
     #[must_use]
     pub fn pointer(&self, pointer: &Pointer) -> Vec<Cow<'_, str>> {
         let mut values = Vec::new();
@@ -175,7 +176,8 @@ impl Object {
         projection.write(self.text(), self.leaps(), out);
     }
 
-    /// The labels, read as they are asked for, in the order of the text. Labels whose value is no string are passed over.
+    /// The labels, read as they are asked for, in the order of the text. Labels whose value is no string are passed
+    /// over.
     #[must_use]
     pub fn labels(&self) -> Labels<'_> {
         Labels::new(self.span(self.0.header.labels))
@@ -213,7 +215,8 @@ impl AsKey for Object {
     }
 }
 
-/// An object that compares, orders and hashes as its key does: lets a set of objects be a map from keys, with no copy of the key.
+/// An object that compares, orders and hashes as its key does: lets a set of objects be a map from keys, with no copy
+/// of the key.
 #[derive(Clone, Debug)]
 pub struct ByKey(pub Object);
 

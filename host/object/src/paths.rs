@@ -1,7 +1,8 @@
 //! Several pointers compiled into one tree, so that one walk over an object follows all of them.
 //!
-//! A name and a `*` may match the same member; then the walk stands on several nodes at once. [`Matcher`] keeps those nodes on
-//! a stack, one [`Level`] per nesting: no limit on pointers, no blow-up, no allocation a walk (each thread keeps a stack).
+//! A name and a `*` may match the same member; then the walk stands on several nodes at once. [`Matcher`] keeps those
+//! nodes on a stack, one [`Level`] per nesting: no limit on pointers, no blow-up, no allocation a walk (each thread
+//! keeps a stack).
 
 use std::cell::Cell;
 

@@ -8,9 +8,9 @@ pub const POINTER_TOKENS_MAX: usize = 64;
 
 /// A path into an object: `/spec/containers/*/image`.
 ///
-/// Tokens are separated by `/`; in a token `~1` stands for `/` and `~0` for `~`. A token `*` matches every element of an
-/// array and every member of an object (so a member called `*` can not be named alone). A token of digits names an array
-/// element, counted from 0, or the member of that name.
+/// Tokens are separated by `/`; in a token `~1` stands for `/` and `~0` for `~`. A token `*` matches every element of
+/// an array and every member of an object (so a member called `*` cannot be named alone). A token of digits names an
+/// array element, counted from 0, or the member of that name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     text: Box<str>,
@@ -47,7 +47,7 @@ pub enum PointerError {
     #[error("JSON pointer {0:?} has more than {POINTER_TOKENS_MAX} parts")]
     TooLong(String),
     /// The pointer would cut a field that Informant needs.
-    #[error("JSON pointer {text:?} can not be dropped: it covers {field}, which every object must keep")]
+    #[error("JSON pointer {text:?} cannot be dropped: it covers {field}, which every object must keep")]
     Needed {
         /// The whole pointer.
         text: String,

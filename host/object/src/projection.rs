@@ -12,10 +12,11 @@ use crate::scanner::{Cursor, Leaps, Text, Walk};
 ///
 /// - `apiVersion` and `kind` are always there; fields that are absent are left out;
 /// - an object or array on the way to a field is there if the original has it, even if nothing in it is shown;
-/// - an array on the way keeps the number and order of its elements: one of which nothing is shown is `{}`, `[]` or, if it is
-///   neither object nor array, `null`;
+/// - an array on the way keeps the number and order of its elements: one of which nothing is shown is `{}`, `[]` or, if
+///   it is neither object nor array, `null`;
 /// - members keep their order; what is shown is copied byte for byte;
-/// - of a name that occurs twice in one object, which no API server sends, it is not promised which occurrence is shown.
+/// - of a name that occurs twice in one object, which no API server sends, it is not promised which occurrence is
+///   shown.
 #[derive(Clone, Debug)]
 pub struct Projection {
     pointers: Box<[Pointer]>,
@@ -40,8 +41,8 @@ impl Projection {
         &self.pointers
     }
 
-    /// Appends the document for `text`, an object. One that turns out to be malformed where the pointers lead is appended whole:
-    /// its reader finds the same fault, and nothing is silently missing.
+    /// Appends the document for `text`, an object. One that turns out to be malformed where the pointers lead is
+    /// appended whole: its reader finds the same fault, and nothing is silently missing.
     pub(crate) fn write(&self, text: &str, leaps: Leaps, out: &mut Vec<u8>) {
         let before = out.len();
         let mut matcher = Matcher::new(&self.paths);
@@ -108,7 +109,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Moves over the value the cursor stands on and writes what `level` shows of it. Returns whether anything was written.
+    /// Moves over the value the cursor stands on and writes what `level` shows of it. Returns whether anything was
+    /// written.
     fn value(&mut self, level: Level) -> Result<bool, ObjectError> {
         if self.matcher.ends(level) {
             let start = self.cursor.at();
@@ -138,8 +140,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the members with these names, each once. When all are found the remainder is leapt over: most of an object is
-    /// never looked at by name.
+    /// Writes the members with these names, each once. When all are found the remainder is leapt over: most of an
+    /// object is never looked at by name.
     fn named_members(&mut self, mut members: Walk, names: &[Child]) -> Result<(), ObjectError> {
         let opened = self.out.len();
         let mut missing = (0..names.len()).fold(0u64, |missing, number| missing | 1 << number);

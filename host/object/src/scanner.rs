@@ -1,12 +1,12 @@
 //! The scanner: walks JSON text once, without building anything.
 //!
-//! [`Cursor`] goes member by member through the objects a caller cares about; [`blocks`] leaps over the rest, 64 bytes at a
-//! time, looking only at brackets and strings. Together they see every byte once.
+//! [`Cursor`] goes member by member through the objects a caller cares about; [`blocks`] leaps over the rest, 64 bytes
+//! at a time, looking only at brackets and strings. Together they see every byte once.
 //!
-//! Promises: never panics and never loops, whatever the bytes; never passes the end of the value it stands on; every string is
-//! closed, every bracket has its partner (but in what is thrown away, where they are counted), nothing is nested deeper than
-//! [`DEPTH_MAX`]. Does not check the grammar of numbers
-//! and escapes, nor commas and colons in what it leaps over: who parses an object in full (a guest) finds those.
+//! Promises: never panics and never loops, whatever the bytes; never passes the end of the value it stands on; every
+//! string is closed, every bracket has its partner (but in what is thrown away, where they are counted), nothing is
+//! nested deeper than [`DEPTH_MAX`]. Does not check the grammar of numbers and escapes, nor commas and colons in what
+//! it leaps over: who parses an object in full (a guest) finds those.
 
 mod blocks;
 mod count;
@@ -23,7 +23,8 @@ pub(crate) use text::Text;
 
 use crate::error::{Found, ObjectError};
 
-/// Most objects and arrays within each other. The same as serde_json's limit, so that what passes here a guest can parse.
+/// Most objects and arrays within each other. The same as serde_json's limit, so that what passes here a guest can
+/// parse.
 pub const DEPTH_MAX: usize = 127;
 
 /// A position in JSON text. Its methods move it over whole tokens and values.
@@ -190,7 +191,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over the value the position stands on, which nobody will read: of what it holds only the brackets' number is checked.
+    /// Moves over the value the position stands on, which nobody will read: of what it holds only the brackets' number
+    /// is checked.
     pub(crate) fn skip_discarded(&mut self) -> Result<(), ObjectError> {
         match self.peek() {
             Some(b'{' | b'[') => self.skip_container(true),
@@ -222,8 +224,8 @@ impl<'a> Cursor<'a> {
         self.expect(closes, "the bracket that closes what is open", "an object or array")
     }
 
-    /// Moves out of objects and arrays, past their ends, until `depth` of them are open; at least the outermost stays open. The
-    /// position must be between values.
+    /// Moves out of objects and arrays, past their ends, until `depth` of them are open; at least the outermost stays
+    /// open. The position must be between values.
     pub(crate) fn ascend(&mut self, depth: usize) -> Result<(), ObjectError> {
         debug_assert!(depth > 0, "behind the outermost object nothing is read");
         let levels = self.depth() - depth;

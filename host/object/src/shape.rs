@@ -77,8 +77,8 @@ impl Shape {
         })
     }
 
-    /// The same, and of each object apiVersion, kind and metadata alone. What comes as `PartialObjectMetadata` gets the resource's own
-    /// apiVersion and kind; what comes whole is cut.
+    /// The same, and of each object apiVersion, kind and metadata alone. What comes as `PartialObjectMetadata` gets the
+    /// resource's own apiVersion and kind; what comes whole is cut.
     #[must_use]
     pub fn metadata_only(mut self) -> Shape {
         self.compiled.metadata_only = true;
@@ -182,7 +182,7 @@ mod tests {
         }
         insta::assert_snapshot!(
             shape("/*/name").expect_err("refused"),
-            @r#"JSON pointer "/*/name" can not be dropped: it covers metadata.name, which every object must keep"#
+            @r#"JSON pointer "/*/name" cannot be dropped: it covers metadata.name, which every object must keep"#
         );
     }
 }

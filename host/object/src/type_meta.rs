@@ -7,7 +7,7 @@ use std::fmt;
 pub struct TypeMeta {
     /// `group/version`, or the version alone for the core group.
     pub api_version: String,
-    /// The singular, capitalised name of the type.
+    /// The singular, capitalized name of the type.
     pub kind: String,
 }
 

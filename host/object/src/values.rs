@@ -24,8 +24,8 @@ struct Finder<'o, V> {
 }
 
 impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
-    /// Looks for what `tokens` name in the value the cursor stands on. Leaves the cursor behind the value, or within it, deeper
-    /// than before: once a name was found, nobody may want to know where the rest ends.
+    /// Looks for what `tokens` name in the value the cursor stands on. Leaves the cursor behind the value, or within
+    /// it, deeper than before: once a name was found, nobody may want to know where the rest ends.
     fn value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
         let Some((token, below)) = tokens.split_first() else {
             return self.scalar();

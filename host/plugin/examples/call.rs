@@ -1,7 +1,8 @@
-//! What an event costs from its listener to the guest's answer, on one thread: `cargo run --release -p informant-plugin-host --example call`.
+//! What an event costs from its listener to the guest's answer, on one thread: `cargo run --release -p
+//! informant-plugin-host --example call`.
 //!
-//! Prints microseconds per event. Arguments: a component that handles pods (default: the benchmark's handler, where `cargo xtask guests` puts it), how
-//! many events, and how many of them come at once.
+//! Prints microseconds per event. Arguments: a component that handles pods (default: the benchmark's handler, where
+//! `cargo xtask guests` puts it), how many events, and how many of them come at once.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 

@@ -1,7 +1,8 @@
 //! What can be said about a component's file before anything is compiled.
 //!
-//! Compiling a bad file costs seconds and memory, so all that its bytes show is judged first: whether it is a component at
-//! all, what it imports, and which interfaces it exports. Names only; types are judged in [`crate::roles`], by wasmtime.
+//! Compiling a bad file costs seconds and memory, so all that its bytes show is judged first: whether it is a component
+//! at all, what it imports, and which interfaces it exports. Names only; types are judged in [`crate::roles`], by
+//! wasmtime.
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 
@@ -87,7 +88,7 @@ fn looks_like(bytes: &[u8]) -> String {
         return "it is compressed and has to be unpacked".to_owned();
     }
     if bytes.starts_with(b"\x7fELF") {
-        return "it is a program for this machine (or a compiled artefact)".to_owned();
+        return "it is a program for this machine (or a compiled artifact)".to_owned();
     }
     match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
         Ok(text) => format!("it begins with the text {text:?}"),

@@ -1,8 +1,8 @@
 //! How long a guest may run in one call.
 //!
-//! At each tick a running guest stops: the tick is charged to it, and the thread goes to whoever else waits; if it takes long, it
-//! goes on when it is its turn ([`crate::lanes`]). Only time in which
-//! it ran counts, whether in its own code or in a host function that answers at once.
+//! At each tick a running guest stops: the tick is charged to it, and the thread goes to whoever else waits; if it
+//! takes long, it goes on when it is its turn ([`crate::lanes`]). Only time in which it ran counts, whether in its own
+//! code or in a host function that answers at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ use crate::guest::GuestState;
 use crate::lanes::{Conduct, Lanes, Turn};
 use crate::ticker::{TICK, TickClock};
 
-/// Ticks charged at most for one stretch between two stops: 5, which is 10 ms. What goes beyond is the machine's fault (the
-/// thread did not run) or a wait in the host, not the guest's.
+/// Ticks charged at most for one stretch between two stops: 5, which is 10 ms. What goes beyond is the machine's fault
+/// (the thread did not run) or a wait in the host, not the guest's.
 const STRETCH_TICKS_MAX: u64 = 5;
 
 /// The budget of one call at a time.

@@ -4,10 +4,10 @@
 //! component ──▶ Compiling (one at a time) ──▶ in this process, or a child with limits on time and memory ──▶ native code
 //! ```
 //!
-//! A compiler reads what strangers wrote: a small component can take hours or all memory, which wasmtime does not count among its
-//! own bugs. So the daemon compiles in a child ([`Compiler::Child`]) that has nothing but two pipes: no environment, no files to
-//! write, little memory, little time. What it costs dies with it, the memory included. `child` is this process's side of it,
-//! `worker` the child's.
+//! A compiler reads what strangers wrote: a small component can take hours or all memory, which wasmtime does not count
+//! among its own bugs. So the daemon compiles in a child ([`Compiler::Child`]) that has nothing but two pipes: no
+//! environment, no files to write, little memory, little time. What it costs dies with it, the memory included. `child`
+//! is this process's side of it, `worker` the child's.
 
 mod child;
 mod message;
@@ -28,19 +28,19 @@ use crate::error::Problem;
 
 pub use worker::compile_worker;
 
-/// Time that compiling one component may take: 2 min. The largest real ones (Python, StarlingMonkey) take 5 s on two quiet cores.
-/// At the limit the compiler is killed and the component refused.
+/// Time that compiling one component may take: 2 min. The largest real ones (Python, StarlingMonkey) take 5 s on two
+/// quiet cores. At the limit the compiler is killed and the component refused.
 pub const COMPILE_TIME: Duration = Duration::from_secs(120);
 
-/// Address space of the process that compiles: 2 GiB. The largest real components need 350 MiB beside the program itself. At the
-/// limit the compiler aborts and the component is refused.
+/// Address space of the process that compiles: 2 GiB. The largest real components need 350 MiB beside the program
+/// itself. At the limit the compiler aborts and the component is refused.
 pub const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
 
 /// Threads that compile one component. More would need more memory at once, and leave less of the machine to the rest.
 pub const COMPILE_THREADS_MAX: usize = 4;
 
 /// Bytes of one compiled component: 512 MiB. Native code is two to three times as long as the component.
-pub const ARTEFACT_BYTES_MAX: usize = 512 << 20;
+pub const ARTIFACT_BYTES_MAX: usize = 512 << 20;
 
 /// Components compiled at a time. One takes up to 350 MiB, and several cores anyway.
 const COMPILING_MAX: usize = 1;
@@ -48,8 +48,8 @@ const COMPILING_MAX: usize = 1;
 /// Where components are compiled.
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
-    /// In this process. Nothing bounds the time and memory that a hostile component takes: for tests, and for components that are
-    /// your own.
+    /// In this process. Nothing bounds the time and memory that a hostile component takes: for tests, and for
+    /// components that are your own.
     #[default]
     InProcess,
     /// In a child process for each component.
@@ -91,8 +91,8 @@ impl Compiler {
     /// # Errors
     /// What the operating system says if it does not know which file this program is.
     pub fn this_program<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> std::io::Result<Compiler> {
-        // The link and not what it points to: the file may have been replaced by a newer program since this one was started, and
-        // that one's code would not fit.
+        // The link and not what it points to: the file may have been replaced by a newer program since this one was
+        // started, and that one's code would not fit.
         let program = match cfg!(target_os = "linux") {
             true => PathBuf::from("/proc/self/exe"),
             false => std::env::current_exe()?,
@@ -125,8 +125,8 @@ impl Compiling {
         }
     }
 
-    /// Compiles a component to what [`wasmtime::component::Component::deserialize`] reads. If nobody waits for the answer any more,
-    /// a child is killed.
+    /// Compiles a component to what [`wasmtime::component::Component::deserialize`] reads. If nobody waits for the
+    /// answer any more, a child is killed.
     ///
     /// # Errors
     /// [`Problem::Compile`]: wasmtime's words, if the component is not valid or uses what the engine has switched off, or the

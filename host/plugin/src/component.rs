@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wasmtime::component::{InstancePre, Linker};
 
-use crate::artefact::{Artefact, Artefacts};
+use crate::artifact::{Artifact, Artifacts};
 use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
 use crate::error::Problem;
 use crate::guest::GuestState;
@@ -33,7 +33,7 @@ pub(crate) struct Parts {
     /// What it is given to run, if it is the script runner.
     pub(crate) script: Option<Arc<Script>>,
     /// Shared with other plugins of the same component.
-    _artefact: Arc<Artefact>,
+    _artifact: Arc<Artifact>,
 }
 
 /// Where the functions of each role are found in an instance.
@@ -62,7 +62,7 @@ impl PluginComponent {
     pub(crate) async fn new(
         bytes: Arc<[u8]>,
         pin: Option<Digest>,
-        artefacts: &Artefacts,
+        artifacts: &Artifacts,
         linker: &Linker<GuestState>,
     ) -> Result<PluginComponent, Problem> {
         let digest = Digest::of(&bytes);
@@ -73,10 +73,10 @@ impl PluginComponent {
         let roles = roles::judge_names(&surface)?;
         imports::judge_names(&surface)?;
         let size_bytes = bytes.len();
-        let artefact = artefacts.get(digest, bytes).await?;
-        roles::judge_types(&artefact.component)?;
+        let artifact = artifacts.get(digest, bytes).await?;
+        roles::judge_types(&artifact.component)?;
         let pre = linker
-            .instantiate_pre(&artefact.component)
+            .instantiate_pre(&artifact.component)
             .map_err(|error| Problem::ImportType(format!("{error:#}")))?;
         let indices = Indices::find(&pre, roles).map_err(|error| Problem::Compile(format!("{error:#}")))?;
         Ok(PluginComponent(Arc::new(Parts {
@@ -87,7 +87,7 @@ impl PluginComponent {
             pre,
             indices,
             script: None,
-            _artefact: artefact,
+            _artifact: artifact,
         })))
     }
 

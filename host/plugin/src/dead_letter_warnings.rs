@@ -12,8 +12,8 @@ use crate::shared::Shared;
 
 /// How many dead letters of one plugin have a line in the log within [`DEAD_LETTER_WARNING_PERIOD`].
 ///
-/// Enough to see whether they have something in common. A plugin may fail on every object there is; the next line after the period says how many had none, and
-/// all of them are listed up to a limit of their own.
+/// Enough to see whether they have something in common. A plugin may fail on every object there is; the next line after
+/// the period says how many had none, and all of them are listed up to a limit of their own.
 pub(crate) const DEAD_LETTER_WARNINGS_MAX: usize = 10;
 
 /// See [`DEAD_LETTER_WARNINGS_MAX`]. As long as between two lines on one index.

@@ -21,8 +21,8 @@ pub struct LoadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The file can not be read.
-    #[error("can not be read: {0}")]
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
     /// The file is longer than a component may be.
     #[error("{} long; a component may have {}", Mib(*bytes), Mib(*max))]
@@ -148,8 +148,8 @@ pub enum Problem {
     /// wasmtime does not take it.
     #[error("does not compile: {0}")]
     Compile(String),
-    /// It can not be given an instance.
-    #[error("can not be instantiated: {0}")]
+    /// It cannot be given an instance.
+    #[error("cannot be instantiated: {0}")]
     Instantiate(String),
     /// A call during load trapped or overran its time.
     #[error("{0}")]
@@ -165,7 +165,7 @@ pub enum Problem {
         /// What to write there.
         line: String,
     },
-    /// The component described itself with the reason why it can not be used.
+    /// The component described itself with the reason why it cannot be used.
     #[error("{0}")]
     Refused(String),
     /// `init` said no.
@@ -176,12 +176,12 @@ pub enum Problem {
         /// The plugin's words.
         message: String,
     },
-    /// What the old version remembers can not be handed to the new one.
+    /// What the old version remembers cannot be handed to the new one.
     ///
     /// With what `save` of the version that runs, or `restore` of the new one, answered.
-    #[error("what the old version remembers can not be handed over: {0}")]
+    #[error("what the old version remembers cannot be handed over: {0}")]
     State(String),
-    /// A section of config.toml that the host can not act on.
+    /// A section of config.toml that the host cannot act on.
     #[error("{0}")]
     Spec(String),
     /// The plugin is being stopped.
@@ -242,17 +242,17 @@ impl std::error::Error for LoadError {
     }
 }
 
-/// The host itself can not be set up.
+/// The host itself cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
     /// wasmtime does not run here.
-    #[error("WebAssembly can not run on this machine: {0}")]
+    #[error("WebAssembly cannot run on this machine: {0}")]
     Engine(String),
     /// No thread for the ticker.
     #[error("no thread for the plugins' clock: {0}")]
     Ticker(std::io::Error),
-    /// The folder for compiled artefacts can not be made or is not ours alone.
+    /// The folder for compiled artifacts cannot be made or is not ours alone.
     #[error("the folder for compiled plugins, {}: {problem}", path.display())]
     CacheDir {
         /// Which folder.

@@ -4,9 +4,9 @@
 //! listener ──next_batch──▶ one call after the other into one instance ──done──▶ listener
 //! ```
 //!
-//! Promises: calls are made one at a time, in the order in which the listener hands them out; orders (a swap, a drain) are
-//! obeyed between two calls; an event whose call is not made or does not return goes back to the listener, so that a trap, a
-//! swap or a quarantine loses nothing.
+//! Promises: calls are made one at a time, in the order in which the listener hands them out; orders (a swap, a drain)
+//! are obeyed between two calls; an event whose call is not made or does not return goes back to the listener, so that
+//! a trap, a swap or a quarantine loses nothing.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ use crate::status::{PluginState, StuckOn};
 /// Events taken from the listener at once, under one lock.
 const BATCH_EVENTS_MAX: usize = 64;
 
-/// How long an answer may wait for others to be handed in with it, and the actor go on without letting others run: 1 ms.
-/// Below what anybody notices, above what a quick handler takes for a batch.
+/// How long an answer may wait for others to be handed in with it, and the actor go on without letting others run: 1
+/// ms. Below what anybody notices, above what a quick handler takes for a batch.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// Tells one plugin of events.
@@ -51,7 +51,7 @@ pub(crate) struct Events {
 enum Replay {
     /// Another version took over.
     Reload,
-    /// The instance was lost. What it was lost over is not shown again, or it would be for ever.
+    /// The instance was lost. What it was lost over is not shown again, or it would be forever.
     Restart,
 }
 
@@ -279,8 +279,8 @@ impl Events {
         }
     }
 
-    /// Another version takes over, with what the old one remembers. What was not called for yet is for it; a quarantine ends. If
-    /// the state can not be handed over, nothing changes.
+    /// Another version takes over, with what the old one remembers. What was not called for yet is for it; a quarantine
+    /// ends. If the state cannot be handed over, nothing changes.
     async fn swap(&mut self, successor: Successor) {
         let Successor {
             terms,

@@ -5,8 +5,8 @@
 //!                                       └─▶ TOML to paste
 //! ```
 //!
-//! There are no wildcards: what is not written is not granted. What a grant leaves out is not limited by it (namespaces, names),
-//! but for subresources, of which each has to be named. Pure.
+//! There are no wildcards: what is not written is not granted. What a grant leaves out is not limited by it
+//! (namespaces, names), but for subresources, of which each has to be named. Pure.
 
 mod resource;
 mod toml;
@@ -122,8 +122,7 @@ impl KubeGrant {
             Some(names) if names.is_empty() => return empty("names"),
             Some(_) if self.verbs.contains(&KubeVerb::List) => {
                 return Err(
-                    "`names` can not limit `list`, which shows all of them; grant `list` apart, or use `get`"
-                        .to_owned(),
+                    "`names` cannot limit `list`, which shows all of them; grant `list` apart, or use `get`".to_owned(),
                 );
             }
             _ => {}
@@ -135,7 +134,7 @@ impl KubeGrant {
         ];
         match words.into_iter().flatten().flatten().find(|word| !is_segment(word)) {
             Some(word) => Err(format!(
-                "{word:?} can not be the name of anything; there are no wildcards"
+                "{word:?} cannot be the name of anything; there are no wildcards"
             )),
             None => Ok(()),
         }
@@ -170,8 +169,8 @@ impl KubeGrant {
     }
 }
 
-/// What of `needs` is not granted: for each the verbs that are missing. Where a need names no namespaces or names, it leaves them
-/// to whoever grants it, and any will do.
+/// What of `needs` is not granted: for each the verbs that are missing. Where a need names no namespaces or names, it
+/// leaves them to whoever grants it, and any will do.
 pub(crate) fn unmet(needs: &[KubeGrant], grants: &[KubeGrant]) -> Vec<KubeGrant> {
     let missing = |need: &KubeGrant| {
         let verbs: Vec<KubeVerb> = need

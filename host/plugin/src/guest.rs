@@ -52,8 +52,8 @@ pub(crate) struct Ration {
 }
 
 impl GuestState {
-    /// A wasmtime store for one instance, limited in memory, time and transfer; `watch` will watch its calls. Of `script`, if it is
-    /// the script runner's.
+    /// A wasmtime store for one instance, limited in memory, time and transfer; `watch` will watch its calls. Of
+    /// `script`, if it is the script runner's.
     pub(crate) fn store(engine: &Engine, ration: Ration, watch: &Watch, script: Option<&Script>) -> Store<GuestState> {
         let output = Output::new(ration.plugin, ration.log_dropped);
         let mut handles = ResourceTable::new();

@@ -4,8 +4,8 @@
 //! old instance ──save──▶ bytes (at most [`STATE_BYTES_MAX`]) ──restore──▶ new instance
 //! ```
 //!
-//! Happens in the actor that owns the old instance, between two events: nothing is delivered from `save` until the swap is made or
-//! refused. The host does not look into the bytes.
+//! Happens in the actor that owns the old instance, between two events: nothing is delivered from `save` until the swap
+//! is made or refused. The host does not look into the bytes.
 
 use crate::bindings::informant::plugin::types::Failure;
 use crate::error::Problem;
@@ -18,8 +18,8 @@ use crate::shared::message_of;
 /// (`on-reload = "replay"`).
 pub const STATE_BYTES_MAX: usize = 16 << 20;
 
-/// Hands what the instance in `old` remembers to `new`. Returns how many bytes that was; None if there is nothing to hand over: one
-/// of them has not the role, or the old instance is lost, and its memory with it.
+/// Hands what the instance in `old` remembers to `new`. Returns how many bytes that was; None if there is nothing to
+/// hand over: one of them has not the role, or the old instance is lost, and its memory with it.
 ///
 /// # Errors
 /// [`Problem::State`]. `old` can go on: what it did not survive, it makes good as after any trap.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-use crate::artefact::Artefacts;
+use crate::artifact::Artifacts;
 use crate::compile::{Compiler, Compiling};
 use crate::component::{self, PluginComponent};
 use crate::described::{DENIED_IN_DESCRIBE, Described};
@@ -38,8 +38,8 @@ use crate::{Digest, PluginMetrics, Roles, engine, needs};
 pub struct HostOptions {
     /// Where compiled components are kept. Made if it does not exist; must be this user's alone.
     pub cache_dir: PathBuf,
-    /// The runtime that guests run on, and nothing else: a guest holds a worker for up to 2 ms at a time. Its moments must be those
-    /// of the informers, or lags are wrong.
+    /// The runtime that guests run on, and nothing else: a guest holds a worker for up to 2 ms at a time. Its moments
+    /// must be those of the informers, or lags are wrong.
     pub env: Arc<dyn Environment>,
     /// The same runtime, for work that blocks (reading, compiling), and child processes.
     pub handle: Handle,
@@ -68,7 +68,7 @@ pub(crate) struct HostParts {
     pub(crate) kube: Option<Arc<dyn KubeApi>>,
     handle: Handle,
     linker: Linker<GuestState>,
-    artefacts: Artefacts,
+    artifacts: Artifacts,
     script_runner: ScriptRunner,
     last_good: LastGood,
     lanes: Arc<Lanes>,
@@ -110,7 +110,7 @@ impl PluginHost {
     /// Starts the engine and its ticker.
     ///
     /// # Errors
-    /// [`HostError`]: WebAssembly does not run here, or the folder for artefacts is not safe.
+    /// [`HostError`]: WebAssembly does not run here, or the folder for artifacts is not safe.
     pub fn new(options: HostOptions) -> Result<PluginHost, HostError> {
         let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::engine().map_err(engine_error)?;
@@ -125,11 +125,11 @@ impl PluginHost {
             script_runner,
         } = options;
         let compiling = Compiling::new(compiler, &engine, Arc::clone(&env), handle.clone());
-        let artefacts = Artefacts::open(&engine, &cache_dir, compiling, handle.clone(), metrics.clone())?;
+        let artifacts = Artifacts::open(&engine, &cache_dir, compiling, handle.clone(), metrics.clone())?;
         Ok(PluginHost(Arc::new(HostParts {
-            last_good: LastGood::new(artefacts.path()),
+            last_good: LastGood::new(artifacts.path()),
             lanes: Arc::new(Lanes::new(handle.metrics().num_workers())),
-            artefacts,
+            artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             linker: guest::linker(&engine).map_err(engine_error)?,
             script_runner: ScriptRunner::new(script_runner),
@@ -142,7 +142,8 @@ impl PluginHost {
         })))
     }
 
-    /// Looks at the component in the file `path`: judges and compiles it and asks for its manifest. Nothing of it stays.
+    /// Looks at the component in the file `path`: judges and compiles it and asks for its manifest. Nothing of it
+    /// stays.
     ///
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
@@ -155,8 +156,8 @@ impl PluginHost {
         Ok(Inspection::of(&version))
     }
 
-    /// Loads a plugin: judges, compiles and describes its component, makes its instances and lets them initialise. It is not
-    /// called before [`Plugin::start`].
+    /// Loads a plugin: judges, compiles and describes its component, makes its instances and lets them initialize. It
+    /// is not called before [`Plugin::start`].
     ///
     /// # Errors
     /// [`LoadError`], which says what to change. Nothing of the plugin stays then.
@@ -166,8 +167,8 @@ impl PluginHost {
         loaded.map_err(|problem| LoadError::new(&path, problem).of_plugin(&name))
     }
 
-    /// Loads the last version that proved good of a plugin whose component was `refused` by [`load`](Self::load). None if none is
-    /// known, if `sha256` pins another one, or if it does not load either.
+    /// Loads the last version that proved good of a plugin whose component was `refused` by [`load`](Self::load). None
+    /// if none is known, if `sha256` pins another one, or if it does not load either.
     pub async fn load_last_good(&self, spec: PluginSpec, refused: &LoadError) -> Option<Plugin> {
         let (digest, path) = self.0.find_last_good(&spec).await?;
         let name = spec.name.clone();
@@ -241,11 +242,11 @@ impl HostParts {
             true => {
                 let script = self.blocking(move || Script::read(&path)).await??;
                 let (runner, bytes) = (&self.script_runner, Arc::from(&script.text[..]));
-                (runner.run(script, pin, &self.artefacts, &self.linker).await?, bytes)
+                (runner.run(script, pin, &self.artifacts, &self.linker).await?, bytes)
             }
             false => {
                 let bytes: Arc<[u8]> = self.blocking(move || component::read(&path)).await??.into();
-                let component = PluginComponent::new(Arc::clone(&bytes), pin, &self.artefacts, &self.linker).await?;
+                let component = PluginComponent::new(Arc::clone(&bytes), pin, &self.artifacts, &self.linker).await?;
                 (component, bytes)
             }
         };

@@ -4,9 +4,9 @@
 //! guest ─▶ address judged ─▶ granted? ─▶ not too long? ─▶ KubeApi, within the time that the call has left ─▶ answer
 //! ```
 //!
-//! Promises: nothing is sent that config.toml does not grant, and `denied` says which line would; a call ends before the call
-//! that it is made in would be given up; the time in which a guest waits is not charged to it. Index and describe instances are
-//! answered `denied`, whatever they ask.
+//! Promises: nothing is sent that config.toml does not grant, and `denied` says which line would; a call ends before
+//! the call that it is made in would be given up; the time in which a guest waits is not charged to it. Index and
+//! describe instances are answered `denied`, whatever they ask.
 
 mod access;
 mod convert;

@@ -1,8 +1,9 @@
 //! The `store` interface: what a guest may read of the cache, and how.
 //!
-//! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so at least
-//! as new as the event; only informers named in the plugin's section are read; no answer is longer than a page; a long search
-//! lets other guests run in between. Index and describe instances are answered `denied`, whatever they ask.
+//! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so
+//! at least as new as the event; only informers named in the plugin's section are read; no answer is longer than a
+//! page; a long search lets other guests run in between. Index and describe instances are answered `denied`, whatever
+//! they ask.
 
 mod answer;
 mod grants;

@@ -4,9 +4,9 @@
 //! feed ──next_batch──▶ one call after the other into one instance ──complete──▶ feed
 //! ```
 //!
-//! Has an instance of its own: no memory is shared with the one that handles events. An object that the guest fails or traps on
-//! is that object's failure. An instance that is lost too often leaves the index detached until the plugin is resumed or
-//! swapped; no informer waits for it meanwhile.
+//! Has an instance of its own: no memory is shared with the one that handles events. An object that the guest fails or
+//! traps on is that object's failure. An instance that is lost too often leaves the index detached until the plugin is
+//! resumed or swapped; no informer waits for it meanwhile.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::status::{PluginState, StuckOn};
 /// Objects taken from the feed at once.
 const BATCH_OBJECTS_MAX: usize = 64;
 
-/// How long values may wait for others to be handed in with them (an informer may be waiting), and the actor go on without
-/// letting others run.
+/// How long values may wait for others to be handed in with them (an informer may be waiting), and the actor go on
+/// without letting others run.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
 /// Computes the index values of one plugin.
@@ -215,7 +215,8 @@ impl Indexing {
         Go::On
     }
 
-    /// Another version takes over. Its values may be others: everything is computed again, and attached when it is whole.
+    /// Another version takes over. Its values may be others: everything is computed again, and attached when it is
+    /// whole.
     fn swap(&mut self, successor: Successor) {
         let Successor {
             terms,

@@ -1,7 +1,7 @@
 //! One instance of a plugin: one wasmtime store, and the calls into it.
 //!
-//! Owned by one actor, which makes one call at a time. A call that traps or is given up costs the instance: it answers every
-//! later call with the same report, and its owner makes another. Does not know listeners or manifests.
+//! Owned by one actor, which makes one call at a time. A call that traps or is given up costs the instance: it answers
+//! every later call with the same report, and its owner makes another. Does not know listeners or manifests.
 
 use informant_cache::Reason;
 use wasmtime::{Engine, Store};
@@ -37,7 +37,8 @@ impl Instance {
     /// Makes an instance. Nothing but its start functions has run in it.
     ///
     /// # Errors
-    /// [`Problem::Instantiate`] if there is no room for it, [`Problem::Trapped`] if its start functions trap or overrun.
+    /// [`Problem::Instantiate`] if there is no room for it, [`Problem::Trapped`] if its start functions trap or
+    /// overrun.
     pub(crate) async fn new(
         engine: &Engine,
         component: &PluginComponent,
@@ -147,8 +148,8 @@ impl Instance {
         self.exports.state.is_some()
     }
 
-    /// Calls `save`. A state may be as long as the guest's memory is, so that one that is too long to be handed over is judged by
-    /// the host and costs the instance nothing.
+    /// Calls `save`. A state may be as long as the guest's memory is, so that one that is too long to be handed over is
+    /// judged by the host and costs the instance nothing.
     pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store);

@@ -1,7 +1,8 @@
-//! What this room needs from outside to act on a cluster: [`KubeApi`], in terms of its own, so that it knows no Kubernetes client.
+//! What this room needs from outside to act on a cluster: [`KubeApi`], in terms of its own, so that it knows no
+//! Kubernetes client.
 //!
-//! What arrives there has been judged: it is granted, its parts can stand in a path, its document is not too long. Deadlines are
-//! kept on this side: the future of a call that takes too long is dropped.
+//! What arrives there has been judged: it is granted, its parts can stand in a path, its document is not too long.
+//! Deadlines are kept on this side: the future of a call that takes too long is dropped.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ pub type KubeFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, KubeError>> + 
 
 /// Sends requests to API servers.
 pub trait KubeApi: Send + Sync + 'static {
-    /// Makes one call, once: whoever asks decides whether to try again. The answer is the body of the API server's, a JSON
-    /// document.
+    /// Makes one call, once: whoever asks decides whether to try again. The answer is the body of the API server's, a
+    /// JSON document.
     fn call(&self, call: KubeCall) -> KubeFuture;
 }
 

@@ -6,9 +6,9 @@
 //! a plugin that overran lately    slow lane from the first tick, and one worker for all of these
 //! ```
 //!
-//! A call that ends soon is never in a lane. One that does not gives its worker back at each tick, and takes its turn with all others
-//! that take long; so half the workers are left to those that do not, whoever loops and however many. Turns are in the
-//! order of asking. A guest that waits in the host holds no turn.
+//! A call that ends soon is never in a lane. One that does not gives its worker back at each tick, and takes its turn
+//! with all others that take long; so half the workers are left to those that do not, whoever loops and however many.
+//! Turns are in the order of asking. A guest that waits in the host holds no turn.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

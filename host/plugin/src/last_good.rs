@@ -1,12 +1,12 @@
 //! The last version of each plugin that proved good, kept for when a later one does not.
 //!
 //! ```text
-//! artefacts/DIGEST.wasm, DIGEST.js      components and scripts that were loaded
-//! artefacts/last-good/NAME-HASH         the digest of the last good one of a plugin
+//! artifacts/DIGEST.wasm, DIGEST.js      components and scripts that were loaded
+//! artifacts/last-good/NAME-HASH         the digest of the last good one of a plugin
 //! ```
 //!
-//! Components lie beside what they were compiled to, under the same limit. They are judged again like any other file before they
-//! run, and their names are their digests, so that one that was changed is not taken.
+//! Components lie beside what they were compiled to, under the same limit. They are judged again like any other file
+//! before they run, and their names are their digests, so that one that was changed is not taken.
 
 use std::fs;
 use std::io::Write as _;
@@ -40,7 +40,7 @@ impl LastGood {
             return;
         }
         if let Err(error) = write(&path, component) {
-            tracing::warn!(file = %path.display(), %error, "a component can not be kept: nothing goes back to it later");
+            tracing::warn!(file = %path.display(), %error, "a component cannot be kept: nothing goes back to it later");
         }
     }
 
@@ -52,11 +52,12 @@ impl LastGood {
             None => Ok(()),
         };
         if let Err(error) = written.and_then(|()| write(&path, digest.to_string().as_bytes())) {
-            tracing::warn!(plugin = name, file = %path.display(), %error, "it can not be noted which version of a plugin is good");
+            tracing::warn!(plugin = name, file = %path.display(), %error, "it cannot be noted which version of a plugin is good");
         }
     }
 
-    /// The last good version of that plugin: its digest, and where it is. None if none is known or it is not there any more.
+    /// The last good version of that plugin: its digest, and where it is. None if none is known or it is not there any
+    /// more.
     pub(crate) fn find(&self, name: &str, file: &Path) -> Option<(Digest, PathBuf)> {
         let digest: Digest = fs::read_to_string(self.pointer(name, file)?)
             .ok()?
@@ -73,7 +74,8 @@ impl LastGood {
         Some(self.folder.as_ref()?.join(format!("{digest}.{ending}")))
     }
 
-    /// The name stands there for people; the hash tells plugins of two configurations apart, and keeps a strange name harmless.
+    /// The name stands there for people; the hash tells plugins of two configurations apart, and keeps a strange name
+    /// harmless.
     fn pointer(&self, name: &str, file: &Path) -> Option<PathBuf> {
         let hash = Digest::of(format!("{name}\0{}", file.display()).as_bytes()).short();
         let harmless = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };

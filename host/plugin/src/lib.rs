@@ -1,20 +1,21 @@
 //! The host of plugins: WebAssembly components that handle events and compute index values.
 //!
 //! ```text
-//! file ──▶ judged ──▶ compiled (artefact) ──▶ linked ──▶ described ──▶ instance, init ──▶ actor ◀──pull── listener, index feed
+//! file ──▶ judged ──▶ compiled (artifact) ──▶ linked ──▶ described ──▶ instance, init ──▶ actor ◀──pull── listener, index feed
 //! ```
 //!
-//! This room owns: the engine and its ticker, compiled artefacts, what a component must be and what is said about one that is
-//! not ([`LoadError`]), manifests, limits and grants, instances, and the swap of one version for another. It promises: a guest
-//! can not crash, hang, starve or read the memory of the host or of another guest; what a guest does wrong costs its own
-//! instance and no event; a component that is refused changes nothing that runs. It knows no Kubernetes client: what
-//! plugins are told comes through [`informant_cache::ListenerHandle`], what they may read through [`informant_cache::Catalog`],
-//! and what they do on the cluster goes through [`KubeApi`], once it is found granted.
+//! This room owns: the engine and its ticker, compiled artifacts, what a component must be and what is said about one
+//! that is not ([`LoadError`]), manifests, limits and grants, instances, and the swap of one version for another. It
+//! promises: a guest cannot crash, hang, starve or read the memory of the host or of another guest; what a guest does
+//! wrong costs its own instance and no event; a component that is refused changes nothing that runs. It knows no
+//! Kubernetes client: what plugins are told comes through [`informant_cache::ListenerHandle`], what they may read
+//! through [`informant_cache::Catalog`], and what they do on the cluster goes through [`KubeApi`], once it is found
+//! granted.
 //!
-//! Where to begin: [`PluginHost::load`], [`Plugin`]. Inside, `instance` is one wasmtime store and the calls into it, `events` and
-//! `indexing` are the actors that own one each, `place` is what they do about one that was lost.
+//! Where to begin: [`PluginHost::load`], [`Plugin`]. Inside, `instance` is one wasmtime store and the calls into it,
+//! `events` and `indexing` are the actors that own one each, `place` is what they do about one that was lost.
 
-mod artefact;
+mod artifact;
 mod binary;
 mod bindings;
 mod budget;
@@ -90,8 +91,8 @@ pub use trap::{TrapKind, TrapReport};
 
 /// Every limit of this room that is not a plugin's own ([`Limits`]), with what happens at it.
 pub mod limits {
-    pub use crate::artefact::ARTEFACTS_BYTES_MAX;
-    pub use crate::compile::{ARTEFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
+    pub use crate::artifact::ARTIFACTS_BYTES_MAX;
+    pub use crate::compile::{ARTIFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
     pub use crate::component::COMPONENT_BYTES_MAX;
     pub use crate::engine::WASM_STACK_BYTES_MAX;
     pub use crate::guest::TRANSFER_BYTES_MAX;

@@ -18,8 +18,8 @@ pub(crate) struct Limiter {
     table_elements: usize,
     /// What the last request that was granted added, in case it fails after all.
     granted: usize,
-    /// The total a refused request would have come to, since [`begin`](Self::begin). Tells a guest that ran out of memory
-    /// from one that has a bug: both trap alike.
+    /// The total a refused request would have come to, since [`begin`](Self::begin). Tells a guest that ran out of
+    /// memory from one that has a bug: both trap alike.
     refused_bytes: Option<usize>,
 }
 

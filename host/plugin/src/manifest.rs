@@ -55,7 +55,7 @@ pub enum Role {
     State,
 }
 
-/// What a component says that can not be used as it is: a plugin that is made from something else, which is wrong.
+/// What a component says that cannot be used as it is: a plugin that is made from something else, which is wrong.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Refusal {
@@ -117,7 +117,7 @@ pub enum ManifestError {
     #[error("is not valid: {0}")]
     Json(serde_json::Error),
     /// It is no manifest but the reason why there is none.
-    #[error("says why it can not be used: {0}")]
+    #[error("says why it cannot be used: {0}")]
     Refused(String),
     /// What it says does not hold together.
     #[error("{0}")]

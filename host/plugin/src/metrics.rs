@@ -29,7 +29,7 @@ struct Families {
     log_dropped: Family<PluginLabels, Counter>,
     index_objects: Family<IndexLabels, Counter>,
     compile_seconds: Histogram,
-    artefacts: Family<ArtefactLabels, Counter>,
+    artifacts: Family<ArtifactLabels, Counter>,
     kube: KubeFamilies,
     /// Who uses the series of each plugin: while one is exchanged for another of the same name, two do.
     users: Mutex<BTreeMap<String, Users>>,
@@ -119,7 +119,7 @@ struct IndexLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ArtefactLabels {
+struct ArtifactLabels {
     result: &'static str,
 }
 
@@ -134,7 +134,8 @@ fn lag_buckets() -> Histogram {
 }
 
 impl PluginMetrics {
-    /// Makes the metrics known to `registry`, under names that begin with `plugin_` and `handler_`; the registry adds its prefix.
+    /// Makes the metrics known to `registry`, under names that begin with `plugin_` and `handler_`; the registry adds
+    /// its prefix.
     #[must_use]
     pub fn register(registry: &mut Registry) -> PluginMetrics {
         let families = Families {
@@ -149,7 +150,7 @@ impl PluginMetrics {
             log_dropped: Family::default(),
             index_objects: Family::default(),
             compile_seconds: Histogram::new(exponential_buckets(0.01, 2.0, 12)),
-            artefacts: Family::default(),
+            artifacts: Family::default(),
             kube: KubeFamilies::new(),
             users: Mutex::default(),
         };
@@ -180,9 +181,9 @@ impl PluginMetrics {
         self.0.compile_seconds.observe(seconds);
     }
 
-    /// An artefact was asked for: `hit`, `miss` or `corrupt`.
-    pub(crate) fn artefact(&self, result: &'static str) {
-        self.0.artefacts.get_or_create(&ArtefactLabels { result }).inc();
+    /// An artifact was asked for: `hit`, `miss` or `corrupt`.
+    pub(crate) fn artifact(&self, result: &'static str) {
+        self.0.artifacts.get_or_create(&ArtifactLabels { result }).inc();
     }
 }
 
@@ -232,8 +233,8 @@ impl Families {
         );
         registry.register(
             "plugin_artefacts",
-            "Compiled artefacts looked up in the cache",
-            self.artefacts.clone(),
+            "Compiled artifacts looked up in the cache",
+            self.artifacts.clone(),
         );
         self.kube.register(registry);
     }

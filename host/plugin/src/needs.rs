@@ -7,7 +7,8 @@ use crate::grant::{KubeGrant, allow_line, unmet};
 use crate::manifest::Manifest;
 use crate::spec::PluginSpec;
 
-/// One entry of a manifest's `needs`: an object with one member that says of which kind it is, so that kinds can be added.
+/// One entry of a manifest's `needs`: an object with one member that says of which kind it is, so that kinds can be
+/// added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Need {

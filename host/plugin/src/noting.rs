@@ -7,8 +7,8 @@ use std::task::Poll;
 use crate::shared::Shared;
 use crate::status::StuckOn;
 
-/// Waits for `call`, and notes in the status what it is about while it takes longer than a moment. A call that ends at once
-/// costs nothing.
+/// Waits for `call`, and notes in the status what it is about while it takes longer than a moment. A call that ends at
+/// once costs nothing.
 pub(crate) async fn noting<T>(shared: &Shared, about: impl Fn() -> StuckOn, call: impl Future<Output = T>) -> T {
     let mut call = pin!(call);
     let mut noted = false;

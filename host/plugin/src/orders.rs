@@ -13,8 +13,8 @@ use crate::instance::Instance;
 use crate::plugin::Takeover;
 use crate::terms::Terms;
 
-/// Orders that wait for one actor. There is one swap at a time, and people resume and stop; a full queue makes the next of
-/// them wait.
+/// Orders that wait for one actor. There is one swap at a time, and people resume and stop; a full queue makes the next
+/// of them wait.
 const ORDERS_MAX: usize = 16;
 
 /// What an actor is told. Obeyed between two calls into its guest.

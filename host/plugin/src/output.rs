@@ -1,8 +1,9 @@
 //! What a guest prints and logs, on its way into Informant's log.
 //!
-//! Three ways come together here: the `log` interface, stdout and stderr. Each line is marked with the plugin's name, cut at
-//! [`LINE_BYTES_MAX`], and charged to the call in which it was written; above [`CALL_BYTES_MAX`] the rest of that call is dropped and
-//! counted. The last lines of stderr and the last errors logged are kept: when a guest traps, the reason stands there only.
+//! Three ways come together here: the `log` interface, stdout and stderr. Each line is marked with the plugin's name,
+//! cut at [`LINE_BYTES_MAX`], and charged to the call in which it was written; above [`CALL_BYTES_MAX`] the rest of
+//! that call is dropped and counted. The last lines of stderr and the last errors logged are kept: when a guest traps,
+//! the reason stands there only.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

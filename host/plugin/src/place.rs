@@ -1,8 +1,8 @@
 //! An actor's instance, or the lack of one.
 //!
-//! Both actors keep theirs in the same way: an instance that was lost is rebuilt with growing waits, and after too many losses
-//! the place stays empty until somebody resumes it. What a lost instance costs the events that waited is the actor's
-//! business.
+//! Both actors keep theirs in the same way: an instance that was lost is rebuilt with growing waits, and after too many
+//! losses the place stays empty until somebody resumes it. What a lost instance costs the events that waited is the
+//! actor's business.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +172,8 @@ impl Place {
         self.shared.set_state(self.actor, state, Some(because.to_owned()));
     }
 
-    /// Fills the empty place: waits as long as the last loss asks for, then makes an instance; again until there is one.
+    /// Fills the empty place: waits as long as the last loss asks for, then makes an instance; again until there is
+    /// one.
     pub(crate) async fn fill(&mut self, inbox: &mut Inbox) -> Filled {
         loop {
             let until = match self.remedy {
@@ -208,7 +209,7 @@ impl Place {
     /// `init` failed or trapped, or there is no room for an instance.
     fn fail_to_rebuild(&mut self, problem: &Problem) {
         let plugin: &str = self.shared.counters.plugin();
-        tracing::warn!(plugin, role = self.actor.as_str(), %problem, "a plugin's instance can not be rebuilt");
+        tracing::warn!(plugin, role = self.actor.as_str(), %problem, "a plugin's instance cannot be rebuilt");
         let kind = match problem {
             Problem::Trapped(report) => report.kind,
             _ => TrapKind::Trap,

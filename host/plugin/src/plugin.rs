@@ -27,9 +27,9 @@ use crate::{Digest, Roles, needs};
 
 /// A plugin. Clones are the same plugin.
 ///
-/// Its listener is there from the beginning and outlives every instance: it belongs to the plugin. Attach it to the informers
-/// whose events the plugin is to be told if [`Roles::wants_events`]. When the last clone is dropped, its actors end; call [`stop`](Self::stop)
-/// to let them finish first.
+/// Its listener is there from the beginning and outlives every instance: it belongs to the plugin. Attach it to the
+/// informers whose events the plugin is to be told if [`Roles::wants_events`]. When the last clone is dropped, its
+/// actors end; call [`stop`](Self::stop) to let them finish first.
 #[derive(Clone)]
 pub struct Plugin(Arc<Inner>);
 
@@ -66,7 +66,8 @@ pub struct Swapped {
     pub digest: Digest,
     /// The roles before. If they wanted no events and now do, the listener is to be attached.
     pub previous_roles: Roles,
-    /// The feed before. If [`Plugin::index_feed`] is another one, the informers' have to be exchanged: the indexes have other names.
+    /// The feed before. If [`Plugin::index_feed`] is another one, the informers' have to be exchanged: the indexes have
+    /// other names.
     pub previous_feed: Option<IndexFeedHandle>,
     /// Bytes of the state that was handed over; none if there was none to hand over.
     pub state_bytes: Option<usize>,
@@ -194,10 +195,10 @@ impl Plugin {
 
     /// Swaps in the component that is in the file `path` now, which need not be the one it was loaded from.
     ///
-    /// The new version is judged, compiled, described, instantiated and initialised beside the old one, then takes over between
-    /// two calls; the call under way is finished by the old one. If both have the role `state`, what the old one remembers is handed
-    /// over first. By `on-reload` it goes on where the old one stopped, or is shown
-    /// the cache again. A quarantine ends. Indexes are computed again and attached when they are whole.
+    /// The new version is judged, compiled, described, instantiated and initialized beside the old one, then takes over
+    /// between two calls; the call under way is finished by the old one. If both have the role `state`, what the old
+    /// one remembers is handed over first. By `on-reload` it goes on where the old one stopped, or is shown the cache
+    /// again. A quarantine ends. Indexes are computed again and attached when they are whole.
     ///
     /// # Errors
     /// [`LoadError`]. The old version runs on as if nothing had been.
@@ -215,9 +216,9 @@ impl Plugin {
 
     /// Has it run by another section from now on, with the least disturbance that does.
     ///
-    /// What an instance is made of (the component, `config`, the limits on memory and time, the names that informers go by) takes a new
-    /// instance, as [`swap`](Self::swap) makes it: by the new section's `on-reload`. Everything else holds at once, and none is returned then.
-    /// To which informers the listener is attached is the caller's.
+    /// What an instance is made of (the component, `config`, the limits on memory and time, the names that informers go
+    /// by) takes a new instance, as [`swap`](Self::swap) makes it: by the new section's `on-reload`. Everything else
+    /// holds at once, and none is returned then. To which informers the listener is attached is the caller's.
     ///
     /// # Errors
     /// [`LoadError`]. The old section holds on as if nothing had been.
@@ -266,7 +267,8 @@ impl Plugin {
             .map(Some)
     }
 
-    /// Lets other terms hold for the instances that run. Rights that are taken away are gone, whatever the plugin needs.
+    /// Lets other terms hold for the instances that run. Rights that are taken away are gone, whatever the plugin
+    /// needs.
     async fn amend(&self, terms: Arc<Terms>) {
         if let Err(problem) = needs::judge(&self.manifest(), &terms.spec) {
             let plugin = self.name();
@@ -351,8 +353,8 @@ impl Plugin {
         })
     }
 
-    /// Stops it: it takes no more events, is told what it had accepted, and ends; after `deadline` the rest is dropped and
-    /// counted, a call under way included.
+    /// Stops it: it takes no more events, is told what it had accepted, and ends; after `deadline` the rest is dropped
+    /// and counted, a call under way included.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let shared = &self.0.shared;
         shared.listener.close();

@@ -1,8 +1,8 @@
 //! How wasmtime's pooling allocator is set, one reason per knob.
 //!
-//! Pooling makes an instance in microseconds and gives its memory back at once. Its price is address space: 4 GiB a memory, so
-//! that no access needs a check, reserved when the engine is made and not one page of it touched. Above a limit here an
-//! instance is refused, in wasmtime's words, and nothing else happens.
+//! Pooling makes an instance in microseconds and gives its memory back at once. Its price is address space: 4 GiB a
+//! memory, so that no access needs a check, reserved when the engine is made and not one page of it touched. Above a
+//! limit here an instance is refused, in wasmtime's words, and nothing else happens.
 
 use wasmtime::PoolingAllocationConfig;
 

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::HostError;
 
-/// Makes sure that `path` is a folder of ours, making it (mode 0700) if there is none. Returns whether files can be written.
+/// Makes sure that `path` is a folder of ours, making it (mode 0700) if there is none. Returns whether files can be
+/// written.
 ///
 /// # Errors
 /// [`HostError::CacheDir`] if another user owns it or may write into it: what it holds is run as code.
@@ -35,7 +36,7 @@ pub(crate) fn open(path: &Path) -> Result<bool, HostError> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> bool {
-    tracing::warn!(folder = %path.display(), %error, "compiled plugins can not be kept; they are compiled at each start");
+    tracing::warn!(folder = %path.display(), %error, "compiled plugins cannot be kept; they are compiled at each start");
     false
 }
 
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_can_not_be_made_is_done_without() {
+    fn a_folder_that_cannot_be_made_is_done_without() {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();

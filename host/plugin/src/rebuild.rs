@@ -1,7 +1,8 @@
 //! When an instance that was lost is made again, and when not.
 //!
-//! A guest that trapped once is back at once: one poisoned object must not delay the others. One that does nothing but trap or
-//! overrun costs more and more time between two tries, and is then left alone (quarantine) until somebody resumes it. Pure.
+//! A guest that trapped once is back at once: one poisoned object must not delay the others. One that does nothing but
+//! trap or overrun costs more and more time between two tries, and is then left alone (quarantine) until somebody
+//! resumes it. Pure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::TrapKind;
 /// How far back losses count: 60 s.
 pub const LOSS_WINDOW: Duration = Duration::from_secs(60);
 
-/// Points of losses within [`LOSS_WINDOW`] that lead to quarantine. A trap is one point, so that is half a trap per second.
+/// Points of losses within [`LOSS_WINDOW`] that lead to quarantine. A trap is one point, so that is half a trap per
+/// second.
 pub const LOSS_POINTS_MAX: u32 = 30;
 
 /// Points of a timeout: each has cost a second of a core (`limits.cpu`), so six of them are enough.

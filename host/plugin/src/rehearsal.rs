@@ -1,8 +1,9 @@
-//! How a plugin would start: its instances are made and initialised by its section, where nothing runs that they could ask.
+//! How a plugin would start: its instances are made and initialized by its section, where nothing runs that they could
+//! ask.
 //!
-//! So a `config` that the plugin refuses is known before it runs. What `init` asks of the cache is answered `not-ready`, of the
-//! cluster `unavailable`, as while a daemon comes up. An `init` that fails after it was answered so says little: it may do
-//! where there is something to ask.
+//! So a `config` that the plugin refuses is known before it runs. What `init` asks of the cache is answered
+//! `not-ready`, of the cluster `unavailable`, as while a daemon comes up. An `init` that fails after it was answered so
+//! says little: it may do where there is something to ask.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,8 @@ pub struct Rehearsal {
 pub struct Refused {
     /// What is wrong.
     pub error: LoadError,
-    /// Whether `init` asked for objects or the cluster before, which are not there in a rehearsal: it may not fail where they are.
+    /// Whether `init` asked for objects or the cluster before, which are not there in a rehearsal: it may not fail
+    /// where they are.
     pub asked: bool,
 }
 
@@ -57,8 +59,8 @@ impl Absence {
 }
 
 impl PluginHost {
-    /// Looks at a plugin as [`inspect`](Self::inspect) does, and lets its instances initialise as [`load`](Self::load) would. Nothing
-    /// of it stays. A pinned digest is left to the caller.
+    /// Looks at a plugin as [`inspect`](Self::inspect) does, and lets its instances initialize as [`load`](Self::load)
+    /// would. Nothing of it stays. A pinned digest is left to the caller.
     ///
     /// # Errors
     /// [`LoadError`], where not even its manifest could be had.
@@ -99,7 +101,7 @@ async fn start(
     Ok(())
 }
 
-/// Makes an instance for `actor` and lets it initialise.
+/// Makes an instance for `actor` and lets it initialize.
 async fn init(
     parts: &HostParts,
     terms: &Terms,

@@ -1,8 +1,8 @@
 //! Which roles a component plays, and whether it plays them by the contract's rules.
 //!
-//! Judged twice: by names before anything is compiled ([`judge_names`]), then by types ([`judge_types`]). A role is absent only if
-//! the component does not name its interface. One that it names, of another version or with other types, is refused: a plugin
-//! that is never called would be worse than one that does not load.
+//! Judged twice: by names before anything is compiled ([`judge_names`]), then by types ([`judge_types`]). A role is
+//! absent only if the component does not name its interface. One that it names, of another version or with other types,
+//! is refused: a plugin that is never called would be worse than one that does not load.
 
 use std::fmt;
 

@@ -4,11 +4,11 @@
 //! handler.js ──stdin──▶ the script runner, a component like any other ──describe──▶ manifest, roles ──▶ instances
 //! ```
 //!
-//! A script is run by the *script runner*, a component with a JavaScript engine in it that ships with Informant. Nothing is
-//! private between the two: the runner plays the roles of the contract and finds its program where every interpreter finds it,
-//! on standard input, with the file's name as its first argument. Of what it can do it plays what the script exports
-//! (`roles` in its manifest). So a script has the limits, the sandbox and the life of any plugin, and the runner is compiled
-//! once for all scripts and all their versions.
+//! A script is run by the *script runner*, a component with a JavaScript engine in it that ships with Informant.
+//! Nothing is private between the two: the runner plays the roles of the contract and finds its program where every
+//! interpreter finds it, on standard input, with the file's name as its first argument. Of what it can do it plays what
+//! the script exports (`roles` in its manifest). So a script has the limits, the sandbox and the life of any plugin,
+//! and the runner is compiled once for all scripts and all their versions.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -19,13 +19,13 @@ use tokio::sync::OnceCell;
 use wasmtime::component::Linker;
 
 use crate::Digest;
-use crate::artefact::Artefacts;
+use crate::artifact::Artifacts;
 use crate::component::{self, PluginComponent};
 use crate::error::Problem;
 use crate::guest::GuestState;
 
-/// Bytes of a script: 1 MiB, as much as a ConfigMap holds. What is longer was bundled from libraries and is better off compiled
-/// to a component.
+/// Bytes of a script: 1 MiB, as much as a ConfigMap holds. What is longer was bundled from libraries and is better off
+/// compiled to a component.
 pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
 /// What the names of scripts end in.
@@ -89,13 +89,13 @@ impl ScriptRunner {
     /// The component that is the plugin of `script`.
     ///
     /// # Errors
-    /// [`Problem::Pin`] if the script is not the one that is pinned, [`Problem::NoScriptRunner`], and what can be wrong with
-    /// the runner itself.
+    /// [`Problem::Pin`] if the script is not the one that is pinned, [`Problem::NoScriptRunner`], and what can be wrong
+    /// with the runner itself.
     pub(crate) async fn run(
         &self,
         script: Script,
         pin: Option<Digest>,
-        artefacts: &Artefacts,
+        artifacts: &Artifacts,
         linker: &Linker<GuestState>,
     ) -> Result<PluginComponent, Problem> {
         let digest = Digest::of(&script.text);
@@ -104,7 +104,7 @@ impl ScriptRunner {
         }
         let make = || async {
             let component = self.component.as_ref().ok_or(Problem::NoScriptRunner)?;
-            PluginComponent::new(Arc::from(&component[..]), None, artefacts, linker).await
+            PluginComponent::new(Arc::from(&component[..]), None, artifacts, linker).await
         };
         let runner = self.ready.get_or_try_init(make).await?;
         Ok(runner.running(Arc::new(script), digest))

@@ -153,7 +153,7 @@ impl Shared {
         *self.terms.lock().unwrap_or_else(PoisonError::into_inner) = terms;
     }
 
-    /// Makes an instance of `version` for `actor` under `terms` and lets it initialise.
+    /// Makes an instance of `version` for `actor` under `terms` and lets it initialize.
     ///
     /// # Errors
     /// What went wrong in it.

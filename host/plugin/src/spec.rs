@@ -53,7 +53,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Time a guest may run in one call. At the limit the call is a timeout and the instance is rebuilt.
     pub cpu: Duration,
-    /// Time a call may take, waiting in the host included. At the limit the call is a timeout and the instance is rebuilt.
+    /// Time a call may take, waiting in the host included. At the limit the call is a timeout and the instance is
+    /// rebuilt.
     pub call: Duration,
     /// Events that may wait in full; above it they fold per key.
     pub pending: usize,
@@ -79,7 +80,8 @@ pub enum OnFailure {
     Retry,
     /// It is counted and left.
     Skip,
-    /// As `Retry`; and a failure that trying again can not mend, a trap or a timeout stops the plugin until it is resumed.
+    /// As `Retry`; and a failure that trying again cannot mend, a trap or a timeout stops the plugin until it is
+    /// resumed.
     Quarantine,
 }
 

@@ -41,7 +41,8 @@ pub struct PluginStatus {
     pub digest: Digest,
     /// The component that ran before the last swap: what a roll-back would go to.
     pub previous_digest: Option<Digest>,
-    /// Why the last good version runs, and not the one in its file: that one is refused, or failed soon after it was swapped in.
+    /// Why the last good version runs, and not the one in its file: that one is refused, or failed soon after it was
+    /// swapped in.
     pub rolled_back: Option<String>,
     /// Linear memory of all its instances, in bytes.
     pub memory_bytes: usize,

@@ -1,7 +1,7 @@
 //! What a plugin's instances are made under: its section of config.toml, and what that grants.
 //!
-//! Exchanged as a whole, as a component is: an instance that takes over brings the terms it was made under. What an instance
-//! is not made of (what it may read, what failures lead to) can change under one that runs.
+//! Exchanged as a whole, as a component is: an instance that takes over brings the terms it was made under. What an
+//! instance is not made of (what it may read, what failures lead to) can change under one that runs.
 
 use std::sync::Arc;
 
@@ -45,8 +45,9 @@ impl Terms {
         Ok(terms)
     }
 
-    /// Whether instances made under these terms can go on under `spec`, as far as the section goes: what they were told at `init` and
-    /// what bounds them is the same, and no informer goes by a name that another had, which a guest may remember.
+    /// Whether instances made under these terms can go on under `spec`, as far as the section goes: what they were told
+    /// at `init` and what bounds them is the same, and no informer goes by a name that another had, which a guest may
+    /// remember.
     pub(crate) fn serve(&self, spec: &PluginSpec) -> bool {
         let own = &self.spec;
         let bounds = |spec: &PluginSpec| (spec.limits.memory_bytes, spec.limits.cpu, spec.limits.call);

@@ -1,7 +1,7 @@
 //! The thread that counts time for guests.
 //!
-//! Every [`TICK`] it moves the engine's epoch on, at which running guests stop to be judged (see [`crate::budget`]). It sleeps
-//! for good while no guest runs, so that an idle process is idle.
+//! Every [`TICK`] it moves the engine's epoch on, at which running guests stop to be judged (see [`crate::budget`]). It
+//! sleeps for good while no guest runs, so that an idle process is idle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use wasmtime::Engine;
 /// How often running guests are stopped to let others run: 2 ms. wasmtime's epoch.
 pub const TICK: Duration = Duration::from_millis(2);
 
-/// Ticks without any guest running after which the thread goes to sleep: 100 ms. Waking it costs a system call, so it is not
-/// done for every short pause.
+/// Ticks without any guest running after which the thread goes to sleep: 100 ms. Waking it costs a system call, so it
+/// is not done for every short pause.
 const IDLE_TICKS: u32 = 50;
 
 /// Runs the thread as long as it lives.
@@ -71,7 +71,7 @@ impl Drop for Ticker {
         self.clock.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It can not panic: it only counts and sleeps.
+            // It cannot panic: it only counts and sleeps.
             let _ = thread.join();
         }
     }

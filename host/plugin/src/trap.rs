@@ -155,7 +155,8 @@ fn frames(error: &Error) -> Vec<String> {
     own_frames(names.map(readable))
 }
 
-/// The frames of the guest's own code, innermost first: what a language does to report a panic, and what calls the guest, is the same every time.
+/// The frames of the guest's own code, innermost first: what a language does to report a panic, and what calls the
+/// guest, is the same every time.
 fn own_frames(names: impl Iterator<Item = String>) -> Vec<String> {
     names.filter(|name| !is_machinery(name)).take(FRAMES_MAX).collect()
 }

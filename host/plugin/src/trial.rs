@@ -1,7 +1,7 @@
 //! Whether a version that began to run is any good.
 //!
-//! A version is on trial for [`TRIAL`] from when it is loaded or swapped in. If it comes to what leads to quarantine within that
-//! time, it has failed; if the time passes, it is good, and what a later one is rolled back to.
+//! A version is on trial for [`TRIAL`] from when it is loaded or swapped in. If it comes to what leads to quarantine
+//! within that time, it has failed; if the time passes, it is good, and what a later one is rolled back to.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use informant_cache::{Environment, Moment};
 use tokio::sync::Notify;
 
-/// How long a version is on trial: 60 s. As long as losses of its instance count (`LOSS_WINDOW`): one that does nothing but trap is
-/// found out in half of it.
+/// How long a version is on trial: 60 s. As long as losses of its instance count (`LOSS_WINDOW`): one that does nothing
+/// but trap is found out in half of it.
 pub const TRIAL: Duration = Duration::from_secs(60);
 
 /// The trial of the version that runs.

@@ -1,8 +1,8 @@
 //! WASI, with nothing granted.
 //!
-//! Language run-times import most of WASI 0.2 whether a plugin uses it or not, so it is all linked. There is nothing behind it:
-//! no argument, variable, folder or socket; stdin is at its end; stdout and stderr are the plugin's log. The script runner alone
-//! finds a script on stdin and its name as an argument, as interpreters do. An instance that has to
+//! Language run-times import most of WASI 0.2 whether a plugin uses it or not, so it is all linked. There is nothing
+//! behind it: no argument, variable, folder or socket; stdin is at its end; stdout and stderr are the plugin's log. The
+//! script runner alone finds a script on stdin and its name as an argument, as interpreters do. An instance that has to
 //! give the same answer each time has a clock that stands still and the same random numbers.
 
 use std::time::Duration;

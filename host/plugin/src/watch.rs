@@ -22,7 +22,7 @@ pub(crate) struct Watch {
     turn: Turn,
 }
 
-/// A call was given up. The instance is lost with it: wasmtime can not enter it again.
+/// A call was given up. The instance is lost with it: wasmtime cannot enter it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GivenUp {
     #[error("it took longer than {0:?}, the limit for one call (limits.call)")]

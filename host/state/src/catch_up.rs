@@ -63,7 +63,8 @@ impl Recorded {
             self.read_open(tables, &name, &mut handler)?;
             known.insert(name, handler);
         }
-        // Of the others nothing was kept. Nothing can fail from here on: a handler that is let go of is told of nothing more.
+        // Of the others nothing was kept. Nothing can fail from here on: a handler that is let go of is told of nothing
+        // more.
         for (name, before) in std::mem::take(&mut self.handlers) {
             if known.contains_key(&name) {
                 continue;

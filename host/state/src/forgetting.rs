@@ -9,7 +9,8 @@ use crate::source::SourceIdentity;
 pub(crate) enum Forgetting {
     /// All of an informer in a cluster.
     InCluster(String, String),
-    /// All of an informer in a cluster but these sources: those at another address, of another resource or in other namespaces.
+    /// All of an informer in a cluster but these sources: those at another address, of another resource or in other
+    /// namespaces.
     OthersInCluster(String, String, BTreeSet<SourceIdentity>),
     /// All but these informers, each in a cluster.
     AllBut(BTreeSet<(String, String)>),

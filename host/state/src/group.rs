@@ -1,4 +1,5 @@
-//! One group of one source: what was acknowledged and what changed into a transaction. Then it is handed on (`hand_on`).
+//! One group of one source: what was acknowledged and what changed into a transaction. Then it is handed on
+//! (`hand_on`).
 
 use std::collections::BTreeMap;
 
@@ -273,8 +274,8 @@ impl Recorded {
         Ok(resume)
     }
 
-    /// A listener is about to go over to this source from others. What it knows it knows from them: what an earlier process told it of this source is
-    /// of no account, and what it has acknowledged is found out anew.
+    /// A listener is about to go over to this source from others. What it knows it knows from them: what an earlier
+    /// process told it of this source is of no account, and what it has acknowledged is found out anew.
     fn keep_adopted(
         &mut self,
         tables: &mut Tables<'_>,

@@ -39,7 +39,8 @@ impl Recorded {
         }
     }
 
-    /// Notes what `orders`, which are not kept one by one, tell to be gone. Of several incarnations handlers know the first.
+    /// Notes what `orders`, which are not kept one by one, tell to be gone. Of several incarnations handlers know the
+    /// first.
     pub(crate) fn note_gone(&mut self, orders: &[Order]) {
         let mut current = self.current.clone();
         for order in orders {
@@ -149,7 +150,8 @@ impl Recorded {
         }
     }
 
-    /// Lets the replays begin that were seen before what is kept by now. Those that could not be kept begin too: they are told, and not kept, like all else.
+    /// Lets the replays begin that were seen before what is kept by now. Those that could not be kept begin too: they
+    /// are told, and not kept, like all else.
     fn begin_replays(&mut self) {
         let Some(id) = self.id else { return };
         for handler in self.handlers.values_mut() {
@@ -178,8 +180,8 @@ impl Recorded {
         self.current = snapshot;
     }
 
-    /// Tells a handler, which has been shown what is there, what it knew before and is gone. What is there under the name of something that is gone is shown
-    /// again after its delete.
+    /// Tells a handler, which has been shown what is there, what it knew before and is gone. What is there under the
+    /// name of something that is gone is shown again after its delete.
     fn tell_late(&self, listener: &ListenerHandle, gone: Vec<Vanished>) {
         let change = |kind| Change {
             kind,

@@ -11,12 +11,12 @@ use crate::metrics::HandlerNumbers;
 use crate::row::HandlerRow;
 use crate::source::OnStart;
 
-/// How many open keys of one handler are looked up in its listener at once, under its lock: well below a millisecond. The rest has its turn with the next
-/// group.
+/// How many open keys of one handler are looked up in its listener at once, under its lock: well below a millisecond.
+/// The rest has its turn with the next group.
 pub const OPEN_KEYS_ASKED_MAX: usize = 1_024;
 
-/// How many deletes are kept for one handler and source that does not take them. Above it further ones are not kept, and counted in
-/// `state_tombstones_dropped`: after a restart they are missing.
+/// How many deletes are kept for one handler and source that does not take them. Above it further ones are not kept,
+/// and counted in `state_tombstones_dropped`: after a restart they are missing.
 pub const TOMBSTONES_MAX: usize = 100_000;
 
 /// A handler.

@@ -11,8 +11,9 @@ use informant_object::SourceId;
 
 use crate::metrics::SourceNumbers;
 
-/// How many changes of one source may wait to be kept. Above it they are dropped and counted, and the difference between the snapshots takes their place:
-/// handlers miss states in between, never the last one. Metrics `state_queued`, `state_behind`.
+/// How many changes of one source may wait to be kept. Above it they are dropped and counted, and the difference
+/// between the snapshots takes their place: handlers miss states in between, never the last one. Metrics
+/// `state_queued`, `state_behind`.
 pub const QUEUED_CHANGES_MAX: usize = 16_384;
 
 /// `high_water` of a source that has shown nothing.
@@ -183,8 +184,9 @@ impl Inbox {
 }
 
 impl Orders {
-    /// Puts the difference in the place of what waits: after all that is not about changes, but before whoever waits for them. What comes before a listener
-    /// that goes over from other sources is not for it, and stays apart. Returns how many changes were left out.
+    /// Puts the difference in the place of what waits: after all that is not about changes, but before whoever waits
+    /// for them. What comes before a listener that goes over from other sources is not for it, and stays apart. Returns
+    /// how many changes were left out.
     fn fold(&mut self, snapshot: Snapshot, now: Moment) -> usize {
         let adopted = self.queue.iter().rposition(|order| matches!(order, Order::Adopt(..)));
         let mut folded = self.queue.split_off(adopted.map_or(0, |place| place + 1));

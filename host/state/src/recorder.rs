@@ -15,7 +15,8 @@ use crate::row::SourceRow;
 use crate::source::{Names, Recorded, SourceIdentity, SourceOptions};
 use crate::store::{Store, Tables};
 
-/// The least time between two transactions. What comes alone is written, flushed and handed on at once; what comes in a stream waits so long for company.
+/// The least time between two transactions. What comes alone is written, flushed and handed on at once; what comes in a
+/// stream waits so long for company.
 pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often listeners are asked what they have acknowledged, while anything is open.
@@ -141,7 +142,8 @@ impl Recorder {
         }
     }
 
-    /// Doubts the sources that the file does not have as they were kept: it may be another file than the one that failed, which was set aside or taken away.
+    /// Doubts the sources that the file does not have as they were kept: it may be another file than the one that
+    /// failed, which was set aside or taken away.
     fn compare(&mut self) {
         let sources = &mut self.sources;
         // If it fails once more, it is compared once more.

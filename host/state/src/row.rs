@@ -8,8 +8,8 @@
 //! | `handlers` | number, handler | whether all is open, version |
 //! | `open` | number, handler, namespace, name | open, or gone with the last state |
 //!
-//! Numbers are big-endian, texts end with a zero byte where something follows, so that rows of one source, and of one handler, stand together
-//! and objects in the order of their keys.
+//! Numbers are big-endian, texts end with a zero byte where something follows, so that rows of one source, and of one
+//! handler, stand together and objects in the order of their keys.
 
 use informant_object::{Key, KeyRef, Object, Payload, Pointer, ResourceVersion, Shape};
 use redb::TableDefinition;
@@ -169,7 +169,8 @@ pub(crate) fn encode_state(source: u32, object: &Object, keep: Keep, sealer: Opt
         }
         Some(sealer) => {
             let mut out = vec![1];
-            // Without randomness nothing but that there is something can be kept: such a row reads as sealed by another key.
+            // Without randomness nothing but that there is something can be kept: such a row reads as sealed by another
+            // key.
             out.extend(sealer.seal(&plain, &bond(source, object.key())).unwrap_or_default());
             out
         }
@@ -209,8 +210,8 @@ impl KeptState {
     }
 }
 
-/// apiVersion, kind and metadata, without what repeats the rest. Only the head should its metadata not parse again, which takes a malformed one that
-/// the scanner let pass.
+/// apiVersion, kind and metadata, without what repeats the rest. Only the head should its metadata not parse again,
+/// which takes a malformed one that the scanner let pass.
 fn metadata_of(object: &Object) -> Vec<u8> {
     let mut json = Vec::with_capacity(object.metadata().len() + 128);
     Payload::Metadata.write(object, &mut json);

@@ -1,7 +1,7 @@
 //! Values that are kept enciphered: ChaCha20-Poly1305, each with a key of its own.
 //!
-//! The value's key is derived (HKDF-SHA256) from the key in the file and 32 bytes drawn at random, which stand before the value: drawn for every
-//! value, the cipher's own 12 bytes of nonce would be too few.
+//! The value's key is derived (HKDF-SHA256) from the key in the file and 32 bytes drawn at random, which stand before
+//! the value: drawn for every value, the cipher's own 12 bytes of nonce would be too few.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

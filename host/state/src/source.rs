@@ -53,7 +53,8 @@ pub struct SourceOptions {
     pub identity: SourceIdentity,
     /// How much of an object.
     pub keep: Keep,
-    /// In what form objects come: what is cut from them. Where it is another than before, one version may mean two states, and everything is shown.
+    /// In what form objects come: what is cut from them. Where it is another than before, one version may mean two
+    /// states, and everything is shown.
     pub form: String,
     /// Enciphers what is kept of objects, but for their names.
     pub sealer: Option<Sealer>,
@@ -165,7 +166,8 @@ impl Recorded {
 
     /// Notes whose `listener` is. None if it has no name: it is told all the same.
     ///
-    /// Of two that say they are the same handler the newer one is believed, as one that was told nothing; the other is told on as one without a name.
+    /// Of two that say they are the same handler the newer one is believed, as one that was told nothing; the other is
+    /// told on as one without a name.
     pub(crate) fn claim(&mut self, listener: &ListenerHandle, names: &Names) -> Option<(String, OnStart)> {
         let Some((_, name, on_start)) = names.iter().find(|(known, ..)| known.ptr_eq(listener)) else {
             self.others.push(listener.clone());

@@ -19,11 +19,12 @@ use crate::recorder::{Command, Recorder, Shared};
 use crate::source::{OnStart, SourceIdentity, SourceOptions};
 use crate::store::Store;
 
-/// After how many seconds the [beginning](State::source) of a source that waits for the disk is reported: a warning, and one more in
-/// `state_open_waits_total`. A disk that works takes milliseconds, one that is overloaded a second or two.
+/// After how many seconds the [beginning](State::source) of a source that waits for the disk is reported: a warning,
+/// and one more in `state_open_waits_total`. A disk that works takes milliseconds, one that is overloaded a second or
+/// two.
 ///
-/// The wait goes on. A source that began without what was kept of it would show handlers everything anew, and never tell them what vanished meanwhile. A disk that
-/// fails instead of hanging keeps nobody waiting.
+/// The wait goes on. A source that began without what was kept of it would show handlers everything anew, and never
+/// tell them what vanished meanwhile. A disk that fails instead of hanging keeps nobody waiting.
 pub const OPEN_WAIT_SECONDS_MAX: u64 = 10;
 
 /// Nothing is kept any more: the state database was closed.
@@ -91,8 +92,9 @@ impl State {
         }
     }
 
-    /// Says that `listener` is the handler `name`, by which it is known from one process to the next. To be said before it is attached; a listener without
-    /// a name is told late, as all of a durable source are, and nothing is kept of what it acknowledged.
+    /// Says that `listener` is the handler `name`, by which it is known from one process to the next. To be said before
+    /// it is attached; a listener without a name is told late, as all of a durable source are, and nothing is kept of
+    /// what it acknowledged.
     pub fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
         let mut names = lock(&self.0.shared.names);
         names.retain(|(known, ..)| !known.ptr_eq(listener));
@@ -104,19 +106,21 @@ impl State {
         lock(&self.0.shared.names).retain(|(known, ..)| !known.ptr_eq(listener));
     }
 
-    /// Forgets all that was kept of an informer in a cluster. What its sources still show is handed on, and kept no more.
+    /// Forgets all that was kept of an informer in a cluster. What its sources still show is handed on, and kept no
+    /// more.
     pub fn forget(&self, informer: &str, cluster: &str) {
         let what = Forgetting::InCluster(informer.to_owned(), cluster.to_owned());
         self.command(Command::Forget(what));
     }
 
-    /// As [`forget`](Self::forget), once those sources are over that are there now: their last deletes are kept until they are told.
+    /// As [`forget`](Self::forget), once those sources are over that are there now: their last deletes are kept until
+    /// they are told.
     pub fn forget_at_end(&self, informer: &str, cluster: &str) {
         self.command(Command::ForgetAtEnd(informer.to_owned(), cluster.to_owned()));
     }
 
-    /// Forgets what was kept of an informer in a cluster but of these sources: what it held at another address, of another resource, or in namespaces that it
-    /// names no more.
+    /// Forgets what was kept of an informer in a cluster but of these sources: what it held at another address, of
+    /// another resource, or in namespaces that it names no more.
     pub fn keep_only_sources(&self, informer: &str, cluster: &str, sources: BTreeSet<SourceIdentity>) {
         let what = Forgetting::OthersInCluster(informer.to_owned(), cluster.to_owned(), sources);
         self.command(Command::Forget(what));

@@ -71,7 +71,8 @@ impl Store {
         Ok(())
     }
 
-    /// Has `write` fill a transaction, and flushes it to the disk. After an error the database is closed until [`reopen`](Self::reopen).
+    /// Has `write` fill a transaction, and flushes it to the disk. After an error the database is closed until
+    /// [`reopen`](Self::reopen).
     pub(crate) fn write<T>(
         &mut self,
         write: impl FnOnce(&mut Tables<'_>) -> Result<T, redb::Error>,

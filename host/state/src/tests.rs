@@ -1,6 +1,7 @@
-//! The recorder by hand, turn by turn, with real stores and listeners: what a later process knows, wherever this one was killed.
+//! The recorder by hand, turn by turn, with real stores and listeners: what a later process knows, wherever this one
+//! was killed.
 
-mod behaviour;
+mod behavior;
 mod crashes;
 mod disk;
 mod endings;

@@ -275,7 +275,7 @@ typedef uint8_t informant_plugin_kube_api_error_code_t;
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_TOO_MANY_REQUESTS 9
 // No answer in time. A write may have been made all the same.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_TIMEOUT 10
-// The API server can not be reached, or is in trouble. A write may have been made all the same.
+// The API server cannot be reached, or is in trouble. A write may have been made all the same.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNAVAILABLE 11
 // The resource does not know this verb or this kind of patch.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNSUPPORTED 12

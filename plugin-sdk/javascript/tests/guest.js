@@ -41,7 +41,7 @@ const reads = (event) => {
   log.info(store.list("pods", { namespace: "default", fields: ["/metadata/name"], limit: 2 }).length, store.list("pods", { namespace: "other" }).length);
   log.info(store.byIndex("pods", "namespace", "default").length, store.indexKeys("pods", "namespace", "default")[0], store.indexValues("pods", "namespace"));
   try {
-    store.byIndex("pods", "colour", "red");
+    store.byIndex("pods", "color", "red");
   } catch (error) {
     log.info(error.code, error);
   }

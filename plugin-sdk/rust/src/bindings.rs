@@ -1,11 +1,11 @@
 //! What wit-bindgen makes of the contract: one module for what Informant offers, one for each role a plugin may export.
 //!
-//! A plugin's world is exactly its roles. So each role is generated from a world of its own, with the shared types mapped to
-//! one place, and `export!` calls the export macro of the roles that are named and of no other. Each of these
+//! A plugin's world is exactly its roles. So each role is generated from a world of its own, with the shared types
+//! mapped to one place, and `export!` calls the export macro of the roles that are named and of no other. Each of these
 //! macros adds its world's description to the component when it is called; the linker joins them.
 //!
-//! `wit/informant.wit` is a copy, because a published crate can not reach outside its folder; a test holds it equal to the
-//! repository's.
+//! `wit/informant.wit` is a copy, because a published crate cannot reach outside its folder; a test holds it equal to
+//! the repository's.
 
 pub mod imports {
     wit_bindgen::generate!({

@@ -73,7 +73,7 @@ impl fmt::Display for Event {
 /// An object whose index values are asked for. Displayed as [`Event`] is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRef {
-    /// Where the object came from. Index functions can not ask what it is: their answer must depend on the object alone.
+    /// Where the object came from. Index functions cannot ask what it is: their answer must depend on the object alone.
     pub source: SourceId,
     /// Empty for cluster-scoped objects.
     pub namespace: String,

@@ -1,7 +1,7 @@
 //! What Informant calls: the contract's exports, answered by a plugin's traits.
 //!
-//! The plugin of an instance lives in one place. The contract says that `init` comes once and first; a call before it is
-//! answered with a failure, never with a trap.
+//! The plugin of an instance lives in one place. The contract says that `init` comes once and first; a call before it
+//! is answered with a failure, never with a trap.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use crate::payload::Payload;
 use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, Stateful, SyncHandler};
 
 thread_local! {
-    // Any, because a static can not name the type of a plugin that this crate does not know.
+    // Any, because a static cannot name the type of a plugin that this crate does not know.
     static PLUGIN: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
 }
 

@@ -1,6 +1,7 @@
 //! What a call answers when it did not succeed.
 //!
-//! A failure is a value, not a bug: it costs a retry or a dead letter. A panic is a trap and costs the plugin its memory.
+//! A failure is a value, not a bug: it costs a retry or a dead letter. A panic is a trap and costs the plugin its
+//! memory.
 
 use std::any::Any;
 use std::error::Error;
@@ -16,9 +17,10 @@ pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// Why a call did not succeed, and what Informant should do about it.
 ///
-/// `?` on any [`std::error::Error`] makes a [`Failure::Retryable`] with the error and its causes; except for a JSON document
-/// that does not fit (trying again would not change it) and for a refused host call that will be refused again
-/// ([`HostError::is_lasting`], [`kube::Error::is_lasting`]): these are [`Failure::Permanent`]. For this reason `Failure` itself is no `std::error::Error`.
+/// `?` on any [`std::error::Error`] makes a [`Failure::Retryable`] with the error and its causes; except for a JSON
+/// document that does not fit (trying again would not change it) and for a refused host call that will be refused again
+/// ([`HostError::is_lasting`], [`kube::Error::is_lasting`]): these are [`Failure::Permanent`]. For this reason
+/// `Failure` itself is no `std::error::Error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// Try again with Informant's back-off.

@@ -1,10 +1,12 @@
 //! Acting on the cluster, with Informant's identity there.
 //!
-//! Every call is judged by `allow.kube` in the plugin's section of config.toml; what is not granted is [`ErrorCode::Denied`], and
-//! the message holds the line that would grant it. Say in the manifest what the plugin can not do without
-//! ([`Manifest::needs`](crate::Manifest::needs)): then Informant refuses to load it where that is not granted.
+//! Every call is judged by `allow.kube` in the plugin's section of config.toml; what is not granted is
+//! [`ErrorCode::Denied`], and the message holds the line that would grant it. Say in the manifest what the plugin
+//! cannot do without ([`Manifest::needs`](crate::Manifest::needs)): then Informant refuses to load it where that is not
+//! granted.
 //!
-//! What is read here comes from the API server, and costs it something: read what the informers have from [`store`](crate::store).
+//! What is read here comes from the API server, and costs it something: read what the informers have from
+//! [`store`](crate::store).
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;
@@ -19,8 +21,9 @@
 //! # }
 //! ```
 //!
-//! A plugin that writes to what it watches is told of its own writes. Compare before writing, and let the manifest ask for
-//! [`changed_only`](crate::Events::changed_only) fields: then one write is followed by one call that finds nothing to do.
+//! A plugin that writes to what it watches is told of its own writes. Compare before writing, and let the manifest ask
+//! for [`changed_only`](crate::Events::changed_only) fields: then one write is followed by one call that finds nothing
+//! to do.
 
 use crate::bindings::imports::informant::plugin::kube as contract;
 use crate::failure::Result as AnyResult;
@@ -43,8 +46,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(contract::Address);
 
-/// An object. `resource` is written as in config.toml, `v1/pods` or `apps/v1/deployments`; `namespace` is empty for what lives
-/// outside of namespaces.
+/// An object. `resource` is written as in config.toml, `v1/pods` or `apps/v1/deployments`; `namespace` is empty for
+/// what lives outside of namespaces.
 pub fn object(resource: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Address {
     Address(contract::Address {
         cluster: String::new(),

@@ -1,7 +1,7 @@
 //! Write plugins for Informant in Rust.
 //!
-//! Informant runs Kubernetes informers and calls plugins: WebAssembly components that are told about each change ([`EventHandler`],
-//! [`SyncHandler`]) or compute index values ([`IndexFuncs`]). This is one, whole:
+//! Informant runs Kubernetes informers and calls plugins: WebAssembly components that are told about each change
+//! ([`EventHandler`], [`SyncHandler`]) or compute index values ([`IndexFuncs`]). This is one, whole:
 //!
 //! ```
 //! use informant_plugin_sdk::prelude::*;
@@ -25,17 +25,17 @@
 //! export!(Greeter: events);
 //! ```
 //!
-//! With `[lib] crate-type = ["cdylib"]` in Cargo.toml, `cargo build --release --target wasm32-wasip2` makes the component, and
-//! `cargo test` runs the plugin's own tests natively: [`testing`] stands in for Informant there.
+//! With `[lib] crate-type = ["cdylib"]` in Cargo.toml, `cargo build --release --target wasm32-wasip2` makes the
+//! component, and `cargo test` runs the plugin's own tests natively: [`testing`] stands in for Informant there.
 //!
 //! # Results and traps
-//! A [`Failure`] is an answer: Informant tries again, later or never, as it says. A panic is a trap: its message is logged, the
-//! instance and all it remembered are gone, a new one gets `init`, and the event is tried again. Running out of memory, time or
-//! stack is a trap too. Nothing is caught on the way, because a WebAssembly guest can not unwind.
+//! A [`Failure`] is an answer: Informant tries again, later or never, as it says. A panic is a trap: its message is
+//! logged, the instance and all it remembered are gone, a new one gets `init`, and the event is tried again. Running
+//! out of memory, time or stack is a trap too. Nothing is caught on the way, because a WebAssembly guest cannot unwind.
 //!
 //! # Memory
-//! One instance makes one call at a time, so `&mut self` is all the state a plugin needs. With `instances` above 1 in config.toml
-//! each instance sees its own share of the keys.
+//! One instance makes one call at a time, so `&mut self` is all the state a plugin needs. With `instances` above 1 in
+//! config.toml each instance sees its own share of the keys.
 
 #[cfg_attr(
     not(target_arch = "wasm32"),

@@ -1,8 +1,9 @@
 //! Lines in Informant's log, marked with the plugin's name.
 //!
-//! Written with [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!) and
-//! [`error!`](crate::error!), which format as `println!` does. What a plugin prints on stdout or stderr ends there as well, but
-//! without a level. With the feature `log`, so do the lines of the `log` crate's macros, from [`Plugin::init`] on.
+//! Written with [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!)
+//! and [`error!`](crate::error!), which format as `println!` does. What a plugin prints on stdout or stderr ends there
+//! as well, but without a level. With the feature `log`, so do the lines of the `log` crate's macros, from
+//! [`Plugin::init`] on.
 //!
 //! [`Plugin::init`]: crate::Plugin::init
 
@@ -57,7 +58,8 @@ macro_rules! error {
     ($($argument:tt)+) => { $crate::__log!(Error, $($argument)+) };
 }
 
-/// Sees to it that a panic, which ends the instance, leaves its message and place in the log, and sets up the feature `log`.
+/// Sees to it that a panic, which ends the instance, leaves its message and place in the log, and sets up the feature
+/// `log`.
 pub(crate) fn report_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,7 +1,7 @@
 //! The manifest: what a plugin wants to be told, and what it offers.
 //!
-//! It becomes a JSON document that Informant reads strictly. What is not said has the contract's default: a handler that names
-//! no kinds is told about every object, whole.
+//! It becomes a JSON document that Informant reads strictly. What is not said has the contract's default: a handler
+//! that names no kinds is told about every object, whole.
 
 use serde::{Serialize, Serializer};
 
@@ -40,7 +40,8 @@ impl Manifest {
         Self::default()
     }
 
-    /// Asks to be told about these objects too. Of several that fit an object, the one that names most of its type counts.
+    /// Asks to be told about these objects too. Of several that fit an object, the one that names most of its type
+    /// counts.
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events.push(events);
@@ -62,8 +63,8 @@ impl Manifest {
         self
     }
 
-    /// Says that the plugin can not do without this: `Need::kube([Verb::Patch], "v1/pods")`. Where config.toml does not grant it,
-    /// the plugin is not loaded, and the message is the line to paste.
+    /// Says that the plugin cannot do without this: `Need::kube([Verb::Patch], "v1/pods")`. Where config.toml does not
+    /// grant it, the plugin is not loaded, and the message is the line to paste.
     #[must_use]
     pub fn needs(mut self, need: impl Into<Need>) -> Self {
         self.needs.push(need.into());
@@ -114,7 +115,8 @@ pub enum PayloadKind {
     Whole,
     /// `metadata` alone.
     Metadata,
-    /// What these JSON pointers name, `*` for every element of a list or every value of a map. What is absent is left out.
+    /// What these JSON pointers name, `*` for every element of a list or every value of a map. What is absent is left
+    /// out.
     Fields(Vec<String>),
 }
 

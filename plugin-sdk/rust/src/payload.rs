@@ -4,10 +4,11 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Result;
 
-/// What a plugin can be handed an object as: anything that serde reads from JSON (own structs, `serde_json::Value`, the types
-/// of k8s-openapi), or [`Raw`], the bytes.
+/// What a plugin can be handed an object as: anything that serde reads from JSON (own structs, `serde_json::Value`, the
+/// types of k8s-openapi), or [`Raw`], the bytes.
 ///
-/// The payload that a manifest asks for has the object's own shape whether it is whole or projected, so one struct serves both.
+/// The payload that a manifest asks for has the object's own shape whether it is whole or projected, so one struct
+/// serves both.
 pub trait Payload: Sized {
     /// # Errors
     /// [`Failure::Permanent`](crate::Failure::Permanent) if the document does not fit the type.

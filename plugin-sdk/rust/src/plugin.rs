@@ -14,8 +14,8 @@ pub use contract::InstanceRole;
 
 /// What every plugin is: something that describes itself and can be started.
 pub trait Plugin: Sized + 'static {
-    /// What the plugin wants to be told and what it offers; by default a handler is told about every object, whole. Asked for
-    /// before anything else, in an instance of its own in which every host call but logging is denied.
+    /// What the plugin wants to be told and what it offers; by default a handler is told about every object, whole.
+    /// Asked for before anything else, in an instance of its own in which every host call but logging is denied.
     fn describe() -> Manifest {
         Manifest::new()
     }
@@ -30,7 +30,8 @@ pub trait Plugin: Sized + 'static {
 /// What a new instance is told.
 #[derive(Debug, Clone)]
 pub struct Init {
-    /// What the instance is for. Index functions run in instances of their own, which share no memory with the handler's.
+    /// What the instance is for. Index functions run in instances of their own, which share no memory with the
+    /// handler's.
     pub role: InstanceRole,
     config: Vec<u8>,
 }
@@ -61,8 +62,9 @@ impl Init {
 
 /// The role of being told about each change.
 ///
-/// Events say what the cache saw, so most handlers treat an add and an update alike, as "it is now like this": those implement
-/// [`on_upsert`](Self::on_upsert), which both become unless they are implemented themselves. The defaults do nothing.
+/// Events say what the cache saw, so most handlers treat an add and an update alike, as "it is now like this": those
+/// implement [`on_upsert`](Self::on_upsert), which both become unless they are implemented themselves. The defaults do
+/// nothing.
 pub trait EventHandler: Plugin {
     /// What objects are handed over as: see [`Payload`].
     type Object: Payload;
@@ -115,8 +117,8 @@ pub trait SyncHandler: Plugin {
 
 /// The role of handing over what the plugin remembers when another version of it is swapped in.
 ///
-/// Without it a new version begins with nothing and is shown the cache again, or not, as `on-reload` says. After a trap there is
-/// nothing to hand over: the new instance begins with nothing in any case.
+/// Without it a new version begins with nothing and is shown the cache again, or not, as `on-reload` says. After a trap
+/// there is nothing to hand over: the new instance begins with nothing in any case.
 ///
 /// ```
 /// # use informant_plugin_sdk::prelude::*;
@@ -152,8 +154,8 @@ pub trait Stateful: Plugin {
     /// A failure refuses the swap; this version runs on.
     fn save(&self) -> Result<Self::State>;
 
-    /// Takes what the version before saved. Called after `init` and before the first event; not at all if there was none, or if it
-    /// lost its memory.
+    /// Takes what the version before saved. Called after `init` and before the first event; not at all if there was
+    /// none, or if it lost its memory.
     ///
     /// # Errors
     /// A failure refuses the swap; the version before runs on. So does a state that does not fit [`Stateful::State`].
@@ -165,8 +167,8 @@ pub trait IndexFuncs: Plugin {
     /// What objects are handed over as: see [`Payload`].
     type Object: Payload;
 
-    /// The values of each of the plugin's indexes for one object. They must depend on the arguments alone; every host call but
-    /// logging is denied.
+    /// The values of each of the plugin's indexes for one object. They must depend on the arguments alone; every host
+    /// call but logging is denied.
     ///
     /// # Errors
     /// The object is then absent from the plugin's indexes, counted and listed with the failure's message.

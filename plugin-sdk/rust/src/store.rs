@@ -1,8 +1,8 @@
 //! Reading the cache.
 //!
-//! Within one call from Informant all reads of a source see one snapshot, at least as new as the event. An informer is named as
-//! the plugin's section of config.toml names it. Which informers may be read is granted there too; what is not is
-//! [`ErrorCode::Denied`], and so is everything in an index function and in `describe`.
+//! Within one call from Informant all reads of a source see one snapshot, at least as new as the event. An informer is
+//! named as the plugin's section of config.toml names it. Which informers may be read is granted there too; what is not
+//! is [`ErrorCode::Denied`], and so is everything in an index function and in `describe`.
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;
@@ -94,8 +94,8 @@ pub fn version(source: SourceId) -> Result<SourceVersion, HostError> {
 /// One object, whole; none if it is not in the cache. `namespace` is empty for cluster-scoped objects.
 ///
 /// # Errors
-/// Those of Informant ([`ErrorCode::NotReady`] before the source's first list, [`ErrorCode::Denied`]) and of a document that
-/// does not fit `T`.
+/// Those of Informant ([`ErrorCode::NotReady`] before the source's first list, [`ErrorCode::Denied`]) and of a document
+/// that does not fit `T`.
 pub fn get<T: Payload>(source: SourceId, namespace: &str, name: &str) -> Result<Option<T>> {
     get_fields(source, namespace, name, &[])
 }

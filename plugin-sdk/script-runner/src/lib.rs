@@ -5,10 +5,10 @@
 //!                              contract's calls ──▶ JSON.parse ──▶ the export ──▶ result or failure
 //! ```
 //!
-//! An ordinary plugin: a component of the public contract, with the program it is to run where interpreters find theirs. It
-//! exports every role and says in the manifest which of them the script plays, so that what a script does not export costs
-//! nothing. A script that can not be used is said to be so by `describe` (`refused`), with file, line and column. What a script
-//! throws is a failure and never a trap: the instance and what it remembers live on.
+//! An ordinary plugin: a component of the public contract, with the program it is to run where interpreters find
+//! theirs. It exports every role and says in the manifest which of them the script plays, so that what a script does
+//! not export costs nothing. A script that cannot be used is said to be so by `describe` (`refused`), with file, line
+//! and column. What a script throws is a failure and never a trap: the instance and what it remembers live on.
 //!
 //! `prelude.js` is what scripts see besides the language: `console` and `informant`.
 

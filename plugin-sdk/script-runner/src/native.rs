@@ -1,5 +1,5 @@
-//! What the prelude is given: the contract's imports as functions of JavaScript. They take and return plain values; `prelude.js`
-//! makes of them what scripts see.
+//! What the prelude is given: the contract's imports as functions of JavaScript. They take and return plain values;
+//! `prelude.js` makes of them what scripts see.
 
 use rquickjs::{Array, Ctx, Exception, Function, Object, Result, Value};
 

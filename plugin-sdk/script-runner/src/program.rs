@@ -42,7 +42,7 @@ impl Program {
     /// Reads the script and evaluates it. `config` is absent while it is only asked what it wants.
     ///
     /// # Errors
-    /// Why it can not be used, with file, line and column.
+    /// Why it cannot be used, with file, line and column.
     pub(crate) fn load(config: Option<Vec<u8>>) -> Result<Program, String> {
         let script = std::env::args()
             .nth(1)
@@ -50,7 +50,7 @@ impl Program {
         let mut text = Vec::new();
         std::io::stdin()
             .read_to_end(&mut text)
-            .map_err(|error| format!("{script}: can not be read: {error}"))?;
+            .map_err(|error| format!("{script}: cannot be read: {error}"))?;
         if let Some(at) = text.iter().position(|byte| *byte == 0) {
             let line = text[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
             return Err(format!("{script}:{line}: SyntaxError: a NUL character"));

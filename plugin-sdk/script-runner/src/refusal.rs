@@ -1,4 +1,4 @@
-//! The manifest of what can not be used: a JSON document that says why.
+//! The manifest of what cannot be used: a JSON document that says why.
 
 #![cfg_attr(
     not(target_family = "wasm"),

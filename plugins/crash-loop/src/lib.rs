@@ -7,8 +7,9 @@
 //! web/checkout-7d9f: container app was OOM-killed: exit code 137, seen once, 6 restarts
 //! ```
 //!
-//! What was said of a pod is remembered by its uid and forgotten when the pod is deleted, so a resync or a replay says nothing
-//! twice, and a new pod of the same name starts afresh. After each initial list a summary is logged at level info.
+//! What was said of a pod is remembered by its uid and forgotten when the pod is deleted, so a resync or a replay says
+//! nothing twice, and a new pod of the same name starts afresh. After each initial list a summary is logged at level
+//! info.
 //!
 //! Config, all optional:
 //!

@@ -5,7 +5,8 @@ use serde::Deserialize;
 /// The lists of containers that can crash. Ephemeral containers are never restarted.
 const LISTS: [&str; 2] = ["/status/initContainerStatuses", "/status/containerStatuses"];
 
-/// What is read of each: the fields of [`ContainerStatus`]. Not the whole state, whose messages change with each back-off.
+/// What is read of each: the fields of [`ContainerStatus`]. Not the whole state, whose messages change with each
+/// back-off.
 const FIELDS: [&str; 8] = [
     "name",
     "restartCount",

@@ -21,7 +21,8 @@ impl Known {
     /// A crash loop is news once for each restart, from `min_restarts` on; an OOM kill is news once for each run.
     pub(crate) fn look_at(&mut self, container: &ContainerStatus, min_restarts: u32) -> Vec<String> {
         let restarts = container.restart_count;
-        // The kubelet counts from what it still remembers of a container: after it was restarted itself, perhaps from 0.
+        // The kubelet counts from what it still remembers of a container: after it was restarted itself, perhaps from
+        // 0.
         if self
             .looping_at
             .max(self.oom_killed_at)

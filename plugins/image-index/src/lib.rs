@@ -5,8 +5,8 @@
 //! | `image` | each image as the pod's spec writes it | `informant get pods --index image=nginx:1.29` |
 //! | `image-repository` | each image's repository, spelled out, without tag and digest | `informant get pods --index image-repository=docker.io/library/nginx` |
 //!
-//! Containers, init containers and ephemeral containers count. `image` is literal: `nginx:1.29` and `docker.io/library/nginx:1.29`
-//! are two values there and one in `image-repository`.
+//! Containers, init containers and ephemeral containers count. `image` is literal: `nginx:1.29` and
+//! `docker.io/library/nginx:1.29` are two values there and one in `image-repository`.
 
 mod repository;
 

@@ -6,8 +6,8 @@ const DEFAULT_FOLDER: &str = "library";
 
 /// `registry/path` of a reference, without tag and digest: `docker.io/library/nginx` for `nginx:1.29`.
 ///
-/// A first part is a registry if it has a dot or a colon or is `localhost`, as container runtimes take it (the reference
-/// grammar of the distribution project).
+/// A first part is a registry if it has a dot or a colon or is `localhost`, as container runtimes take it (the
+/// reference grammar of the distribution project).
 pub(crate) fn of(image: &str) -> String {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
     let (registry, path) = match name.split_once('/') {

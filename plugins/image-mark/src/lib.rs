@@ -1,5 +1,5 @@
-//! Labels each pod by how firmly its images are pinned, so that `kubectl get pods -l informant/images=floating` finds those that may
-//! run something else after the next restart, and a policy or a dashboard can count them.
+//! Labels each pod by how firmly its images are pinned, so that `kubectl get pods -l informant/images=floating` finds
+//! those that may run something else after the next restart, and a policy or a dashboard can count them.
 //!
 //! | `informant/images` | |
 //! |---|---|
@@ -7,8 +7,9 @@
 //! | `tagged` | each has another tag or a digest, and one has no digest |
 //! | `pinned` | each has a digest |
 //!
-//! It writes to what it watches, so it is told of its own writes. It does not chase them: it asks for changes of the images and
-//! the labels alone, and compares before it writes. One pod costs one write, and the event of that write a comparison.
+//! It writes to what it watches, so it is told of its own writes. It does not chase them: it asks for changes of the
+//! images and the labels alone, and compares before it writes. One pod costs one write, and the event of that write a
+//! comparison.
 //!
 //! Needs, in its section of config.toml:
 //!

@@ -1,4 +1,5 @@
-//! Threads that do nothing but notice when they are kept from running: then the machine stood still, not what is measured.
+//! Threads that do nothing but notice when they are kept from running: then the machine stood still, not what is
+//! measured.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Which CPUs run what: the subject has its own, on which neither the API server nor the load runs.
 //!
-//! CPUs are given by `taskset` before a program begins, so that it sees as many as it has: tokio starts as many workers, and Go
-//! sets GOMAXPROCS to it, as they would on a machine of that size.
+//! CPUs are given by `taskset` before a program begins, so that it sees as many as it has: tokio starts as many
+//! workers, and Go sets GOMAXPROCS to it, as they would on a machine of that size.
 
 use std::fmt;
 use std::process::Command;

@@ -77,14 +77,16 @@ impl Results {
         median(self.of(column).iter().filter_map(|round| round.get(figure)).collect())
     }
 
-    /// How often Informant's figure goes into that of `peer`, fetched the same way: of each round, and of these the median.
+    /// How often Informant's figure goes into that of `peer`, fetched the same way: of each round, and of these the
+    /// median.
     pub(super) fn ratio(&self, peer: &Column, figure: Figure) -> Option<f64> {
         let rounds = self.of(peer).iter().zip(self.of(&peer.of_informant()));
         let ratios = rounds.filter_map(|(peer, own)| Some(peer.get(figure)? / own.get(figure)?));
         median(ratios.collect())
     }
 
-    /// CPU for an object between two sizes, in microseconds: what starting up costs is in neither. The median over the rounds.
+    /// CPU for an object between two sizes, in microseconds: what starting up costs is in neither. The median over the
+    /// rounds.
     pub(super) fn slope(&self, large: &Column, small: u32) -> Option<f64> {
         median(self.slopes(large, small))
     }

@@ -21,7 +21,7 @@ const LAG_EVENTS_PER_SECOND: u32 = 1_000;
 /// How long a subject is given to become quiet before its memory is read.
 const SETTLES_IN: Duration = Duration::from_secs(2);
 
-/// What the program costs with an empty cluster: start, artefact, first list.
+/// What the program costs with an empty cluster: start, artifact, first list.
 pub(super) async fn base(program: &Program, sync: Sync, cores: &Cores, tls: bool) -> Result<Usage> {
     let rig = Rig::empty(cores, tls).await?;
     let start = async || program.start(cores, &rig.cluster, sync).await;
@@ -164,7 +164,8 @@ async fn lag(args: &Args, subject: &Subject, rig: &mut Rig, figures: &mut Figure
     Ok(())
 }
 
-/// Waits until the subject is quiet and `enough` was told. It is asked only while it is quiet: answering is work for it.
+/// Waits until the subject is quiet and `enough` was told. It is asked only while it is quiet: answering is work for
+/// it.
 async fn until(subject: &Subject, what: &str, enough: impl Fn(&Told) -> bool) -> Result<()> {
     wait::until(what, DONE_WITHIN, async || {
         if subject.is_busy().await.map_err(|error| format!("{error:#}"))? {

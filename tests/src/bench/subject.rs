@@ -2,14 +2,14 @@
 //!
 //! Informant is one. Any other program can be, if it speaks this protocol:
 //!
-//! - It is started as `PROGRAM ARGS… --kubeconfig FILE --sync list|watch-list`, keeps the pods of all namespaces with two indexes
-//!   (namespace and node), and calls one handler that reads `metadata.annotations["bench/written-us"]`, `spec.nodeName`,
-//!   `status.phase` and the containers' restart counts.
-//! - It writes JSON lines to its standard output. `{"adds":N,"updates":N,"lists":N}`, at most every 10 ms, says how often the
-//!   handler was called since the start, and how many lists (or initial streams) were complete. Numbers may be left out until
-//!   they change.
-//! - `{"lags":1000,"p50_us":N,"p99_us":N,"max_us":N}` for each 1,000 updates whose object has the annotation: now, less the
-//!   annotation, when the handler returns.
+//! - It is started as `PROGRAM ARGS… --kubeconfig FILE --sync list|watch-list`, keeps the pods of all namespaces with
+//!   two indexes (namespace and node), and calls one handler that reads `metadata.annotations["bench/written-us"]`,
+//!   `spec.nodeName`, `status.phase` and the containers' restart counts.
+//! - It writes JSON lines to its standard output. `{"adds":N,"updates":N,"lists":N}`, at most every 10 ms, says how
+//!   often the handler was called since the start, and how many lists (or initial streams) were complete. Numbers may
+//!   be left out until they change.
+//! - `{"lags":1000,"p50_us":N,"p99_us":N,"max_us":N}` for each 1,000 updates whose object has the annotation: now, less
+//!   the annotation, when the handler returns.
 //!
 //! CPU and memory are read from /proc, for all subjects alike.
 
@@ -138,7 +138,7 @@ impl Program {
     }
 }
 
-/// A daemon is ready before its plugins are: one that is not in the artefact cache yet is still being compiled.
+/// A daemon is ready before its plugins are: one that is not in the artifact cache yet is still being compiled.
 pub(super) async fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
     let labels = ["plugin=\"measured\"", "state=\"running\""];
     wait::until("the handler's instance", super::DONE_WITHIN, async || {

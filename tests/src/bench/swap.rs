@@ -1,8 +1,8 @@
 //! How long events wait while a plugin is swapped.
 //!
-//! Events flow at a steady rate while another version of the handler's component is put in place once a second. The versions
-//! differ in a custom section only, and each was compiled before: what is measured is the swap. The handler logs each event with the
-//! moment it was handled.
+//! Events flow at a steady rate while another version of the handler's component is put in place once a second. The
+//! versions differ in a custom section only, and each was compiled before: what is measured is the swap. The handler
+//! logs each event with the moment it was handled.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -183,7 +183,7 @@ pub(super) fn section(rounds: &[Swaps]) -> String {
         (events + round.events, lost + round.lost)
     });
     let mut text = format!(
-        "\n## Swapping a plugin whose artefact is cached\n\n\
+        "\n## Swapping a plugin whose artifact is cached\n\n\
          {} events a second; once a second another version of the component is put in place (`on-reload = \"continue\"`). \
          From written to handled:\n\n| | p50 | p99 | p99.9 | longest |\n|---|---|---|---|---|\n",
         thousands(f64::from(EVENTS_PER_SECOND))

@@ -26,8 +26,8 @@ pub(super) fn of(process: u32) -> Result<Usage> {
     })
 }
 
-/// CPU time of the threads that live. In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in it, and none
-/// of the subjects' busy ones do.
+/// CPU time of the threads that live. In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in
+/// it, and none of the subjects' busy ones do.
 pub(super) fn threads(process: u32) -> Result<Duration> {
     let mut cpu = Duration::ZERO;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {

@@ -49,7 +49,7 @@ impl Kubeconfigs {
     /// Writes one called `name` that comes by `way`, a proxy's address, and logs in as `login` says.
     ///
     /// # Errors
-    /// If the file can not be written.
+    /// If the file cannot be written.
     pub async fn write(&self, name: &str, way: SocketAddr, login: &Login) -> Result<PathBuf> {
         let path = self.folder.join(format!("{name}.kubeconfig"));
         let text = kubeconfig(self.scheme, way, login).to_string();

@@ -1,4 +1,4 @@
-//! Ports for programs that can not choose one themselves.
+//! Ports for programs that cannot choose one themselves.
 
 use std::net::TcpListener;
 

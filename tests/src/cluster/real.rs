@@ -1,4 +1,5 @@
-//! kube-apiserver and etcd as processes on loopback, as small as they get: no controllers, no nodes, tokens from a file.
+//! kube-apiserver and etcd as processes on loopback, as small as they get: no controllers, no nodes, tokens from a
+//! file.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -142,7 +143,8 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[&str]) -> 
     )
 }
 
-/// The signing key, the tokens and a kubeconfig. The serving certificate is kube-apiserver's own, so it is not verified.
+/// The signing key, the tokens and a kubeconfig. The serving certificate is kube-apiserver's own, so it is not
+/// verified.
 async fn write_credentials(folder: &Path, port: u16) -> Result<()> {
     let key = rcgen::KeyPair::generate().context("failed to make the service account key")?;
     tokio::fs::write(folder.join("sa.key"), key.serialize_pem()).await?;

@@ -57,7 +57,7 @@ impl Ground {
     /// A client behind the proxy.
     ///
     /// # Errors
-    /// If its kubeconfig can not be written.
+    /// If its kubeconfig cannot be written.
     pub async fn client(&self, login: &Login) -> Result<kube::Client> {
         Ok(kube::Client::try_from(self.config(login).await?)?)
     }
@@ -65,7 +65,7 @@ impl Ground {
     /// What such a client is made of.
     ///
     /// # Errors
-    /// If its kubeconfig can not be written.
+    /// If its kubeconfig cannot be written.
     pub async fn config(&self, login: &Login) -> Result<kube::Config> {
         config(&self.kubeconfig(login).await?).await
     }
@@ -73,7 +73,7 @@ impl Ground {
     /// A kubeconfig that leads through the proxy.
     ///
     /// # Errors
-    /// If it can not be written.
+    /// If it cannot be written.
     pub async fn kubeconfig(&self, login: &Login) -> Result<PathBuf> {
         self.kubeconfigs
             .write(&self.namespace, self.proxy.address(), login)

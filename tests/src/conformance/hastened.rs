@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use informant_cache::{BoxFuture, Environment, Moment};
 
-/// Time as `inner` has it, so many times as fast: what sleeps 90 s there sleeps 4.5 s at 20. Sockets and other processes go at their own pace, so
-/// it must stay slow enough for them.
+/// Time as `inner` has it, so many times as fast: what sleeps 90 s there sleeps 4.5 s at 20. Sockets and other
+/// processes go at their own pace, so it must stay slow enough for them.
 pub struct Hastened {
     inner: Arc<dyn Environment>,
     times: u32,

@@ -195,7 +195,8 @@ impl Observed {
         self.until(state.as_str(), |status| status.state == state).await
     }
 
-    /// Waits until it is live and both what it keeps and what it told equal what `direct` sees, to the byte; then judges what it told.
+    /// Waits until it is live and both what it keeps and what it told equal what `direct` sees, to the byte; then
+    /// judges what it told.
     ///
     /// # Errors
     /// If that does not come about, or the contract was broken.

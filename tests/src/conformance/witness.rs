@@ -132,8 +132,8 @@ impl EventHandler for Witness {
     }
 }
 
-/// Each way in which `calls` break the contract that holds within one epoch: each object is added once, then updated to newer and newer states, then
-/// deleted once; another incarnation comes only after the delete of the one before.
+/// Each way in which `calls` break the contract that holds within one epoch: each object is added once, then updated to
+/// newer and newer states, then deleted once; another incarnation comes only after the delete of the one before.
 pub fn violations(calls: &[Call]) -> Vec<String> {
     let mut found = Vec::new();
     let mut known: BTreeMap<&Key, (&str, u64)> = BTreeMap::new();

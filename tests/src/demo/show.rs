@@ -257,9 +257,9 @@ impl Show {
         println!("   its first line came {} ms later", begin.elapsed().as_millis());
         let label = json!({"metadata": {"labels": {"team": "blue"}}});
         self.client.merge(&pods(&name(7)), &label).await?;
-        let labelled = |line: &str| said(line).filter(|message| message.contains("now labelled"));
+        let labeled = |line: &str| said(line).filter(|message| message.contains("now labeled"));
         let line = process
-            .wait_for_line_after(from, "what it says of a label", SEEN_WITHIN, labelled)
+            .wait_for_line_after(from, "what it says of a label", SEEN_WITHIN, labeled)
             .await?;
         println!("   $ kubectl label pod {} team=blue\n   {line}", name(7));
         Ok(())

@@ -1,12 +1,13 @@
 //! The delivery contract, tested on a history: a pure function, so that it judges any recording.
 //!
-//! Per handler and key: calls are ordered and never overlap; nothing is told that the API server never held; a delete is told
-//! once, and marked if its final state was not seen; one incarnation never becomes another without a delete in between; the
-//! store is at least as new as the call; what a watch shows is neither skipped nor repeated. At rest: the last that was accepted
-//! is the last there is, everybody was told of everything, the store is the cluster. At any time: an index is what a scan says.
+//! Per handler and key: calls are ordered and never overlap; nothing is told that the API server never held; a delete
+//! is told once, and marked if its final state was not seen; one incarnation never becomes another without a delete in
+//! between; the store is at least as new as the call; what a watch shows is neither skipped nor repeated. At rest: the
+//! last that was accepted is the last there is, everybody was told of everything, the store is the cluster. At any
+//! time: an index is what a scan says.
 //!
-//! What an informer asks for may change, and objects may leave its selection and come back: then a delete says that the object
-//! does not belong any more, and its life may go on.
+//! What an informer asks for may change, and objects may leave its selection and come back: then a delete says that the
+//! object does not belong any more, and its life may go on.
 
 mod calls;
 mod rest;

@@ -1,7 +1,7 @@
 //! Scripted handlers: they take their time, fail, panic, and write everything down.
 //!
-//! Two kinds: one that pulls from its listener and makes several calls at once, as a plugin with several instances does; and a
-//! native one, which the informer drives.
+//! Two kinds: one that pulls from its listener and makes several calls at once, as a plugin with several instances
+//! does; and a native one, which the informer drives.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,8 +11,8 @@ use super::history::History;
 use super::schedule::Schedule;
 use super::world::{Setting, World};
 
-/// How long everything may take to come to rest once trouble has ended, in simulated time: longer than the longest back-off of
-/// a listener (5 min), the longest life of a watch (10 min) and its silence together.
+/// How long everything may take to come to rest once trouble has ended, in simulated time: longer than the longest
+/// back-off of a listener (5 min), the longest life of a watch (10 min) and its silence together.
 pub(super) const REST: Duration = Duration::from_secs(1_800);
 
 /// How a run went.

@@ -1,7 +1,8 @@
 //! Scenarios: schedules that are written down instead of drawn, each of which plays one fault case to the letter.
 //!
-//! A scenario says what must come of the case, by assertions on the way; the history is judged by the checker besides. And it names bugs that the
-//! code can be made to have, with each of which it must fail: a case that no bug fails is not played.
+//! A scenario says what must come of the case, by assertions on the way; the history is judged by the checker besides.
+//! And it names bugs that the code can be made to have, with each of which it must fail: a case that no bug fails is
+//! not played.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};

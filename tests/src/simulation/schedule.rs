@@ -1,4 +1,5 @@
-//! What happens in a run: writes, faults, handlers and informers that come, change and go, in an order drawn from the seed.
+//! What happens in a run: writes, faults, handlers and informers that come, change and go, in an order drawn from the
+//! seed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

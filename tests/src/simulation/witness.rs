@@ -67,7 +67,8 @@ impl Witness {
             id,
             keeps_all,
             script,
-            // Before the first list everything the cluster held at the start must show up; later, everything the store does.
+            // Before the first list everything the cluster held at the start must show up; later, everything the store
+            // does.
             there: if began_unsynced {
                 watched.at_start.clone()
             } else {
@@ -129,8 +130,8 @@ impl Witness {
     }
 
     fn still_there(&self, namespace: Option<&str>) -> Vec<(String, String)> {
-        // What was asked for before may be in force for a while. Where it is the state that decides whether an object belongs, only one that did
-        // not change belonged all the time.
+        // What was asked for before may be in force for a while. Where it is the state that decides whether an object
+        // belongs, only one that did not change belonged all the time.
         let selections = self.watched.selections_so_far();
         let by_state = selections.iter().any(|selection| selection.group.is_some());
         let mut there = self.there.clone();

@@ -187,8 +187,8 @@ impl World {
         object
     }
 
-    /// Notes the value of an object in one of its labels, as a handler does that writes to what it watches; records it. Does nothing if the object
-    /// is gone or says so already.
+    /// Notes the value of an object in one of its labels, as a handler does that writes to what it watches; records it.
+    /// Does nothing if the object is gone or says so already.
     pub(super) fn note_seen(&self, object: &Object) {
         let (namespace, name) = (object.namespace(), object.name());
         let told: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");

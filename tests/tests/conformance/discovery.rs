@@ -1,4 +1,5 @@
-//! What an API server says it serves: in two answers (aggregated discovery), and as older ones say it, in one for each version of each group.
+//! What an API server says it serves: in two answers (aggregated discovery), and as older ones say it, in one for each
+//! version of each group.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -77,8 +77,8 @@ pub(crate) async fn everything_arrives_through_slices_drips_cuts_and_resets(
     Ok(())
 }
 
-/// Waits until more than `resets` connections were cut: by the weather or, if that is too fine, by us. One without traffic is not cut, so that
-/// something is written for as long as it takes.
+/// Waits until more than `resets` connections were cut: by the weather or, if that is too fine, by us. One without
+/// traffic is not cut, so that something is written for as long as it takes.
 async fn until_cut(ground: &Ground, resets: usize) -> Result<()> {
     let mut writes = 0;
     wait::until("a connection to be cut", ARRIVES_WITHIN, async || {

@@ -1,8 +1,9 @@
-//! What informers promise, held against the real kube-apiserver (and, where it can, the embedded one), through a proxy that resets, slows, slices,
-//! holds and half-opens connections.
+//! What informers promise, held against the real kube-apiserver (and, where it can, the embedded one), through a proxy
+//! that resets, slows, slices, holds and half-opens connections.
 //!
-//! Starting a cluster costs more than most scenarios, so that those which leave the API server alone run side by side on one, each in a namespace
-//! of its own and behind a proxy of its own; those which restart it run one after the other. A failure names its scenario.
+//! Starting a cluster costs more than most scenarios, so that those which leave the API server alone run side by side
+//! on one, each in a namespace of its own and behind a proxy of its own; those which restart it run one after the
+//! other. A failure names its scenario.
 
 mod discovery;
 mod disturbances;

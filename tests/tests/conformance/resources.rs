@@ -148,7 +148,8 @@ pub(crate) async fn field_selectors_of_each_kind_select_what_they_say(cluster: &
         let names: Vec<_> = view.keys().map(|key| key.as_ref().name).collect();
         ensure!(names == case.selected, "{} by {}: {names:?}", case.kind, case.selector);
     }
-    // What leaves a selection is deleted for those who asked for it, what enters it is new; the state in which it leaves is no secret.
+    // What leaves a selection is deleted for those who asked for it, what enters it is new; the state in which it
+    // leaves is no secret.
     let pods = format!("/api/v1/namespaces/{}/pods", ground.namespace);
     let failed = json!({"status": {"phase": "Failed"}});
     ground.direct.merge(&format!("{pods}/on-n1/status"), &failed).await?;

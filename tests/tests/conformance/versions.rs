@@ -1,4 +1,5 @@
-//! What `resourceVersion` and `resourceVersionMatch` mean, for lists and for watches: the same on both API servers; and reading one's own writes.
+//! What `resourceVersion` and `resourceVersionMatch` mean, for lists and for watches: the same on both API servers; and
+//! reading one's own writes.
 //!
 //! Source: Kubernetes' API concepts, "Resource versions".
 

@@ -1,5 +1,5 @@
-//! Thirty plugin swaps and sixty changes of the configuration, valid, invalid and partly wrong, while 1,000 updates a second flow
-//! for a minute.
+//! Thirty plugin swaps and sixty changes of the configuration, valid, invalid and partly wrong, while 1,000 updates a
+//! second flow for a minute.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

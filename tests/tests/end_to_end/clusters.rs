@@ -1,4 +1,5 @@
-//! Two clusters in one process: one cache over both, each with its own fate, on the embedded and on the real API server.
+//! Two clusters in one process: one cache over both, each with its own fate, on the embedded and on the real API
+//! server.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -161,7 +161,7 @@ async fn a_delete_during_the_restart_is_told_with_the_last_state(mut cluster: Cl
     Ok(())
 }
 
-/// Just after a restart, authorisation may still be warming up.
+/// Just after a restart, authorization may still be warming up.
 async fn put_when_possible(client: &Client, name: &str, value: &str) -> Result<String> {
     let written = wait::until("the API server to take a write", ARRIVES_WITHIN, async || {
         let patch = json!({"data": {"value": value}});

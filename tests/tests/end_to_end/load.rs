@@ -39,8 +39,8 @@ impl Load {
         Ok(written)
     }
 
-    /// Updates every object in turn at the fixed rate; returns the versions by name. Each writer has objects of its own, so that
-    /// the versions of one object are in order.
+    /// Updates every object in turn at the fixed rate; returns the versions by name. Each writer has objects of its
+    /// own, so that the versions of one object are in order.
     pub(crate) async fn write(self, client: Client) -> Result<Versions> {
         let writers = (0..WRITERS).map(|writer| tokio::spawn(self.write_some(client.clone(), writer)));
         let mut all = Versions::new();

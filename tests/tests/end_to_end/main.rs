@@ -1,7 +1,7 @@
 //! Informant as a whole: the binary, real components, an API server in another process.
 //!
-//! One program, because each one that is linked costs minutes on a small machine. Scenarios that make sense on both run against
-//! the embedded API server and against the real kube-apiserver.
+//! One program, because each one that is linked costs minutes on a small machine. Scenarios that make sense on both run
+//! against the embedded API server and against the real kube-apiserver.
 
 mod acting;
 mod bad_input;

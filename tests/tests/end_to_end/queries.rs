@@ -77,8 +77,8 @@ async fn what_is_not_there_is_told_apart(cluster: Cluster) -> Result<()> {
         code != 0 && err.contains("has no object \"nobody\" in namespace default"),
         "{err}"
     );
-    let (code, _, err) = daemon.command(&["get", "pods", "--index", "colour=red"]).await?;
-    ensure!(code != 0 && err.contains("colour"), "{err}");
+    let (code, _, err) = daemon.command(&["get", "pods", "--index", "color=red"]).await?;
+    ensure!(code != 0 && err.contains("color"), "{err}");
     let (code, _, err) = daemon.command(&["get", "secrets"]).await?;
     ensure!(code != 0 && err.contains("secrets"), "{err}");
     Ok(())

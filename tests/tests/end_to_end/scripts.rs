@@ -1,4 +1,5 @@
-//! A newcomer's way: the README's handler, saved into a folder, answers the next kubectl, and no tool has built anything.
+//! A newcomer's way: the README's handler, saved into a folder, answers the next kubectl, and no tool has built
+//! anything.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// From a save to the first call of what was saved. What is promised is 100 ms; a machine that builds besides gets more.
+/// From a save to the first call of what was saved. What is promised is 100 ms; a machine that builds besides gets
+/// more.
 const LIVE_WITHIN: Duration = Duration::from_secs(2);
 
 const CONFIG: &str = r#"
@@ -84,12 +86,12 @@ async fn newcomer() -> Result<()> {
     ensure!(took < LIVE_WITHIN, "a saved script was live after {took:?}");
 
     label(&cluster, "web", "team", "blue").await?;
-    let labelled = |line: &str| said(line).filter(|line| line.contains("now labelled"));
+    let labeled = |line: &str| said(line).filter(|line| line.contains("now labeled"));
     let line = process
-        .wait_for_line_after(from, "a line about the label", SEEN_WITHIN, labelled)
+        .wait_for_line_after(from, "a line about the label", SEEN_WITHIN, labeled)
         .await?;
     ensure!(
-        line == r#"default/web is now labelled {"app":"test","team":"blue"}"#,
+        line == r#"default/web is now labeled {"app":"test","team":"blue"}"#,
         "it said {line:?}"
     );
 
@@ -105,7 +107,7 @@ async fn newcomer() -> Result<()> {
         .await?;
     label(&cluster, "web", "tier", "front").await?;
     process
-        .wait_for_line_after(from, "the old script's line", SEEN_WITHIN, labelled)
+        .wait_for_line_after(from, "the old script's line", SEEN_WITHIN, labeled)
         .await
         .context("after a script with an error")?;
     Ok(())

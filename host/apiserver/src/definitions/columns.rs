@@ -122,7 +122,8 @@ fn name_end(name: &str) -> usize {
     end.unwrap_or(name.len())
 }
 
-/// Where what begins with a bracket, a wildcard or a descent ends: after its closing bracket, at least one character on.
+/// Where what begins with a bracket, a wildcard or a descent ends: after its closing bracket, at least one character
+/// on.
 fn bracket_end(rest: &str) -> usize {
     if rest.starts_with('[') {
         let mut depth = 0_usize;

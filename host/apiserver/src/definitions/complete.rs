@@ -1,11 +1,12 @@
 //! What the API server and its controllers add to a definition: names that follow from others, and a status.
 //!
-//! Source: apiextensions-apiserver `pkg/apis/apiextensions/v1/defaults.go` and `pkg/controller/status/naming_controller.go`.
+//! Source: apiextensions-apiserver `pkg/apis/apiextensions/v1/defaults.go` and
+//! `pkg/controller/status/naming_controller.go`.
 
 use serde_json::{Value, json};
 
-/// Fills in names, the conversion and the status. `rival` is another resource that has one of the names. What the status said before is
-/// kept where it still holds.
+/// Fills in names, the conversion and the status. `rival` is another resource that has one of the names. What the
+/// status said before is kept where it still holds.
 pub(crate) fn complete(object: &mut Value, now: &str, rival: Option<&str>) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
         return;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a request is about, in Kubernetes' terms. Paths that are no resource have the verb alone, in lower case (`get`).
+/// What a request is about, in Kubernetes' terms. Paths that are no resource have the verb alone, in lower case
+/// (`get`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
     pub(crate) verb: &'static str,

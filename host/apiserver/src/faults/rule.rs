@@ -156,8 +156,8 @@ impl Rules {
         self.standing.len()
     }
 
-    /// Judges a request. Each rule that applies has one of its `times` used up; the first answer ends the search, so that
-    /// "twice 429, then 500" can be said with two rules.
+    /// Judges a request. Each rule that applies has one of its `times` used up; the first answer ends the search, so
+    /// that "twice 429, then 500" can be said with two rules.
     pub(crate) fn judge(&mut self, attributes: &Attributes) -> Verdict {
         let mut verdict = Verdict::default();
         for rule in &mut self.standing {

@@ -1,4 +1,5 @@
-//! The built-in kinds. Source: `kubectl api-resources` of Kubernetes 1.36 and the `GetAttrs`/`AddFieldLabelConversionFunc` of each kind.
+//! The built-in kinds. Source: `kubectl api-resources` of Kubernetes 1.36 and the
+//! `GetAttrs`/`AddFieldLabelConversionFunc` of each kind.
 
 use super::Kind;
 

@@ -1,4 +1,4 @@
-//! Strategic merge: as a JSON merge, but lists of objects are merged by a key, and directives say what a merge can not.
+//! Strategic merge: as a JSON merge, but lists of objects are merged by a key, and directives say what a merge cannot.
 //!
 //! Which lists have which key is told by field name, without schemas: enough for the built-in kinds, whose names agree.
 //!
@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value};
 
-/// Lists that are merged by key. Where several keys are given, the first that all patched elements have is taken: `ports` are those of
-/// containers or of services.
+/// Lists that are merged by key. Where several keys are given, the first that all patched elements have is taken:
+/// `ports` are those of containers or of services.
 const MERGE_KEYS: &[(&str, &[&str])] = &[
     ("addresses", &["type"]),
     ("conditions", &["type"]),

@@ -1,5 +1,5 @@
-//! Built-in kinds as OpenAPI: which fields they have and of which types, for `kubectl explain`. Without descriptions, which would be
-//! megabytes.
+//! Built-in kinds as OpenAPI: which fields they have and of which types, for `kubectl explain`. Without descriptions,
+//! which would be megabytes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use super::schema::{Schema, Type, When};
 use super::strict::is_opaque;
 
-/// Adds the messages that a kind is made of to `schemas` and returns the kind's properties; none for kinds without a message.
+/// Adds the messages that a kind is made of to `schemas` and returns the kind's properties; none for kinds without a
+/// message.
 pub(crate) fn describe(
     api_version: &str,
     kind: &str,

@@ -1,6 +1,7 @@
 //! Built-in kinds held against their messages: fields that they do not have, values of the wrong type.
 //!
-//! What `fieldValidation=Strict`, which kubectl sends, refuses. Source: apimachinery `pkg/runtime/serializer/json` (strict decoding).
+//! What `fieldValidation=Strict`, which kubectl sends, refuses. Source: apimachinery `pkg/runtime/serializer/json`
+//! (strict decoding).
 
 use serde_json::Value;
 

@@ -44,7 +44,7 @@ fn a_body_cut_off_anywhere_is_an_error_or_less_and_never_a_panic() {
 #[test]
 fn a_kind_that_is_not_described_is_named() {
     let node_metrics = b"k8s\0\x0a\x0e\x0a\x06x.y/v1\x12\x04Nope";
-    insta::assert_snapshot!(read(node_metrics).unwrap_err(), @r#""Nope" of "x.y/v1" can not be read from protocol buffers by this server; send it as JSON"#);
+    insta::assert_snapshot!(read(node_metrics).unwrap_err(), @r#""Nope" of "x.y/v1" cannot be read from protocol buffers by this server; send it as JSON"#);
 }
 
 proptest::proptest! {

@@ -39,8 +39,8 @@ pub(super) fn error(status: &Status) -> Bytes {
 
 /// What `event` is to a watch of `selection`: objects that enter it are added, those that leave it deleted.
 ///
-/// Source: cacher `watchCacheEvent` → `convertToWatchEvent`. A leaving object is shown in its last state that was selected, stamped with the
-/// version of the event.
+/// Source: cacher `watchCacheEvent` → `convertToWatchEvent`. A leaving object is shown in its last state that was
+/// selected, stamped with the version of the event.
 pub(super) fn shown(kind: &Kind, selection: &Selection, event: &Event) -> Option<Shown> {
     let was = event
         .previous

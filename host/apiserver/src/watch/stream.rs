@@ -51,7 +51,8 @@ pub(super) struct WatchStream {
     cursor: u64,
     joined: u64,
     bookmarks: bool,
-    /// It was asked for from a version that this replica has yet to reach: until then it is silent, as a kube-apiserver's is.
+    /// It was asked for from a version that this replica has yet to reach: until then it is silent, as a
+    /// kube-apiserver's is.
     is_ahead: bool,
     next_bookmark: Duration,
     deadline: Duration,

@@ -1,6 +1,7 @@
 //! Definitions as writes see them: what a definition makes of its resource, and what an object of it has to be.
 //!
-//! Stands in for the controllers of apiextensions-apiserver: names, conditions and the clean-up of a deleted definition's objects.
+//! Stands in for the controllers of apiextensions-apiserver: names, conditions and the clean-up of a deleted
+//! definition's objects.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::status::{FieldError, Status};
 use crate::stored::Stored;
 
 impl Write<'_> {
-    /// Brings an object into the shape that its kind's schema asks for. For a definition, returns what is to be served once it is stored.
+    /// Brings an object into the shape that its kind's schema asks for. For a definition, returns what is to be served
+    /// once it is stored.
     pub(super) fn conform(
         &self,
         kind: &Kind,

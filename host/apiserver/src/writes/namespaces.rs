@@ -12,7 +12,7 @@ use crate::selection::Selection;
 use crate::status::Status;
 use crate::store::Shelf;
 
-/// Namespaces that can not be deleted.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
 
 impl Write<'_> {
@@ -77,7 +77,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Refuses the deletion of namespaces that a cluster can not be without.
+    /// Refuses the deletion of namespaces that a cluster cannot be without.
     pub(super) fn check_mortal(&self, kind: &Kind, name: &str) -> Result<(), Status> {
         if kind.is_namespaces() && IMMORTAL.contains(&name) {
             return Err(Status::forbidden(kind, name, "this namespace may not be deleted"));

@@ -15,10 +15,12 @@ use crate::known_objects::KnownObjects;
 use crate::transform::TransformError;
 use crate::{Moment, Reason};
 
-/// A [`delta_fifo::DeltaFifo`](crate::DeltaFifo) behind a lock, with the objects its consumer knows; clones are the same queue.
+/// A [`delta_fifo::DeltaFifo`](crate::DeltaFifo) behind a lock, with the objects its consumer knows; clones are the
+/// same queue.
 ///
-/// A reflector's thread writes, [`pop`](Self::pop) waits. What it promises of order, tombstones and the initial list is the pure queue's, as are its
-/// departures from client-go. Bounds itself by nothing: [`bytes`](Self::bytes) tells when to stop reading.
+/// A reflector's thread writes, [`pop`](Self::pop) waits. What it promises of order, tombstones and the initial list is
+/// the pure queue's, as are its departures from client-go. Bounds itself by nothing: [`bytes`](Self::bytes) tells when
+/// to stop reading.
 ///
 /// Source: client-go `DeltaFIFO`, each method under the name it has there.
 ///
@@ -106,8 +108,9 @@ impl fmt::Debug for DeltaFifo {
 
 /// Making.
 impl DeltaFifo {
-    /// An empty queue in front of `known`, the consumer's store, or [`NothingKnown`](crate::NothingKnown): then deletes that were missed while a
-    /// watch was down are lost. `known` must be written only by what [`pop`](Self::pop) runs. client-go: `NewDeltaFIFOWithOptions`.
+    /// An empty queue in front of `known`, the consumer's store, or [`NothingKnown`](crate::NothingKnown): then deletes
+    /// that were missed while a watch was down are lost. `known` must be written only by what [`pop`](Self::pop) runs.
+    /// client-go: `NewDeltaFIFOWithOptions`.
     #[must_use]
     pub fn new(options: DeltaFifoOptions, known: Arc<dyn KnownObjects + Send + Sync>, clock: Clock) -> DeltaFifo {
         DeltaFifo(Arc::new(Shared {
@@ -137,7 +140,8 @@ impl DeltaFifo {
         self.change(|fifo, now| fifo.update(object, now))
     }
 
-    /// Queues a `Deleted` with the object's last state, or a [`Tombstone`](crate::Tombstone), if the key is in line or known. client-go: `Delete`.
+    /// Queues a `Deleted` with the object's last state, or a [`Tombstone`](crate::Tombstone), if the key is in line or
+    /// known. client-go: `Delete`.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -146,7 +150,8 @@ impl DeltaFifo {
         self.change(|fifo, now| fifo.delete(object, &*self.0.known, now))
     }
 
-    /// Takes `objects`, a complete list at `version`, for all there is. client-go: `Replace`, which queues deletes last; here they come first.
+    /// Takes `objects`, a complete list at `version`, for all there is. client-go: `Replace`, which queues deletes
+    /// last; here they come first.
     pub fn replace(&self, objects: Vec<Object>, version: &ResourceVersion) -> ReplaceSummary {
         self.change(|fifo, now| {
             let reason = if fifo.is_populated() {
@@ -163,7 +168,8 @@ impl DeltaFifo {
         self.change(|fifo, now| fifo.resync(&*self.0.known, now));
     }
 
-    /// Puts back what was popped, unless its key is in line again; returns whether it did. client-go: `AddIfNotPresent`.
+    /// Puts back what was popped, unless its key is in line again; returns whether it did. client-go:
+    /// `AddIfNotPresent`.
     pub fn add_if_not_present(&self, deltas: Deltas) -> bool {
         self.change(|fifo, _| fifo.add_if_not_present(deltas))
     }
@@ -173,8 +179,8 @@ impl DeltaFifo {
         self.change(|fifo, _| fifo.bookmark(version));
     }
 
-    /// Closes the queue: what waits is still handed out, then [`pop`](Self::pop) gives [`PopError::Closed`]. Writing is not refused.
-    /// client-go: `Close`.
+    /// Closes the queue: what waits is still handed out, then [`pop`](Self::pop) gives [`PopError::Closed`]. Writing is
+    /// not refused. client-go: `Close`.
     pub fn close(&self) {
         self.change(|fifo, _| fifo.close());
     }
@@ -182,18 +188,18 @@ impl DeltaFifo {
 
 /// Taking out, and reading.
 impl DeltaFifo {
-    /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the initial list. Blocks while nothing
-    /// waits. client-go: `Pop`.
+    /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the
+    /// initial list. Blocks while nothing waits. client-go: `Pop`.
     ///
-    /// `process` runs under the queue's lock, as there: only so does a `replace` or `resync` that comes meanwhile find in the store what is no longer
-    /// in line.
+    /// `process` runs under the queue's lock, as there: only so does a `replace` or `resync` that comes meanwhile find
+    /// in the store what is no longer in line.
     ///
     /// # Errors
     /// [`PopError`].
     ///
     /// # Panics
-    /// If `process` does; its deltas are then counted as failed, and the queue can be used on. Also if `process` uses this very queue, which would
-    /// otherwise block for ever.
+    /// If `process` does; its deltas are then counted as failed, and the queue can be used on. Also if `process` uses
+    /// this very queue, which would otherwise block forever.
     pub fn pop<E>(
         &self,
         process: impl FnOnce(&Deltas, bool) -> Result<(), ProcessError<E>>,

@@ -121,7 +121,7 @@ fn a_panic_while_processing_is_the_poppers_own_and_the_queue_goes_on() {
     assert!(queue.has_synced() && queue.stats().failed_deltas == 1);
     queue.add(pod("b", 2)).unwrap();
     assert!(queue.pop(|_, _| Ok::<(), ProcessError<()>>(())).is_ok());
-    // Using the queue from within would block for ever; it is said instead.
+    // Using the queue from within would block forever; it is said instead.
     queue.add(pod("c", 3)).unwrap();
     let popping = queue.clone();
     let misused = thread::spawn(move || {

@@ -12,11 +12,11 @@ use crate::store::{Snapshot, StoreWriter};
 
 /// A [`StoreWriter`] behind a lock, and its newest [`Snapshot`] behind another; clones are the same store.
 ///
-/// Writers take turns. Readers wait for nobody, and nobody for them: they take the newest snapshot, and a list of a hundred thousand
-/// objects holds no writer up. Every write is seen by every read that begins after it.
+/// Writers take turns. Readers wait for nobody, and nobody for them: they take the newest snapshot, and a list of a
+/// hundred thousand objects holds no writer up. Every write is seen by every read that begins after it.
 ///
-/// Source: client-go `Store`, `Indexer`, `ThreadSafeStore`, each method under the name it has there; there one lock is held for the
-/// length of each read.
+/// Source: client-go `Store`, `Indexer`, `ThreadSafeStore`, each method under the name it has there; there one lock is
+/// held for the length of each read.
 ///
 /// ```
 /// use informant_cache::blocking::Indexer;
@@ -54,8 +54,8 @@ impl fmt::Debug for Indexer {
 
 /// Making.
 impl Indexer {
-    /// An empty store with these indexes, and with `namespace`. client-go: `NewIndexer`; `NewStore` with none, which is also
-    /// `Indexer::default()`.
+    /// An empty store with these indexes, and with `namespace`. client-go: `NewIndexer`; `NewStore` with none, which is
+    /// also `Indexer::default()`.
     ///
     /// # Errors
     /// [`IndexConflict`] when a name is given twice or is `namespace`.
@@ -78,15 +78,16 @@ impl Indexer {
         self.add(object)
     }
 
-    /// Removes what is stored under `key` and returns it; nothing happens if there is nothing. client-go: `Delete`, which takes an object
-    /// or a tombstone: hand in its `key()`.
+    /// Removes what is stored under `key` and returns it; nothing happens if there is nothing. client-go: `Delete`,
+    /// which takes an object or a tombstone: hand in its `key()`.
     pub fn delete(&self, key: KeyRef<'_>) -> Option<Object> {
         self.transaction(|writer| writer.delete(key))
     }
 
     /// Makes `objects`, the state at `version`, all there is, at once for readers. client-go: `Replace`.
     ///
-    /// The version is believed even if it is older than the one before; a queue in front of the store is the place to judge that.
+    /// The version is believed even if it is older than the one before; a queue in front of the store is the place to
+    /// judge that.
     pub fn replace(&self, objects: Vec<Object>, version: ResourceVersion) {
         self.transaction(|writer| {
             let goes_back = writer.version().is_some_and(|own| version < *own);
@@ -98,8 +99,9 @@ impl Indexer {
     /// Nothing: there is no queue behind a store. client-go: `Resync`.
     pub fn resync(&self) {}
 
-    /// Says that the store holds all that the source had shown up to `version`; an older one than is known is ignored. client-go: `Bookmark`.
-    /// (There `Add` and `Update` move the version too. With a queue that keeps the changes of a key together that would say too much.)
+    /// Says that the store holds all that the source had shown up to `version`; an older one than is known is ignored.
+    /// client-go: `Bookmark`. (There `Add` and `Update` move the version too. With a queue that keeps the changes of a
+    /// key together that would say too much.)
     pub fn bookmark(&self, version: ResourceVersion) {
         self.transaction(|writer| {
             let epoch = writer.epoch();
@@ -109,8 +111,8 @@ impl Indexer {
 
     /// Makes several changes that readers see together. client-go: `Transaction`.
     ///
-    /// The only place where the writers' lock is held while a caller's code runs: to write to this very store within it blocks for ever.
-    /// Reading is fine, and sees the state before.
+    /// The only place where the writers' lock is held while a caller's code runs: to write to this very store within it
+    /// blocks forever. Reading is fine, and sees the state before.
     pub fn transaction<R>(&self, change: impl FnOnce(&mut StoreWriter) -> R) -> R {
         let (result, _garbage) = {
             let mut writer = lock(&self.0.writer);
@@ -200,14 +202,15 @@ impl Indexer {
         self.snapshot().index_values(index).unwrap_or_default()
     }
 
-    /// The indexes that were added, in that order; `namespace`, which is always there, needs no function. client-go: `GetIndexers`.
+    /// The indexes that were added, in that order; `namespace`, which is always there, needs no function. client-go:
+    /// `GetIndexers`.
     #[must_use]
     pub fn get_indexers(&self) -> Vec<Arc<dyn IndexFunc>> {
         self.snapshot().indexers().to_vec()
     }
 
-    /// The version up to which the store holds all that the source had shown; none before the first [`replace`](Self::replace) or
-    /// [`bookmark`](Self::bookmark). client-go: `LastStoreSyncResourceVersion`.
+    /// The version up to which the store holds all that the source had shown; none before the first
+    /// [`replace`](Self::replace) or [`bookmark`](Self::bookmark). client-go: `LastStoreSyncResourceVersion`.
     #[must_use]
     pub fn last_store_sync_resource_version(&self) -> Option<ResourceVersion> {
         self.snapshot().version().cloned()

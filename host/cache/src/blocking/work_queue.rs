@@ -22,8 +22,8 @@ type Waker = Arc<dyn Fn(Wake) + Send + Sync>;
 
 /// A [`workqueue::WorkQueue`] behind a lock; clones are the same queue.
 ///
-/// Threads work through it with [`get`](Self::get), which blocks. A task asks [`try_get`](Self::try_get) and is woken by
-/// [`set_waker`](Self::set_waker)'s callback. What time it is comes from the clock that was handed in.
+/// Threads work through it with [`get`](Self::get), which blocks. A task asks [`try_get`](Self::try_get) and is woken
+/// by [`set_waker`](Self::set_waker)'s callback. What time it is comes from the clock that was handed in.
 ///
 /// ```
 /// # use std::{sync::Arc, time::Instant};
@@ -102,7 +102,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }))
     }
 
-    /// Sets what is called, without a lock, when somebody who was told to wait has to ask again. Replaces an earlier one.
+    /// Sets what is called, without a lock, when somebody who was told to wait has to ask again. Replaces an earlier
+    /// one.
     ///
     /// For tasks: `Notify::notify_one` and `notify_waiters` are [`Wake::One`] and [`Wake::All`].
     pub fn set_waker(&self, waker: impl Fn(Wake) + Send + Sync + 'static) {
@@ -146,8 +147,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
 /// Working.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// The next item to work on, which the caller has until [`done`](Self::done); blocks while there is none. None once the queue was
-    /// shut down and nothing waits. client-go: `Get`.
+    /// The next item to work on, which the caller has until [`done`](Self::done); blocks while there is none. None once
+    /// the queue was shut down and nothing waits. client-go: `Get`.
     #[must_use]
     pub fn get(&self) -> Option<T> {
         let mut state = lock(&self.0.state);
@@ -197,8 +198,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         remaining
     }
 
-    /// As [`shut_down`](Self::shut_down), then blocks until workers are done with all they have. What is in line then is in the answer,
-    /// and still handed out to workers that ask. client-go: `ShutDownWithDrain`.
+    /// As [`shut_down`](Self::shut_down), then blocks until workers are done with all they have. What is in line then
+    /// is in the answer, and still handed out to workers that ask. client-go: `ShutDownWithDrain`.
     pub fn shut_down_with_drain(&self) -> Remaining {
         let _ = self.shut_down();
         let mut state = lock(&self.0.state);

@@ -120,7 +120,7 @@ fn a_later_shut_down_ends_the_wait_of_a_drain() {
     let drained = on_a_thread(move || draining.shut_down_with_drain());
     let began = std::time::Instant::now();
     let remaining = loop {
-        // Whether it waits already can not be seen: shut down until it ends.
+        // Whether it waits already cannot be seen: shut down until it ends.
         let _ = queue.shut_down();
         if let Ok(remaining) = drained.recv_timeout(Duration::from_millis(1)) {
             break remaining;

@@ -2,7 +2,7 @@
 //!
 //! Keys leave at the front only, so a place in line is a running number: the table from key to place holds these
 //! numbers (4 bytes a key) and reads the keys themselves out of the queued objects. Nothing is copied per key, nothing
-//! iterates over the table, and the hash is seeded from outside, so that names chosen by a stranger can not make it
+//! iterates over the table, and the hash is seeded from outside, so that names chosen by a stranger cannot make it
 //! slow.
 
 use std::collections::VecDeque;

@@ -28,7 +28,7 @@ impl KnownObjects for Known {
     }
 }
 
-/// Knows its keys, and can not look one up.
+/// Knows its keys, and cannot look one up.
 struct Unreadable(Vec<Object>);
 
 impl KnownObjects for Unreadable {

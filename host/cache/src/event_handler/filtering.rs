@@ -9,7 +9,8 @@ use super::{EventContext, EventHandler, HandlerError};
 
 type Filter = Box<dyn FnMut(&Object) -> bool + Send>;
 
-/// Lets through what its filter accepts: to the handler within, an object that comes to pass is added, and one that ceases to is deleted.
+/// Lets through what its filter accepts: to the handler within, an object that comes to pass is added, and one that
+/// ceases to is deleted.
 ///
 /// | before | now | the handler within |
 /// |---|---|---|
@@ -18,9 +19,10 @@ type Filter = Box<dyn FnMut(&Object) -> bool + Send>;
 /// | passes | does not, or is deleted | `on_delete` |
 /// | does not | does not | nothing |
 ///
-/// *Before* is what the handler was called with, not what `old` says: it remembers the keys of the objects it let through (some ten bytes
-/// each beside the name). client-go asks its filter about `old`; here events fold while a handler is slow, and the delete of an object that
-/// changed just before it would be withheld from a handler that knows the object.
+/// *Before* is what the handler was called with, not what `old` says: it remembers the keys of the objects it let
+/// through (some ten bytes each beside the name). client-go asks its filter about `old`; here events fold while a
+/// handler is slow, and the delete of an object that changed just before it would be withheld from a handler that knows
+/// the object.
 ///
 /// Source: client-go `FilteringResourceEventHandler`.
 ///
@@ -40,7 +42,8 @@ pub struct FilteringEventHandler<H> {
 }
 
 impl<H: EventHandler> FilteringEventHandler<H> {
-    /// Has `handler` hear of objects that `filter` accepts. The filter should look at nothing but the object: it is asked when the object changes.
+    /// Has `handler` hear of objects that `filter` accepts. The filter should look at nothing but the object: it is
+    /// asked when the object changes.
     pub fn new(filter: impl FnMut(&Object) -> bool + Send + 'static, handler: H) -> Self {
         Self {
             filter: Box::new(filter),

@@ -1,4 +1,4 @@
-//! Why an index gives no answer, or can not be added.
+//! Why an index gives no answer, or cannot be added.
 
 /// Why a question to an index has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

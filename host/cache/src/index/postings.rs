@@ -97,7 +97,7 @@ impl PartialOrd for Posting {
 
 impl Ord for Posting {
     fn cmp(&self, other: &Posting) -> Ordering {
-        // Texts are shared: neighbours have the same one as a rule, and it need not be read.
+        // Texts are shared: neighbors have the same one as a rule, and it need not be read.
         let values = match Arc::ptr_eq(&self.value, &other.value) {
             true => Ordering::Equal,
             false => self.value.cmp(&other.value),

@@ -15,9 +15,9 @@ use crate::{Moment, Snapshot};
 ///
 /// An informer loop, per source: [`add_source`](Self::add_source); whenever it is woken and at each batch,
 /// [`wants_backfill`](Self::wants_backfill) and [`begin_backfill`](Self::begin_backfill); for each batch
-/// [`submit`](Self::submit) what is about to be published, then [`poll`](Self::poll) until it answers something else than
-/// [`IndexPoll::Computing`] or the budget is spent, then [`overrun`](Self::overrun). A loop that is idle polls when it is woken,
-/// and at [`held_until`](Self::held_until).
+/// [`submit`](Self::submit) what is about to be published, then [`poll`](Self::poll) until it answers something else
+/// than [`IndexPoll::Computing`] or the budget is spent, then [`overrun`](Self::overrun). A loop that is idle polls
+/// when it is woken, and at [`held_until`](Self::held_until).
 ///
 /// Workers: [`loaded`](Self::loaded), then [`next_batch`](Self::next_batch) and [`complete`](Self::complete) in turn.
 #[derive(Clone)]
@@ -49,8 +49,8 @@ impl IndexFeedHandle {
         lock(&self.0.feed).names().to_vec()
     }
 
-    /// Adds a source, detached. `waker` is called without any lock when the source became current, wants a back-fill or was
-    /// detached. A source that is there already gets the new waker. Loop side.
+    /// Adds a source, detached. `waker` is called without any lock when the source became current, wants a back-fill or
+    /// was detached. A source that is there already gets the new waker. Loop side.
     pub fn add_source(&self, source: SourceId, waker: Arc<dyn Fn() + Send + Sync>) {
         lock(&self.0.loop_wakers).insert(source, waker);
         self.change(|feed| feed.add_source(source));
@@ -74,22 +74,24 @@ impl IndexFeedHandle {
         self.change(|feed| feed.begin_backfill(source, snapshot));
     }
 
-    /// Hands in changes that are about to be published. Ignored while the source is detached: its back-fill will find them. Loop
-    /// side.
+    /// Hands in changes that are about to be published. Ignored while the source is detached: its back-fill will find
+    /// them. Loop side.
     pub fn submit(&self, source: SourceId, changes: &[Change]) {
         self.change(|feed| feed.submit(source, changes));
     }
 
-    /// Asks for the contents that go with all that was submitted. After [`IndexPoll::Ready`] the source is attached. Loop side.
+    /// Asks for the contents that go with all that was submitted. After [`IndexPoll::Ready`] the source is attached.
+    /// Loop side.
     pub fn poll(&self, source: SourceId, now: Moment) -> IndexPoll {
         self.change(|feed| feed.poll(source, now))
     }
 
-    /// Says that the budget was spent while [`poll`](Self::poll) answered [`IndexPoll::Computing`]. The source is detached until
-    /// it has caught up; after a second time within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is held back for longer.
+    /// Says that the budget was spent while [`poll`](Self::poll) answered [`IndexPoll::Computing`]. The source is
+    /// detached until it has caught up; after a second time within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is held
+    /// back for longer.
     ///
-    /// Answers as `poll` does from then on: [`IndexPoll::Detached`], or [`IndexPoll::Ready`] if the last value came just now.
-    /// Loop side.
+    /// Answers as `poll` does from then on: [`IndexPoll::Detached`], or [`IndexPoll::Ready`] if the last value came
+    /// just now. Loop side.
     pub fn overrun(&self, source: SourceId, now: Moment) -> IndexPoll {
         self.change(|feed| feed.overrun(source, now))
     }
@@ -100,20 +102,20 @@ impl IndexFeedHandle {
         lock(&self.0.feed).held_until(source)
     }
 
-    /// Sets what is called, without any lock, when workers that were told there is nothing to do have to ask again. Replaces an
-    /// earlier one. Worker side.
+    /// Sets what is called, without any lock, when workers that were told there is nothing to do have to ask again.
+    /// Replaces an earlier one. Worker side.
     pub fn set_worker_waker(&self, waker: Arc<dyn Fn() + Send + Sync>) {
         *lock(&self.0.worker_waker) = Some(waker);
     }
 
-    /// There are workers from now on, with an index function that may be another than before: every source is detached and wants
-    /// a back-fill. Worker side.
+    /// There are workers from now on, with an index function that may be another than before: every source is detached
+    /// and wants a back-fill. Worker side.
     pub fn loaded(&self) {
         self.change(Feed::loaded);
     }
 
-    /// There are no workers any more: every source is detached until [`loaded`](Self::loaded). `reason` is for people. Worker
-    /// side.
+    /// There are no workers any more: every source is detached until [`loaded`](Self::loaded). `reason` is for people.
+    /// Worker side.
     ///
     /// For a plugin that is stopped, or traps again and again. A trap on one object is that object's result.
     pub fn failed(&self, reason: &str) {
@@ -122,8 +124,8 @@ impl IndexFeedHandle {
 
     /// Appends up to `max` objects to compute, those a loop waits for first. None: ask again when woken. Worker side.
     ///
-    /// Each is answered with [`complete`](Self::complete), whatever becomes of it; only after [`failed`](Self::failed) nobody
-    /// waits for it.
+    /// Each is answered with [`complete`](Self::complete), whatever becomes of it; only after [`failed`](Self::failed)
+    /// nobody waits for it.
     pub fn next_batch(&self, max: usize, jobs: &mut Vec<IndexJob>) {
         self.change(|feed| feed.next_batch(max, jobs));
     }

@@ -18,7 +18,8 @@ pub(super) struct SourceFeed {
     cursor: Option<Cursor>,
     /// Objects in the snapshot the back-fill began with.
     total: usize,
-    /// Changed objects as they are now, to be computed when the cursor is through. None: gone, and the cursor must not show it.
+    /// Changed objects as they are now, to be computed when the cursor is through. None: gone, and the cursor must not
+    /// show it.
     dirty: BTreeMap<Key, Option<Object>>,
     /// Handed out: the number of the newest job of each key. Results of other numbers come too late.
     computing: BTreeMap<Key, u64>,

@@ -1,5 +1,5 @@
-//! The feed's rules one by one, on real stores. The index function: the words of `spec` are the values in `word`, and their
-//! number is the one in `count`; an object with the word `bad` fails.
+//! The feed's rules one by one, on real stores. The index function: the words of `spec` are the values in `word`, and
+//! their number is the one in `count`; an object with the word `bad` fails.
 
 mod detached;
 mod property;

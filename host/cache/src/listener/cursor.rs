@@ -1,7 +1,7 @@
 //! A walk over a source's objects on behalf of one listener: initial list, replay or resync.
 //!
-//! Owns no objects but a small stretch it has fetched. Walks the newest snapshot that the listener was told of, not the one it
-//! began with: what changes ahead of it is shown as it is by then, and costs nothing.
+//! Owns no objects but a small stretch it has fetched. Walks the newest snapshot that the listener was told of, not the
+//! one it began with: what changes ahead of it is shown as it is by then, and costs nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub(super) enum CursorKind {
     Initial,
     /// The handler may know anything of the source, and is shown all again.
     Replay,
-    /// As `Replay`, for a handler that lost its memory: states that are dead letters are left out. It would only fail on them again.
+    /// As `Replay`, for a handler that lost its memory: states that are dead letters are left out. It would only fail
+    /// on them again.
     Recovery,
     /// The handler may know anything of the source from an earlier process, and is shown all.
     Return,

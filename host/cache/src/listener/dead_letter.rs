@@ -1,7 +1,7 @@
 //! Events that failed for good, and the keys they leave behind.
 //!
-//! Owns a bounded list of dead letters, one for each key at most, and remembers which keys did not accept their last event, so
-//! that nobody takes them for up to date. Costs nothing while nothing fails.
+//! Owns a bounded list of dead letters, one for each key at most, and remembers which keys did not accept their last
+//! event, so that nobody takes them for up to date. Costs nothing while nothing fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,8 +208,8 @@ impl DeadLetters {
         }
     }
 
-    /// The key did not accept its last event, and there is no letter for it. After a delete there is nothing to remember: what
-    /// comes next is an add.
+    /// The key did not accept its last event, and there is no letter for it. After a delete there is nothing to
+    /// remember: what comes next is an add.
     pub(super) fn skipped(&mut self, source: SourceId, key: KeyRef<'_>, was_delete: bool) {
         if was_delete {
             return self.succeeded(source, key);

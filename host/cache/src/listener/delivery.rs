@@ -7,7 +7,8 @@ use informant_object::{Key, KeyRef, Object, SourceId};
 use crate::{Moment, Reason};
 
 /// One call to make. Answered with [`ListenerHandle::done`](super::ListenerHandle::done), or handed back unmade with
-/// [`ListenerHandle::give_back`](super::ListenerHandle::give_back); until then no other delivery of its key is handed out.
+/// [`ListenerHandle::give_back`](super::ListenerHandle::give_back); until then no other delivery of its key is handed
+/// out.
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// Names this delivery in the answer.
@@ -20,16 +21,17 @@ pub struct Delivery {
     pub reason: Reason,
     /// 0 at the first try, then one more for each retry. Starts again when a newer state folds in.
     pub attempt: u32,
-    /// When the frame was read of the oldest event folded into this one; for what a cursor shows, when the cursor began.
+    /// When the frame was read of the oldest event folded into this one; for what a cursor shows, when the cursor
+    /// began.
     pub received: Moment,
     /// `old` is exactly the state whose delivery last ended well, and nothing was folded, failed or waits in between: a
-    /// handler that only cares for some fields may be left alone if those are equal in `old` and `new`, and the answer is
-    /// [`Outcome::Filtered`]. Never set for resync, replay and requeue.
+    /// handler that only cares for some fields may be left alone if those are equal in `old` and `new`, and the answer
+    /// is [`Outcome::Filtered`]. Never set for resync, replay and requeue.
     pub fresh: bool,
 }
 
-/// What a delivery tells. The states are those of the store, not those the handler accepted: handlers treat add and update
-/// alike, as "it is now like this".
+/// What a delivery tells. The states are those of the store, not those the handler accepted: handlers treat add and
+/// update alike, as "it is now like this".
 #[derive(Clone, Debug)]
 pub enum What {
     /// It is there.

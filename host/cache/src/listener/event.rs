@@ -28,7 +28,8 @@ pub(super) struct Event {
 pub(super) enum Folded {
     /// It is part of the older one now.
     Merged,
-    /// It and the older one cancel each other: an add that was never told, and its delete. `owed` if a cursor counted on them.
+    /// It and the older one cancel each other: an add that was never told, and its delete. `owed` if a cursor counted
+    /// on them.
     Vanished { owed: bool },
     /// It has to follow the older one: a delete, then an add.
     Apart(Event),
@@ -83,7 +84,8 @@ impl Event {
 
     /// Folds `newer` into this event, which is the one before it of the same key and not in flight.
     ///
-    /// The newer state, reason and tombstone mark win; `old` and `received` stay, because they say where the handler is.
+    /// The newer state, reason and tombstone mark win; `old` and `received` stay, because they say where the handler
+    /// is.
     pub(super) fn fold(&mut self, newer: Event) -> Folded {
         match (&self.what, &newer.what) {
             (What::Add(_), What::Delete { .. }) if !self.known && !self.tried && !newer.known => {
@@ -123,8 +125,8 @@ fn merged(older: What, newer: What) -> What {
             ) if older.uid() == newer.uid() => newer,
             _ => older,
         },
-        // A delete undoes what came before it. An add on top of an add or update is a replay or a requeue: it shows the state
-        // to a handler as if it knew none.
+        // A delete undoes what came before it. An add on top of an add or update is a replay or a requeue: it shows the
+        // state to a handler as if it knew none.
         (_, newer) => newer,
     }
 }

@@ -14,9 +14,9 @@ use crate::{Moment, Snapshot};
 
 /// One handler's listener; clones are the same listener. See [the module](super) for what it promises.
 ///
-/// Three parties share it: informer loops attach, push and detach; one consumer pulls and answers; whoever stops, swaps or
-/// inspects the handler does the rest. Every call takes one lock for a short while (a batch of events costs well below a
-/// microsecond each), and callbacks are called after it is released.
+/// Three parties share it: informer loops attach, push and detach; one consumer pulls and answers; whoever stops, swaps
+/// or inspects the handler does the rest. Every call takes one lock for a short while (a batch of events costs well
+/// below a microsecond each), and callbacks are called after it is released.
 #[derive(Clone)]
 pub struct ListenerHandle(Arc<Shared>);
 
@@ -41,8 +41,8 @@ impl ListenerHandle {
         }))
     }
 
-    /// A listener that neither folds nor cuts at its limits: whoever pushes asks [`has_room`](Self::has_room) before each batch, and waits while
-    /// there is none. What fails still folds, in its one slot.
+    /// A listener that neither folds nor cuts at its limits: whoever pushes asks [`has_room`](Self::has_room) before
+    /// each batch, and waits while there is none. What fails still folds, in its one slot.
     ///
     /// For a handler that has its informer to itself; beside others it would hold them all up.
     #[must_use]
@@ -59,20 +59,22 @@ impl ListenerHandle {
         listener.closed || listener.queue.has_room()
     }
 
-    /// Has the listener behave by other options from now on: limits, resync, retries, what a failure leads to. What waits stays
-    /// as it is, and so do `seed` and `dead_letters_max`. A changed resync period begins at `now`.
+    /// Has the listener behave by other options from now on: limits, resync, retries, what a failure leads to. What
+    /// waits stays as it is, and so do `seed` and `dead_letters_max`. A changed resync period begins at `now`.
     pub fn set_options(&self, options: ListenerOptions, now: Moment) {
         self.change(|listener| listener.set_options(options, now));
     }
 
     /// Sets what is called when the consumer, having been told to wait, has to ask again. Replaces an earlier one.
     ///
-    /// Called without any lock, from whatever thread changed something; at most once until the consumer is told to wait again.
+    /// Called without any lock, from whatever thread changed something; at most once until the consumer is told to wait
+    /// again.
     pub fn set_waker(&self, waker: Waker) {
         *lock(&self.0.waker) = Some(waker);
     }
 
-    /// Sets what is called, without any lock, when every key of a source's initial list was attempted. Replaces an earlier one.
+    /// Sets what is called, without any lock, when every key of a source's initial list was attempted. Replaces an
+    /// earlier one.
     pub fn set_synced_callback(&self, callback: SyncedCallback) {
         *lock(&self.0.synced) = Some(callback);
     }
@@ -84,14 +86,15 @@ impl ListenerHandle {
         self.change(|listener| listener.attach(source, snapshot, now));
     }
 
-    /// As [`attach`](Self::attach), for a handler that was told of the source by an earlier process: what vanished since is told first, as deletes with
-    /// reason `Relist`; then every object is shown as an add with reason `Initial`, but for those that it accepted already. Informer side.
+    /// As [`attach`](Self::attach), for a handler that was told of the source by an earlier process: what vanished
+    /// since is told first, as deletes with reason `Relist`; then every object is shown as an add with reason
+    /// `Initial`, but for those that it accepted already. Informer side.
     pub fn attach_resumed(&self, source: SourceId, snapshot: &Snapshot, resume: Resume, now: Moment) {
         self.change(|listener| listener.attach_resumed(source, snapshot, resume, now));
     }
 
-    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown by a cursor, or are dead letters. None for a source
-    /// that is not attached, and once a closed listener has refused changes.
+    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown by a cursor, or
+    /// are dead letters. None for a source that is not attached, and once a closed listener has refused changes.
     #[must_use]
     pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
         lock(&self.0.listener).are_open(source, keys)
@@ -109,7 +112,8 @@ impl ListenerHandle {
     /// overlap. The snapshot pushed before is released here, so let what it alone kept alive
     /// ([`StoreWriter::take_garbage`](crate::StoreWriter)) be freed after this call, elsewhere.
     ///
-    /// Changes are counted and ignored for a source that is not attached (its initial list will show them), and once closed.
+    /// Changes are counted and ignored for a source that is not attached (its initial list will show them), and once
+    /// closed.
     pub fn push(&self, source: SourceId, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
         self.change(|listener| listener.push(source, snapshot, changes));
     }
@@ -121,11 +125,13 @@ impl ListenerHandle {
         self.change(|listener| listener.detach(source));
     }
 
-    /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler knows from them: it hears of `changes` alone, the
-    /// difference between what `olds` showed and `snapshot`; what waits, fails or is in flight goes on under the new number. Informer side.
+    /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler knows from them: it
+    /// hears of `changes` alone, the difference between what `olds` showed and `snapshot`; what waits, fails or is in
+    /// flight goes on under the new number. Informer side.
     ///
-    /// Where `olds` have not been shown whole yet, `new` is shown as by a [`replay`](Self::replay); where they were not attached, as any source is
-    /// ([`attach`](Self::attach)). `olds` stay attached, for the deletes of what they alone held.
+    /// Where `olds` have not been shown whole yet, `new` is shown as by a [`replay`](Self::replay); where they were not
+    /// attached, as any source is ([`attach`](Self::attach)). `olds` stay attached, for the deletes of what they alone
+    /// held.
     pub fn inherit(
         &self,
         olds: &[SourceId],
@@ -138,8 +144,9 @@ impl ListenerHandle {
         self.change(|listener| listener.inherit(olds, new, scope, (snapshot, changes), now));
     }
 
-    /// Has what waits, fails or is in flight for the keys in `scope` of `olds`, which left and have told all their deletes, go on under the number of
-    /// `new`, which is to be attached next: what it shows of a key comes after the delete by which the key left. Informer side.
+    /// Has what waits, fails or is in flight for the keys in `scope` of `olds`, which left and have told all their
+    /// deletes, go on under the number of `new`, which is to be attached next: what it shows of a key comes after the
+    /// delete by which the key left. Informer side.
     pub fn follow(&self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         self.change(|listener| listener.follow(olds, new, scope));
     }
@@ -158,7 +165,8 @@ impl ListenerHandle {
 
     /// Appends up to `max` calls to make, each of another key. Consumer side.
     ///
-    /// The consumer makes them in any order, at once or one by one, answers each, and asks again without waiting for the rest.
+    /// The consumer makes them in any order, at once or one by one, answers each, and asks again without waiting for
+    /// the rest.
     pub fn next_batch(&self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> Pull {
         lock(&self.0.listener).next_batch(now, max, out)
     }
@@ -179,7 +187,8 @@ impl ListenerHandle {
         })
     }
 
-    /// Takes back deliveries that were handed out but never made: they go out first, as if they had not been. Consumer side.
+    /// Takes back deliveries that were handed out but never made: they go out first, as if they had not been. Consumer
+    /// side.
     ///
     /// For an instance that stops or traps with calls of a batch still to make. In the order in which they came.
     pub fn give_back(&self, tokens: impl IntoIterator<Item = Token, IntoIter: DoubleEndedIterator>) {
@@ -196,23 +205,25 @@ impl ListenerHandle {
         self.change(|listener| listener.resume(pause));
     }
 
-    /// Tries everything that waits for another attempt at once. For a handler that was mended: it need not wait out what another
-    /// one got wrong.
+    /// Tries everything that waits for another attempt at once. For a handler that was mended: it need not wait out
+    /// what another one got wrong.
     pub fn retry_now(&self) {
         self.change(Listener::retry_now);
     }
 
-    /// Shows every source again, reason `Replay`: deletes that wait first, then every object as an add, merged with what
-    /// waits for it; [`What::Synced`](super::What::Synced) at the end. Keys in back-off stay there.
-    /// A source that is [kept](Self::keep_replays) is shown once that is noted.
+    /// Shows every source again, reason `Replay`: deletes that wait first, then every object as an add, merged with
+    /// what waits for it; [`What::Synced`](super::What::Synced) at the end. Keys in back-off stay there. A source that
+    /// is [kept](Self::keep_replays) is shown once that is noted.
     ///
-    /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from before.
+    /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from
+    /// before.
     pub fn replay(&self, now: Moment) {
         self.show_again(now, CursorKind::Replay);
     }
 
-    /// As [`replay`](Self::replay), for a handler that lost its memory over one of its events: states that are dead letters are
-    /// left out, because it would lose it again. The letter is what says so; a newer state of the key is told as usual.
+    /// As [`replay`](Self::replay), for a handler that lost its memory over one of its events: states that are dead
+    /// letters are left out, because it would lose it again. The letter is what says so; a newer state of the key is
+    /// told as usual.
     pub fn recover(&self, now: Moment) {
         self.show_again(now, CursorKind::Recovery);
     }
@@ -222,9 +233,9 @@ impl ListenerHandle {
         keepers.iter().for_each(|wanted| wanted());
     }
 
-    /// Has replays of `source` wait for [`begin_replay`](Self::begin_replay): what the handler has acknowledged of it is kept, and that it is shown everything
-    /// again has to be kept before it is shown anything. `wanted` is called for each, under no lock. Until the source is detached, or
-    /// the listener closed. Journal side.
+    /// Has replays of `source` wait for [`begin_replay`](Self::begin_replay): what the handler has acknowledged of it
+    /// is kept, and that it is shown everything again has to be kept before it is shown anything. `wanted` is called
+    /// for each, under no lock. Until the source is detached, or the listener closed. Journal side.
     pub fn keep_replays(&self, source: SourceId, wanted: impl Fn() + Send + Sync + 'static) {
         self.change(|listener| listener.keep(source, Arc::new(wanted)));
     }
@@ -244,8 +255,8 @@ impl ListenerHandle {
         self.change(|listener| listener.requeue(source, key, now))
     }
 
-    /// Takes no more changes. What was accepted, initial lists and replays included, is still handed out; after it the consumer
-    /// is told `Closed`.
+    /// Takes no more changes. What was accepted, initial lists and replays included, is still handed out; after it the
+    /// consumer is told `Closed`.
     pub fn close(&self) {
         self.change(Listener::close);
     }
@@ -257,7 +268,8 @@ impl ListenerHandle {
 
     /// Whether every key of the source's initial list was attempted; `false` for a source that is not attached.
     ///
-    /// Source: client-go `ResourceEventHandlerRegistration.HasSynced`. A failing or trapping handler does not keep it `false`.
+    /// Source: client-go `ResourceEventHandlerRegistration.HasSynced`. A failing or trapping handler does not keep it
+    /// `false`.
     #[must_use]
     pub fn has_synced(&self, source: SourceId) -> bool {
         lock(&self.0.listener)

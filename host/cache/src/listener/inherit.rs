@@ -8,12 +8,12 @@ use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
 impl Listener {
-    /// Attaches `new` in place of `olds` for the keys in its `scope`: what waits, fails or is in flight for them goes on under the new number, and
-    /// `changes` are the difference between what `olds` showed and `snapshot`. Where `olds` have not been shown whole yet, `snapshot` is shown as to
-    /// a handler that may know anything of it.
+    /// Attaches `new` in place of `olds` for the keys in its `scope`: what waits, fails or is in flight for them goes
+    /// on under the new number, and `changes` are the difference between what `olds` showed and `snapshot`. Where
+    /// `olds` have not been shown whole yet, `snapshot` is shown as to a handler that may know anything of it.
     ///
-    /// `olds` show nothing of their own accord any more, be it a resync, a replay or the rest of an initial list: what they held would be told after
-    /// what `new` holds.
+    /// `olds` show nothing of their own accord any more, be it a resync, a replay or the rest of an initial list: what
+    /// they held would be told after what `new` holds.
     pub(super) fn inherit(
         &mut self,
         olds: &[SourceId],
@@ -44,8 +44,9 @@ impl Listener {
         self.push(new, snapshot, changes);
     }
 
-    /// Has what waits, fails or is in flight for the keys in `scope` of `olds` go on under the number of `new`, which is yet to be attached. `olds` are
-    /// on their way out and have told all their deletes: whatever `new` shows of a key comes after the delete by which the key left.
+    /// Has what waits, fails or is in flight for the keys in `scope` of `olds` go on under the number of `new`, which
+    /// is yet to be attached. `olds` are on their way out and have told all their deletes: whatever `new` shows of a
+    /// key comes after the delete by which the key left.
     pub(super) fn follow(&mut self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         if seeded_bug(SeededBug::ReturnOvertakesLeaving) {
             return;

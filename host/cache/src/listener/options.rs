@@ -1,4 +1,4 @@
-//! What can be set about a listener, and the limits that can not.
+//! What can be set about a listener, and the limits that cannot.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use std::time::Duration;
 /// [`ListenerCounters::coalesced`](super::ListenerCounters::coalesced).
 pub const PENDING_EVENTS_MAX: usize = 1_024;
 
-/// How many bytes of states that the store holds no more may wait for one handler: 64 MiB. Above it `old` is dropped, then all
-/// but the metadata of a delete; both are counted.
+/// How many bytes of states that the store holds no more may wait for one handler: 64 MiB. Above it `old` is dropped,
+/// then all but the metadata of a delete; both are counted.
 pub const PENDING_BYTES_MAX: usize = 64 * 1_024 * 1_024;
 
 /// How many dead letters a listener keeps. The oldest goes first, counted.
@@ -18,14 +18,15 @@ pub const DEAD_LETTERS_MAX: usize = 1_000;
 /// The shortest resync period of a handler; a shorter one is raised to it. Source: client-go `minimumResyncPeriod`.
 pub const RESYNC_MIN: Duration = Duration::from_secs(1);
 
-/// The longest wait a handler may ask for; a longer one is cut to it, so that a slip of a unit does not lose an event for years.
+/// The longest wait a handler may ask for; a longer one is cut to it, so that a slip of a unit does not lose an event
+/// for years.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The longest error text that is kept with a dead letter, in bytes; the rest is cut off.
 pub const ERROR_BYTES_MAX: usize = 4_096;
 
-/// How many keys a listener remembers that did not accept their last event and have no dead letter any more. Beyond it no
-/// delivery is [fresh](super::Delivery::fresh) until a replay.
+/// How many keys a listener remembers that did not accept their last event and have no dead letter any more. Beyond it
+/// no delivery is [fresh](super::Delivery::fresh) until a replay.
 pub const UNACCEPTED_KEYS_MAX: usize = 16_384;
 
 /// How many objects a cursor takes from its snapshot at once.
@@ -44,7 +45,8 @@ pub struct ListenerOptions {
     pub pending_events_max: usize,
     /// See [`PENDING_BYTES_MAX`].
     pub pending_bytes_max: usize,
-    /// How often every object is told again as an update from itself to itself; none for never. At least [`RESYNC_MIN`].
+    /// How often every object is told again as an update from itself to itself; none for never. At least
+    /// [`RESYNC_MIN`].
     pub resync: Option<Duration>,
     /// How failures are tried again.
     pub retry: RetryPolicy,

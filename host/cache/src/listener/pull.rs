@@ -135,8 +135,8 @@ impl Listener {
         }
     }
 
-    /// The next delivery: what waits and what cursors show take turns, so that neither holds up the other. Deletes that waited
-    /// when a replay began go before any cursor.
+    /// The next delivery: what waits and what cursors show take turns, so that neither holds up the other. Deletes that
+    /// waited when a replay began go before any cursor.
     fn take(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
         let cursor_first = self.cursor_turn && self.queue.draining == 0;
         self.cursor_turn = !cursor_first;
@@ -162,7 +162,8 @@ impl Listener {
                 Step::End => {
                     self.sources.end(source);
                     self.settle(source, now);
-                    // A source without objects is synced at once: that is ready now, and older than what other cursors show.
+                    // A source without objects is synced at once: that is ready now, and older than what other cursors
+                    // show.
                     if let Some(delivery) = self.queue.take(now) {
                         return Some(delivery);
                     }

@@ -105,8 +105,8 @@ impl Listener {
             What::Add(_) => self.queue.counters.left_to_cursor += 1,
             What::Update { .. } => self.queue.counters.coalesced += 1,
             What::Delete { key, .. } => {
-                // A handler that is shown everything again may know the object; unless it has yet to be told of the delete of
-                // an earlier one.
+                // A handler that is shown everything again may know the object; unless it has yet to be told of the
+                // delete of an earlier one.
                 if kind.is_again() && !self.queue.ends_with_delete(source, key.as_ref()) {
                     return false;
                 }

@@ -6,8 +6,9 @@
 //!                 └── retry ◀── back-off        newer events of the key fold in
 //! ```
 //!
-//! Promises: events of a key leave in order and one at a time; what is in flight is never changed; below the limits nothing is
-//! folded but what fails; every event that does not leave is counted. Knows neither sources' snapshots nor time.
+//! Promises: events of a key leave in order and one at a time; what is in flight is never changed; below the limits
+//! nothing is folded but what fails; every event that does not leave is counted. Knows neither sources' snapshots nor
+//! time.
 
 mod cursors;
 #[cfg(test)]
@@ -123,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// Folds `event` into the newest that waits in the slot, or lets it wait behind it where that can not be.
+    /// Folds `event` into the newest that waits in the slot, or lets it wait behind it where that cannot be.
     fn fold_into(&mut self, id: SlotId, event: Event) {
         let slot = self.slots.get_mut(id);
         let in_head = slot.rest.is_empty();
@@ -138,8 +139,8 @@ impl Queue {
             Folded::Merged => {
                 self.bytes = self.bytes - bytes_before + newest.kept_bytes();
                 self.counters.coalesced += 1;
-                // A state that is shown again may fail as often as if it had not been: else one that costs an instance, and
-                // with it a replay, would be tried for ever.
+                // A state that is shown again may fail as often as if it had not been: else one that costs an instance,
+                // and with it a replay, would be tried forever.
                 if in_head && is_news {
                     slot.attempts = 0;
                 }
@@ -250,8 +251,8 @@ impl Queue {
         }
     }
 
-    /// The head's delivery failed and is to be tried again: the slot waits for [`retry`](Self::retry), and what waits behind
-    /// the head folds into it.
+    /// The head's delivery failed and is to be tried again: the slot waits for [`retry`](Self::retry), and what waits
+    /// behind the head folds into it.
     pub(super) fn back_off(&mut self, id: SlotId) {
         self.in_flight -= 1;
         self.pending += 1;
@@ -359,8 +360,8 @@ impl Queue {
         waiting
     }
 
-    /// Takes out every slot that `goes`, and counts the events in them, those in flight included: whether those end well,
-    /// nobody will know.
+    /// Takes out every slot that `goes`, and counts the events in them, those in flight included: whether those end
+    /// well, nobody will know.
     pub(super) fn discard(&mut self, goes: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
             let slot = self.slots.get(id);

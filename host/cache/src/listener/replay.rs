@@ -62,8 +62,9 @@ impl Listener {
         }
     }
 
-    /// Shows every source again, by a cursor of that kind. Deletes that wait go first; adds and updates that wait are left to the cursors. Of a source that
-    /// is kept nothing is shown before that is noted: who has to note it is returned, to be called.
+    /// Shows every source again, by a cursor of that kind. Deletes that wait go first; adds and updates that wait are
+    /// left to the cursors. Of a source that is kept nothing is shown before that is noted: who has to note it is
+    /// returned, to be called.
     pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) -> Vec<Wanted> {
         if self.closed {
             return Vec::new();

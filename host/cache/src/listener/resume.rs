@@ -1,4 +1,5 @@
-//! A source that a handler knows from an earlier process: what vanished since, what it accepted then, and what is still open now.
+//! A source that a handler knows from an earlier process: what vanished since, what it accepted then, and what is still
+//! open now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,8 +113,8 @@ impl Listener {
         self.closed && self.queue.counters.refused > 0
     }
 
-    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown, or are dead letters. None for a source that is
-    /// not attached, and for a closed listener that refused anything.
+    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown, or are dead
+    /// letters. None for a source that is not attached, and for a closed listener that refused anything.
     pub(super) fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
         let state = self.sources.get(source).filter(|_| !self.has_refused())?;
         let is_open = |key: &Key| {

@@ -10,8 +10,8 @@ use crate::listener::slots::SlotId;
 
 /// How long to wait after the `failures`th failure in a row, counted from 1.
 ///
-/// `base`, doubling, up to `max`. `random` adds up to a quarter, but never above `max`: there it takes up to a fifth off, so that
-/// keys that fail together do not come back together for ever.
+/// `base`, doubling, up to `max`. `random` adds up to a quarter, but never above `max`: there it takes up to a fifth
+/// off, so that keys that fail together do not come back together forever.
 pub(super) fn back_off(policy: &RetryPolicy, failures: u32, random: u64) -> Duration {
     let doublings = failures.saturating_sub(1).min(31);
     let longest = policy.base.saturating_mul(1 << doublings).mul_f64(1.25).min(policy.max);

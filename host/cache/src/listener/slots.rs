@@ -1,8 +1,9 @@
 //! The table of slots: one for each key that has something waiting or in flight.
 //!
-//! Owns the slots, finds them by (source, key), and keeps those that are ready in the order in which they became so. Promises
-//! that nothing is allocated for a slot but the slot itself (a key is read from the events that wait), that iteration order and
-//! ready order depend on nothing but the calls made, and that an empty table that was large gives its memory back.
+//! Owns the slots, finds them by (source, key), and keeps those that are ready in the order in which they became so.
+//! Promises that nothing is allocated for a slot but the slot itself (a key is read from the events that wait), that
+//! iteration order and ready order depend on nothing but the calls made, and that an empty table that was large gives
+//! its memory back.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;

@@ -90,8 +90,8 @@ impl Sources {
         self.begin(source, kind, now);
     }
 
-    /// Ends whatever shows the source, which has an heir: what it held is old from now on. Says that it was shown whole only if it was, so that
-    /// its other heirs see it as this one does.
+    /// Ends whatever shows the source, which has an heir: what it held is old from now on. Says that it was shown whole
+    /// only if it was, so that its other heirs see it as this one does.
     pub(super) fn retire(&mut self, source: SourceId, was_shown: bool) {
         if seeded_bug(SeededBug::RetiredSourceGoesOn) {
             return;
@@ -124,7 +124,8 @@ impl Sources {
         }
     }
 
-    /// Begins a walk over the source, in place of one that runs, that may leave out what was accepted in an earlier process.
+    /// Begins a walk over the source, in place of one that runs, that may leave out what was accepted in an earlier
+    /// process.
     pub(super) fn begin_resumed(
         &mut self,
         source: SourceId,

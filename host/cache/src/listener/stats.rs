@@ -6,8 +6,9 @@ use crate::Moment;
 
 /// What a listener has counted since it was made. Nothing is dropped without one of these.
 ///
-/// While no source is detached: `accepted + shown` equals what was told to its end (`ok + filtered + skipped + dead_lettered`)
-/// plus what was left out (`coalesced + left_to_cursor + 2 × vanished + discarded`) plus what waits or is in flight.
+/// While no source is detached: `accepted + shown` equals what was told to its end (`ok + filtered + skipped +
+/// dead_lettered`) plus what was left out (`coalesced + left_to_cursor + 2 × vanished + discarded`) plus what waits or
+/// is in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerCounters {
     /// Changes that were pushed and taken, and keys requeued. One that is told as two (see

@@ -69,7 +69,8 @@ impl Snapshot {
         Ok(self.0.matches(index, value).map(|(_, object)| object))
     }
 
-    /// What [`by_index`](Self::by_index) finds, from behind `after` on: the next page, or the next stretch of a walk that keeps nothing but its last key.
+    /// What [`by_index`](Self::by_index) finds, from behind `after` on: the next page, or the next stretch of a walk
+    /// that keeps nothing but its last key.
     ///
     /// # Errors
     /// As [`by_index`](Self::by_index).
@@ -123,8 +124,8 @@ impl Snapshot {
         self.0.index_names()
     }
 
-    /// The objects of this state that are not in the index called `index` because its function failed on them. None: it failed on none, or there is
-    /// no such index, or it is not ready.
+    /// The objects of this state that are not in the index called `index` because its function failed on them. None: it
+    /// failed on none, or there is no such index, or it is not ready.
     #[must_use]
     pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
         self.0.index_failures(index).filter(|failures| failures.absent() > 0)

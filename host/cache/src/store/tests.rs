@@ -185,15 +185,15 @@ fn an_ended_store_gives_all_it_holds_away() {
 /// (`TestListAll`)
 #[test]
 fn lists_are_limited_by_namespace_and_labels() {
-    let labelled = |namespace: &str, name: &str, app: &str| {
+    let labeled = |namespace: &str, name: &str, app: &str| {
         object(&format!(
             r#"{{"metadata":{{"namespace":"{namespace}","name":"{name}","resourceVersion":"1","labels":{{"app":"{app}"}}}}}}"#
         ))
     };
     let mut store = store([
-        labelled("x", "a", "web"),
-        labelled("x", "b", "db"),
-        labelled("y", "c", "web"),
+        labeled("x", "a", "web"),
+        labeled("x", "b", "db"),
+        labeled("y", "c", "web"),
     ]);
     let snapshot = store.publish();
     let list = |namespace, selector: &str| {

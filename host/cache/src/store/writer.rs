@@ -34,7 +34,8 @@ pub struct StoreWriter {
     /// Per external index.
     feeds: Vec<external::Feed>,
     sink: Sink,
-    /// No key stored is above it: what is, is stored nowhere. Lists come sorted, so that this answers most questions of a first one.
+    /// No key stored is above it: what is, is stored nowhere. Lists come sorted, so that this answers most questions of
+    /// a first one.
     top: Option<Key>,
     published: Snapshot,
     source: Option<Arc<Source>>,

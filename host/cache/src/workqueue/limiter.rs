@@ -1,7 +1,7 @@
 //! How long an item waits before it is tried again.
 //!
-//! Owns the trait and client-go's limiters. Plain state: time is handed in, nothing sleeps, nothing is random. Every sum and product
-//! ends at its maximum instead of overflowing.
+//! Owns the trait and client-go's limiters. Plain state: time is handed in, nothing sleeps, nothing is random. Every
+//! sum and product ends at its maximum instead of overflowing.
 //!
 //! Source: client-go `util/workqueue/default_rate_limiters.go`.
 
@@ -32,8 +32,9 @@ pub const DEFAULT_BUCKET_PER_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("10
 /// How many items the default limiter lets through at once after a rest.
 pub const DEFAULT_BUCKET_BURST: u32 = 100;
 
-/// How many failing items one limiter remembers. Beyond it an item that is not known yet waits as after its first failure each time;
-/// [`WorkQueueStats::failing`](super::WorkQueueStats::failing) shows that the limit is reached. client-go has none.
+/// How many failing items one limiter remembers. Beyond it an item that is not known yet waits as after its first
+/// failure each time; [`WorkQueueStats::failing`](super::WorkQueueStats::failing) shows that the limit is reached.
+/// client-go has none.
 pub const FAILING_ITEMS_MAX: usize = 1_000_000;
 
 /// Says how long an item waits.
@@ -53,8 +54,8 @@ pub trait RateLimiter<T>: Send {
     }
 }
 
-/// The longer of 5 ms, doubling per failure of the item up to 1,000 s, and of what a bucket of 100 with 10 a second allows all items
-/// together. Source: client-go `DefaultTypedControllerRateLimiter`.
+/// The longer of 5 ms, doubling per failure of the item up to 1,000 s, and of what a bucket of 100 with 10 a second
+/// allows all items together. Source: client-go `DefaultTypedControllerRateLimiter`.
 #[must_use]
 pub fn default_rate_limiter<T: Clone + Eq + Hash + Send + 'static>() -> Box<dyn RateLimiter<T>> {
     Box::new(MaxOfRateLimiter::new(vec![

@@ -5,20 +5,22 @@ use std::time::Duration;
 
 use super::limiter::{RateLimiter, default_rate_limiter};
 
-/// How many different items may wait in one queue, in line or delayed. Beyond it an item that does not wait yet is refused, counted as
-/// [`WorkQueueStats::refused`](super::WorkQueueStats::refused).
+/// How many different items may wait in one queue, in line or delayed. Beyond it an item that does not wait yet is
+/// refused, counted as [`WorkQueueStats::refused`](super::WorkQueueStats::refused).
 ///
-/// A million keys is more objects than one informer is likely to hold: who gets here adds something that is no key. client-go has no limit.
+/// A million keys is more objects than one informer is likely to hold: who gets here adds something that is no key.
+/// client-go has no limit.
 pub const WORKQUEUE_ITEMS_MAX: usize = 1_000_000;
 
-/// How many items in a row may be handed out past an older one because theirs is the higher priority; then the oldest has its turn.
+/// How many items in a row may be handed out past an older one because theirs is the higher priority; then the oldest
+/// has its turn.
 ///
-/// A sixty-fourth of the turns costs urgent work little, and keeps the rest from waiting for ever, which controller-runtime's users
-/// report of theirs (controller-runtime issue 3496).
+/// A sixty-fourth of the turns costs urgent work little, and keeps the rest from waiting forever, which
+/// controller-runtime's users report of theirs (controller-runtime issue 3496).
 pub const PASSED_OVER_MAX: u32 = 64;
 
-/// The priority for what is not urgent: objects of an initial list, and updates that changed nothing. Source: controller-runtime
-/// `LowPriority`.
+/// The priority for what is not urgent: objects of an initial list, and updates that changed nothing. Source:
+/// controller-runtime `LowPriority`.
 pub const LOW_PRIORITY: i32 = -100;
 
 /// How one queue behaves.

@@ -123,8 +123,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         self.add_with(item, AddOptions::default(), now)
     }
 
-    /// Has `item` worked on once `after` has passed. Of several such wishes for one item the earliest counts. It may be worked on
-    /// before, too: what is added meanwhile does not take the delay's place. Source: client-go `AddAfter`.
+    /// Has `item` worked on once `after` has passed. Of several such wishes for one item the earliest counts. It may be
+    /// worked on before, too: what is added meanwhile does not take the delay's place. Source: client-go `AddAfter`.
     pub fn add_after(&mut self, item: T, after: Duration, now: Moment) -> Admission {
         let when = When::After(after);
         self.add_with(item, AddOptions { when, priority: 0 }, now)
@@ -178,7 +178,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
 /// Working.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// The next item to work on, which the caller has until [`done`](Self::done). Source: client-go `Get`, which blocks.
+    /// The next item to work on, which the caller has until [`done`](Self::done). Source: client-go `Get`, which
+    /// blocks.
     #[must_use]
     pub fn get(&mut self, now: Moment) -> Get<T> {
         self.admit_due(now);
@@ -196,7 +197,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         Get::Item(item)
     }
 
-    /// Says that work on `item` has ended, well or not. If it was added meanwhile it is in line again; returns whether it is.
+    /// Says that work on `item` has ended, well or not. If it was added meanwhile it is in line again; returns whether
+    /// it is.
     ///
     /// Nothing happens for an item that nobody has. Source: client-go `Done`.
     pub fn done(&mut self, item: &T, now: Moment) -> bool {
@@ -232,8 +234,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
 /// Ending, and reading.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// Takes nothing more. What is in line is still handed out, as is what was added again before while it was worked on; what is
-    /// delayed is dropped and counted (client-go drops it silently). Source: client-go `ShutDown`.
+    /// Takes nothing more. What is in line is still handed out, as is what was added again before while it was worked
+    /// on; what is delayed is dropped and counted (client-go drops it silently). Source: client-go `ShutDown`.
     pub fn shut_down(&mut self) -> Remaining {
         self.shutting_down = true;
         self.counted.delayed_dropped += self.delayed.clear() as u64;
@@ -255,7 +257,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         self.shutting_down
     }
 
-    /// Whether workers have nothing, which is what client-go's `ShutDownWithDrain` waits for. Items may be in line all the same.
+    /// Whether workers have nothing, which is what client-go's `ShutDownWithDrain` waits for. Items may be in line all
+    /// the same.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.processing.is_empty()

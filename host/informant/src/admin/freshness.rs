@@ -1,6 +1,7 @@
 //! Waiting until the cache has seen a version, on behalf of who asks the admin API: reading one's own writes.
 //!
-//! What is waited for is bounded in time ([`VERSION_WAIT_MAX`]) and in number ([`VERSION_WAITS_MAX`]); who hangs up waits no longer.
+//! What is waited for is bounded in time ([`VERSION_WAIT_MAX`]) and in number ([`VERSION_WAITS_MAX`]); who hangs up
+//! waits no longer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +18,12 @@ use super::error::{ApiError, Code};
 /// How long is waited for a version when the question does not say.
 pub const VERSION_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// How long is waited for a version at most; a question that asks for more is refused. Bookmarks come about once a minute, so that every version is
-/// seen within it by a source that is well.
+/// How long is waited for a version at most; a question that asks for more is refused. Bookmarks come about once a
+/// minute, so that every version is seen within it by a source that is well.
 pub const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// How many questions may wait for a version at a time. Each is a connection and a task; one more is answered 429 `busy`.
+/// How many questions may wait for a version at a time. Each is a connection and a task; one more is answered 429
+/// `busy`.
 pub const VERSION_WAITS_MAX: usize = 256;
 
 /// What of a question is about freshness.

@@ -1,7 +1,7 @@
 //! `/livez` and `/readyz`.
 //!
-//! Alive is who answers. Ready is who has what the configuration says is required: informers until their first sync, unless
-//! `required` says otherwise. With `?verbose` each check has a line, as kube-apiserver's.
+//! Alive is who answers. Ready is who has what the configuration says is required: informers until their first sync,
+//! unless `required` says otherwise. With `?verbose` each check has a line, as kube-apiserver's.
 
 use std::fmt::Write as _;
 use std::time::Duration;

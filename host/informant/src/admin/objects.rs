@@ -1,7 +1,8 @@
 //! `GET /api/v1/get/RESOURCE`: objects out of the cache, one JSON document a line.
 //!
-//! Reads snapshots and holds nobody up; an answer is never built whole: a client that reads slowly holds snapshots and one chunk.
-//! At most [`STREAMS_MAX`] answers are read at a time. Headers say what the answer is the state of, source by source.
+//! Reads snapshots and holds nobody up; an answer is never built whole: a client that reads slowly holds snapshots and
+//! one chunk. At most [`STREAMS_MAX`] answers are read at a time. Headers say what the answer is the state of, source
+//! by source.
 
 mod find;
 mod walk;
@@ -25,8 +26,8 @@ use super::sources;
 use crate::daemon::{Board, Places};
 use walk::{Stock, Walk, Wanted};
 
-/// How many answers with objects are read at a time. Each holds snapshots, and with them what changed since; one more is
-/// answered 429 `busy`.
+/// How many answers with objects are read at a time. Each holds snapshots, and with them what changed since; one more
+/// is answered 429 `busy`.
 pub const STREAMS_MAX: usize = 16;
 
 /// The header that says which version the answer is the state of; several sources are separated by commas.
@@ -36,7 +37,8 @@ pub(crate) const STATE: &str = "informant-state";
 /// The header with all of that and more, a JSON list of [`Freshness`].
 pub(crate) const SOURCES: &str = "informant-sources";
 
-/// The header that says how many objects of these sources the index that was asked lacks, because its function failed on them; absent when it lacks none.
+/// The header that says how many objects of these sources the index that was asked lacks, because its function failed
+/// on them; absent when it lacks none.
 pub(crate) const INDEX_FAILURES: &str = "informant-index-failures";
 
 /// What is asked for.

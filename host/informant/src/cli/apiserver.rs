@@ -77,7 +77,7 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
         None => ApiServer::new(options),
     };
     if let Some(file) = &snapshot {
-        // At once: a path that can not be written to is better known now than at the end.
+        // At once: a path that cannot be written to is better known now than at the end.
         file.save(server.snapshot()).await?;
     }
     let (listener, address) = bind(args.listen).await?;

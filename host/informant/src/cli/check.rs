@@ -1,7 +1,7 @@
 //! `informant check`: judges a configuration before it runs anywhere.
 //!
-//! In three steps, each reported whole: the file itself; the components, which are compiled and described as at start; the
-//! cluster, if it can be reached: whether it serves the resources and lets us list and watch them.
+//! In three steps, each reported whole: the file itself; the components, which are compiled and described as at start;
+//! the cluster, if it can be reached: whether it serves the resources and lets us list and watch them.
 
 mod cluster;
 mod components;
@@ -23,7 +23,8 @@ use cluster::Asked;
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFlag,
-    /// A cluster that cannot be reached is an error, not a warning; with a name, as in [cluster.NAME], only that one is asked; several are separated by commas
+    /// A cluster that cannot be reached is an error, not a warning; with a name, as in [cluster.NAME], only that one is
+    /// asked; several are separated by commas
     #[arg(
         long,
         value_name = "NAME",

@@ -92,8 +92,9 @@ impl AdminArgs {
         })
     }
 
-    /// The configuration is read only as far as `[admin]`, and what is wrong with it does not keep anybody from asking: a daemon refuses such
-    /// a file and goes on with what it had before. A configuration that was not named and is not there is none.
+    /// The configuration is read only as far as `[admin]`, and what is wrong with it does not keep anybody from asking:
+    /// a daemon refuses such a file and goes on with what it had before. A configuration that was not named and is not
+    /// there is none.
     fn target_by_config(&self) -> Result<Target> {
         let path = self.config.as_deref().unwrap_or(Path::new(CONFIG_DEFAULT));
         let nothing = || Target {

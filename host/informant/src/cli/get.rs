@@ -23,7 +23,8 @@ const SOURCES: &str = "sources";
 /// `informant get`.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    /// An informer's name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, how each source fares
+    /// An informer's name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, how each source
+    /// fares
     resource: String,
     /// Only objects of this name; of sources, only this informer's
     name: Option<String>,
@@ -33,7 +34,8 @@ pub(super) struct GetArgs {
     /// Objects of all namespaces, which is the default; kubectl's habit
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Only objects of this cluster, as in [cluster.NAME]; several are separated by commas [default: all of the informer's]
+    /// Only objects of this cluster, as in [cluster.NAME]; several are separated by commas [default: all of the
+    /// informer's]
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all_clusters")]
     cluster: Vec<String>,
     /// Objects of all clusters of the informer, which is the default
@@ -45,7 +47,8 @@ pub(super) struct GetArgs {
     /// Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     selector: Option<String>,
-    /// Waits, for at most 10s, until the cache has seen this resource version, as the answer to one's own write names it
+    /// Waits, for at most 10s, until the cache has seen this resource version, as the answer to one's own write names
+    /// it
     #[arg(long, value_name = "VERSION")]
     at_least: Option<String>,
     /// How they are shown

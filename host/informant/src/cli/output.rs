@@ -1,6 +1,7 @@
 //! What goes to stdout and stderr.
 //!
-//! The only place that writes there (the log apart). A reader that went away, as in `informant get … | head`, is no error.
+//! The only place that writes there (the log apart). A reader that went away, as in `informant get … | head`, is no
+//! error.
 
 use std::io::{self, ErrorKind, Write};
 

@@ -1,4 +1,5 @@
-//! `informant plugin list | resume | requeue`: what a running daemon's plugins do, and what is done about one that is stuck.
+//! `informant plugin list | resume | requeue`: what a running daemon's plugins do, and what is done about one that is
+//! stuck.
 
 use std::io::{self, Write};
 

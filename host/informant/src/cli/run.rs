@@ -84,9 +84,9 @@ fn end_at_once(signal: Signal) -> ! {
     std::process::exit(signal.exit_code())
 }
 
-/// The threads of informers and the admin server on a machine of so many cores: half of them. What a frame brings passes through
-/// several tasks, and waking one on another thread costs more than the task does; more threads than are busy also spread objects
-/// over more heaps, which costs memory. Guests, which compute, may have all cores.
+/// The threads of informers and the admin server on a machine of so many cores: half of them. What a frame brings
+/// passes through several tasks, and waking one on another thread costs more than the task does; more threads than are
+/// busy also spread objects over more heaps, which costs memory. Guests, which compute, may have all cores.
 const fn informer_threads(cores: usize) -> usize {
     if cores < 4 { 1 } else { cores / 2 }
 }

@@ -1,7 +1,8 @@
 //! Which proxy the API server is reached through.
 //!
-//! A kubeconfig's `proxy-url` is always followed. What the environment names is followed as Go's programs do: never to this machine itself, and
-//! not to what `NO_PROXY` lists. kube's client holds `NO_PROXY` against the proxy's own address instead of the API server's.
+//! A kubeconfig's `proxy-url` is always followed. What the environment names is followed as Go's programs do: never to
+//! this machine itself, and not to what `NO_PROXY` lists. kube's client holds `NO_PROXY` against the proxy's own
+//! address instead of the API server's.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;

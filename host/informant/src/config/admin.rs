@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use super::problem::Problems;
 use super::table::{Keys, Table};
 
-/// Where the admin server listens unless config.toml or `--admin-listen` says otherwise: loopback, because it shows what is in
-/// the cache and asks nobody who they are.
+/// Where the admin server listens unless config.toml or `--admin-listen` says otherwise: loopback, because it shows
+/// what is in the cache and asks nobody who they are.
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
 
 const KEYS: Keys = Keys {
@@ -38,7 +38,8 @@ pub(super) fn read(root: &Table<'_>) -> AdminSection {
 pub(crate) struct AdminListen {
     /// None: the file does not say it, or cannot be read that far.
     pub(crate) listen: Option<SocketAddr>,
-    /// What is wrong with the file as far as it was read: errors for which a daemon refuses it, and goes on with what it had before.
+    /// What is wrong with the file as far as it was read: errors for which a daemon refuses it, and goes on with what
+    /// it had before.
     pub(crate) errors: Problems,
 }
 

@@ -95,7 +95,8 @@ fn read_verbs(table: &Table<'_>) -> Option<Vec<KubeVerb>> {
     all_good.then_some(verbs)
 }
 
-/// Who mistypes a verb has its first letter right. `watch` is another verb, no mistyped `patch`, and nobody is talked into writing.
+/// Who mistypes a verb has its first letter right. `watch` is another verb, no mistyped `patch`, and nobody is talked
+/// into writing.
 fn help_with_verb(written: &str) -> String {
     let verbs = VERBS.map(|(verb, _)| verb);
     let first = written.get(..1).unwrap_or_default().to_ascii_lowercase();
@@ -160,7 +161,7 @@ allow.kube = [
         error: config.toml:12:33: `resource`: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
         error: config.toml:12:41: unknown key `namespace` in [plugin.p.allow.kube]
           help: did you mean `namespaces`?
-        error: config.toml:13:3: `names` can not limit `list`, which shows all of them; grant `list` apart, or use `get`
+        error: config.toml:13:3: `names` cannot limit `list`, which shows all of them; grant `list` apart, or use `get`
         error: config.toml:14:14: `verbs` cannot be "watch"
           help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
         error: config.toml:15:3: `kube` must be a list of tables, [{ … }], not a string

@@ -3,8 +3,8 @@
 /// How long a name may be, in bytes: as long as a DNS label, which namespaces are too.
 pub(crate) const NAME_BYTES_MAX: usize = 63;
 
-/// Judges the name of an informer, a plugin or a namespace: a DNS label. Names are metric labels, parts of paths and words on
-/// the command line, so nothing needs quoting.
+/// Judges the name of an informer, a plugin or a namespace: a DNS label. Names are metric labels, parts of paths and
+/// words on the command line, so nothing needs quoting.
 ///
 /// # Errors
 /// The rule.
@@ -21,7 +21,8 @@ pub(crate) fn judge_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Judges the name of an index or of an alias: these are the plugin's words, so capitals, '_', '.' and '/' are theirs to use.
+/// Judges the name of an index or of an alias: these are the plugin's words, so capitals, '_', '.' and '/' are theirs
+/// to use.
 ///
 /// # Errors
 /// The rule.

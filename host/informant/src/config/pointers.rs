@@ -27,7 +27,8 @@ pub(super) fn report(table: &Table<'_>, key: &str, text: &Located<String>, error
     table.reporter().report(table.error(text.place, message).help(help));
 }
 
-/// Warns of a key of a label or annotation whose slash is read as the way to a level that labels and annotations do not have.
+/// Warns of a key of a label or annotation whose slash is read as the way to a level that labels and annotations do not
+/// have.
 pub(super) fn warn_of_divided_key(table: &Table<'_>, key: &str, text: &Located<String>) {
     let parts: Vec<&str> = text.value.split('/').collect();
     let Some(at) = parts.windows(2).position(|pair| is_map_of_strings(pair[0], pair[1])) else {
@@ -56,7 +57,8 @@ fn is_map_of_strings(parent: &str, field: &str) -> bool {
     parent == "metadata" && matches!(field, "labels" | "annotations")
 }
 
-/// A path as kubectl's JSONPath or a program writes it, as a pointer: `spec.containers[*].image` is `/spec/containers/*/image`.
+/// A path as kubectl's JSONPath or a program writes it, as a pointer: `spec.containers[*].image` is
+/// `/spec/containers/*/image`.
 fn turned_round(text: &str) -> Option<String> {
     let path = text.trim_start_matches(['{', '$', '.']).trim_end_matches('}');
     // What is below labels and annotations is one key, dots and all.

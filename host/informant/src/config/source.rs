@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// How long a configuration file may be, in bytes. A ConfigMap holds no more than 1 MiB either; what is longer is refused
-/// before it is parsed.
+/// How long a configuration file may be, in bytes. A ConfigMap holds no more than 1 MiB either; what is longer is
+/// refused before it is parsed.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A position in a file, both counted from one, columns in characters.

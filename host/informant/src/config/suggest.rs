@@ -5,8 +5,8 @@ const SHORTENED_LEN_MIN: usize = 3;
 
 /// The word of `known` nearest to `written`, if one is near enough to be worth saying.
 ///
-/// A difference in case, `-` or `_` alone counts as none; else one edit in three letters is allowed, and swapping two letters
-/// is one edit.
+/// A difference in case, `-` or `_` alone counts as none; else one edit in three letters is allowed, and swapping two
+/// letters is one edit.
 pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let wanted = plain(written);
     let edits_max = (wanted.chars().count() / 3).max(1);

@@ -1,8 +1,8 @@
 //! Reads a text that somebody may be writing.
 //!
-//! Notifications tell that a file changes, not that it is whole: an editor that writes in place is seen half way, and half a
-//! configuration may well parse, with half of its sections. So what is new is believed once it reads the same twice,
-//! [`SETTLE`] apart.
+//! Notifications tell that a file changes, not that it is whole: an editor that writes in place is seen half way, and
+//! half a configuration may well parse, with half of its sections. So what is new is believed once it reads the same
+//! twice, [`SETTLE`] apart.
 
 use std::future::Future;
 

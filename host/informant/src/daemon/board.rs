@@ -1,7 +1,7 @@
 //! What everybody may look at: which informers and plugins run, by which sections, and how each fares.
 //!
-//! Written by the tasks that keep them, read by the admin server and by each other. Holds the handles, runs nothing. Entries come
-//! and go with the configuration; who holds one sees it end.
+//! Written by the tasks that keep them, read by the admin server and by each other. Holds the handles, runs nothing.
+//! Entries come and go with the configuration; who holds one sees it end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -315,8 +315,8 @@ impl OwnPlace {
         self.change(|place| place.phase = phase);
     }
 
-    /// Takes what this cluster serves of what `exclude` names. Returns the entries, if any, of which it is certain now that they leave nothing out in any
-    /// cluster, each once.
+    /// Takes what this cluster serves of what `exclude` names. Returns the entries, if any, of which it is certain now
+    /// that they leave nothing out in any cluster, each once.
     pub(super) fn judge_exclude(
         &self,
         judged: (&ResourcePattern, &Exclude),

@@ -1,7 +1,8 @@
 //! Keeps the client of one cluster: reads its kubeconfig, logs in, and follows its section.
 //!
-//! A login may run a program that hangs or fails; that is this cluster's trouble and nobody else's. It is tried again at a stated pace. A
-//! section that changed is logged in to beside the client that is in use, which stays until the new one is there.
+//! A login may run a program that hangs or fails; that is this cluster's trouble and nobody else's. It is tried again
+//! at a stated pace. A section that changed is logged in to beside the client that is in use, which stays until the new
+//! one is there.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub const LOGIN_RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest pause between logins.
 pub const LOGIN_RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// How long a changed section may take to log in before the change of the configuration counts as partial. The login goes on.
+/// How long a changed section may take to log in before the change of the configuration counts as partial. The login
+/// goes on.
 pub const LOGIN_AWAITED_MAX: Duration = Duration::from_secs(10);
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;

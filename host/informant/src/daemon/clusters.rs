@@ -1,6 +1,7 @@
 //! The clusters that informers and plugins ask, by name, and how far each has come.
 //!
-//! Written by the keeper of each cluster; read by informers, which wait for theirs and for no other, and by plugins' calls.
+//! Written by the keeper of each cluster; read by informers, which wait for theirs and for no other, and by plugins'
+//! calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};

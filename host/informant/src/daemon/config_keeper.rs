@@ -5,8 +5,8 @@
 //!   └────▶ keepers look at their components (after the orders, so that a section and its component come together)
 //! ```
 //!
-//! One change is taken in at a time; what the file becomes meanwhile is looked at afterwards, once, so that a hundred edits a second
-//! cost no more than the last of them. A file that is refused, empty or gone changes nothing that runs.
+//! One change is taken in at a time; what the file becomes meanwhile is looked at afterwards, once, so that a hundred
+//! edits a second cost no more than the last of them. A file that is refused, empty or gone changes nothing that runs.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -71,7 +71,8 @@ impl Configuration {
         };
     }
 
-    /// How the file and what runs relate now, which may be better than it was: a component was mended, an informer let go.
+    /// How the file and what runs relate now, which may be better than it was: a component was mended, an informer let
+    /// go.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (&self.refused, self.waiting.is_empty()) {

@@ -1,4 +1,5 @@
-//! What of informers outlives the process: the state database, opened when the first informer wants it, and who is who in it.
+//! What of informers outlives the process: the state database, opened when the first informer wants it, and who is who
+//! in it.
 
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,8 @@ impl Durables {
         }))
     }
 
-    /// Opens the database if any informer is durable. A file that no informer of this configuration is kept in is left alone: it may be another one's.
+    /// Opens the database if any informer is durable. A file that no informer of this configuration is kept in is left
+    /// alone: it may be another one's.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -92,8 +94,8 @@ impl Durables {
         held.durable = durable;
     }
 
-    /// What keeps the sources of an informer that is about to start; none if it is not durable. What was kept of it at another address than `url`, of another
-    /// resource or in other namespaces than `sources` say is forgotten.
+    /// What keeps the sources of an informer that is about to start; none if it is not durable. What was kept of it at
+    /// another address than `url`, of another resource or in other namespaces than `sources` say is forgotten.
     ///
     /// # Errors
     /// Why its sources cannot be kept.

@@ -1,7 +1,8 @@
-//! When the log says that an entry of `exclude` leaves nothing out: once, and when every cluster of the informer has said so.
+//! When the log says that an entry of `exclude` leaves nothing out: once, and when every cluster of the informer has
+//! said so.
 //!
-//! An entry that leaves something out in one cluster may well be of no use in another. What is not known of a cluster, because it or the entry's group
-//! does not answer, keeps the entry waiting for a verdict.
+//! An entry that leaves something out in one cluster may well be of no use in another. What is not known of a cluster,
+//! because it or the entry's group does not answer, keeps the entry waiting for a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,8 @@ pub(super) struct ExcludeWarnings {
 }
 
 impl ExcludeWarnings {
-    /// What `cluster` says of each entry now; `clusters` are all that the informer is in. Returns the entries that the log is to be told of.
+    /// What `cluster` says of each entry now; `clusters` are all that the informer is in. Returns the entries that the
+    /// log is to be told of.
     pub(super) fn take(
         &mut self,
         cluster: &str,

@@ -5,9 +5,9 @@
 //! slow poll (30 s) ────────────────────────────────────▲
 //! ```
 //!
-//! Folders are watched, not files: a ConfigMap swaps a symlink, after which a watched file tells nothing more. A folder that was
-//! replaced by another of its name is noticed in its parent and watched anew. Any event is a hint only. Where folders cannot
-//! be watched (out of inotify watches, network file systems) the poll remains.
+//! Folders are watched, not files: a ConfigMap swaps a symlink, after which a watched file tells nothing more. A folder
+//! that was replaced by another of its name is noticed in its parent and watched anew. Any event is a hint only. Where
+//! folders cannot be watched (out of inotify watches, network file systems) the poll remains.
 
 mod way;
 

@@ -1,12 +1,13 @@
-//! Who keeps what: one keeper for each section of the configuration, started, told and ended as the configuration changes.
+//! Who keeps what: one keeper for each section of the configuration, started, told and ended as the configuration
+//! changes.
 //!
 //! ```text
 //! Config ──compared with what is kept──▶ orders to keepers ──▶ outcomes, one a section
 //! ```
 //!
-//! An informer has a keeper in each of its clusters. Promises: a section that says the same as before is left alone, wherever in the file it has
-//! moved; clusters are there before informers, informers before the plugins that name them; an informer that a plugin still runs on, because
-//! its new section was refused, is let go only when that plugin is.
+//! An informer has a keeper in each of its clusters. Promises: a section that says the same as before is left alone,
+//! wherever in the file it has moved; clusters are there before informers, informers before the plugins that name them;
+//! an informer that a plugin still runs on, because its new section was refused, is let go only when that plugin is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -130,7 +131,8 @@ impl Fleet {
         Arc::clone(&self.released)
     }
 
-    /// Makes what is kept what `config` says. The orders are given when this returns; what comes of them is in the answer.
+    /// Makes what is kept what `config` says. The orders are given when this returns; what comes of them is in the
+    /// answer.
     pub(super) fn take(&mut self, config: &Config) -> Vec<Pending> {
         self.parts.durables.take(config);
         let mut pending = self.take_clusters(config);

@@ -1,7 +1,8 @@
 //! Brings one informer up in one cluster, follows its section, and keeps its place on the board.
 //!
-//! A cluster that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the rest of the daemon, the same
-//! informer in other clusters included, goes on. Once the informer runs, it looks after itself.
+//! A cluster that cannot be reached, or that does not know the resource (yet), is asked again at a stated pace; the
+//! rest of the daemon, the same informer in other clusters included, goes on. Once the informer runs, it looks after
+//! itself.
 
 mod bring_up;
 mod found;
@@ -148,8 +149,8 @@ impl InformerKeeper {
                 self.place.set_section(section);
                 return Ok(());
             }
-            // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from the beginning. So is one that is kept
-            // in another way, and one that is kept and asks for something else.
+            // Another resource is another informer: nobody is told of deletes, and plugins are shown the new one from
+            // the beginning. So is one that is kept in another way, and one that is kept and asks for something else.
             self.stop_running("its section names another resource, or something else to keep")
                 .await;
             self.forget();
@@ -171,7 +172,8 @@ impl InformerKeeper {
         }
     }
 
-    /// Forgets what was kept of it. What is kept of one that is leaving under its name is forgotten once its deletes are told.
+    /// Forgets what was kept of it. What is kept of one that is leaving under its name is forgotten once its deletes
+    /// are told.
     fn forget(&self) {
         let (name, cluster) = (self.place.name(), &self.place.cluster);
         if self.board.leaving_of(name, cluster).is_empty() {
@@ -179,7 +181,8 @@ impl InformerKeeper {
         }
     }
 
-    /// Ends the informer and gives its memory back. If handlers are to be told that its objects are gone, it is returned while it does so.
+    /// Ends the informer and gives its memory back. If handlers are to be told that its objects are gone, it is
+    /// returned while it does so.
     async fn remove(&self, removal: Removal) -> Option<NamedInformer> {
         let leaving = match (removal, self.place.phase()) {
             (Removal::Told, InformerPhase::Running(running)) => {
@@ -205,7 +208,8 @@ impl InformerKeeper {
     }
 }
 
-/// Whether an informer can go over to another section while it runs. What is kept on disk is kept for one request and one form of objects.
+/// Whether an informer can go over to another section while it runs. What is kept on disk is kept for one request and
+/// one form of objects.
 fn may_change_into(own: &InformerSection, section: &InformerSection) -> bool {
     let request = |section: &InformerSection| {
         let selectors = (section.label_selector.clone(), section.field_selector.clone());

@@ -16,7 +16,8 @@ pub(super) enum Removal {
     Told,
 }
 
-/// An order to the keeper of a section. Obeyed one after the other; who gave it and does not wait any more is not missed.
+/// An order to the keeper of a section. Obeyed one after the other; who gave it and does not wait any more is not
+/// missed.
 pub(super) enum Order<S> {
     /// The section says this from now on.
     Change(Arc<S>, oneshot::Sender<Outcome>),

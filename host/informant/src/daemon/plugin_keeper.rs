@@ -1,8 +1,8 @@
 //! Loads one plugin, attaches it to its informers, and follows its section and its component as they change.
 //!
-//! What is refused changes nothing that runs: at start the plugin is missing and says why, later the old version goes on. The next
-//! change of the section or of the file is the next try, so that a section whose component comes a moment later is taken in
-//! then.
+//! What is refused changes nothing that runs: at start the plugin is missing and says why, later the old version goes
+//! on. The next change of the section or of the file is the next try, so that a section whose component comes a moment
+//! later is taken in then.
 
 use std::sync::Arc;
 
@@ -145,7 +145,8 @@ impl PluginKeeper {
             let listener = running.wiring.plugin.listener();
             self.durables
                 .name(&listener, &self.entry.name, running.applied.section.on_start);
-            // What was taken, which may be newer than what was looked at; unless the file was refused, and an older one runs.
+            // What was taken, which may be newer than what was looked at; unless the file was refused, and an older one
+            // runs.
             if running.wiring.plugin.status().rolled_back.is_none() {
                 *tried = Content::Hash(running.wiring.plugin.digest().bytes());
             }

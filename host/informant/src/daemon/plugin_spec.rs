@@ -1,4 +1,5 @@
-//! From a section of config.toml to what the plugin host needs: the one place that a new key of `[plugin.NAME]` has to go through.
+//! From a section of config.toml to what the plugin host needs: the one place that a new key of `[plugin.NAME]` has to
+//! go through.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +12,8 @@ use crate::config::{Config, PluginSection, Required};
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(super) section: PluginSection,
-    /// How often it is told everything again: what its own section says, or the shortest that any of its informers asks for.
+    /// How often it is told everything again: what its own section says, or the shortest that any of its informers asks
+    /// for.
     pub(super) resync: Option<Duration>,
 }
 

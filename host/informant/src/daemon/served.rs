@@ -1,7 +1,8 @@
-//! Lets an informer of `resource = "*"` or `"apps/v1/*"` follow what its API server serves: kinds that appear start, kinds that go end.
+//! Lets an informer of `resource = "*"` or `"apps/v1/*"` follow what its API server serves: kinds that appear start,
+//! kinds that go end.
 //!
-//! What is served is asked for at a pace; there is no watch for it that would know of aggregated servers too. A group that does not answer has lost
-//! nothing.
+//! What is served is asked for at a pace; there is no watch for it that would know of aggregated servers too. A group
+//! that does not answer has lost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::board::OwnPlace;
 use super::informer_keeper::{Found, jitter, spec};
 use crate::config::{InformerSection, WATCHES_MAX};
 
-/// How often the API server is asked what it serves, plus or minus a fifth. Two answers of some 100 KiB in a usual cluster; from a server before
-/// Kubernetes 1.27 a small one for each version of each group, some thirty.
+/// How often the API server is asked what it serves, plus or minus a fifth. Two answers of some 100 KiB in a usual
+/// cluster; from a server before Kubernetes 1.27 a small one for each version of each group, some thirty.
 pub(super) const SERVED_PACE: Duration = Duration::from_secs(10);
 
 /// What is served at first.

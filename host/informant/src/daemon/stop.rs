@@ -1,8 +1,8 @@
 //! How a daemon ends in order.
 //!
-//! First nothing new begins (keepers), then informers take nothing more in and what they have accepted is delivered, then
-//! plugins end, and last the admin server, which shows all of it. What is not delivered within the deadline is counted and
-//! said.
+//! First nothing new begins (keepers), then informers take nothing more in and what they have accepted is delivered,
+//! then plugins end, and last the admin server, which shows all of it. What is not delivered within the deadline is
+//! counted and said.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Which informers a plugin is attached to, in each of their clusters, and with what: its listener, its index feed.
 //!
-//! A swap may bring a component with other roles or other indexes; what hangs on the informers is exchanged then. The listener
-//! stays the plugin's, so events wait in it while components change. A changed section detaches and attaches only what differs.
+//! A swap may bring a component with other roles or other indexes; what hangs on the informers is exchanged then. The
+//! listener stays the plugin's, so events wait in it while components change. A changed section detaches and attaches
+//! only what differs.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -55,7 +56,8 @@ impl Wiring {
         }
     }
 
-    /// Attaches the plugin to what runs of an informer and it does not hang on yet, in place of what ran before in that cluster.
+    /// Attaches the plugin to what runs of an informer and it does not hang on yet, in place of what ran before in that
+    /// cluster.
     pub(super) async fn attach(&mut self, arrival: Arrival) {
         let Arrival { name, mut places } = arrival;
         let Some(known) = self.informers.get_mut(&name) else {
@@ -78,7 +80,8 @@ impl Wiring {
             if let Some(before) = before.filter(|before| !before.shared.is_stopped()) {
                 self.detach(&before.shared);
             }
-            // First the index, so that a handler that asks it while it is shown the initial list gets an answer the sooner.
+            // First the index, so that a handler that asks it while it is shown the initial list gets an answer the
+            // sooner.
             add_feed(&self.plugin, &running.shared).await;
             if self.plugin.roles().wants_events() {
                 self.add_listener(&running.shared);

@@ -113,7 +113,7 @@ pub(super) fn of_client(error: &kube::Error) -> KubeError {
             (
                 KubeErrorCode::Unavailable,
                 cut(
-                    &format!("the API server can not be reached: {error}{cause}"),
+                    &format!("the API server cannot be reached: {error}{cause}"),
                     MESSAGE_BYTES_MAX,
                 ),
             )

@@ -15,7 +15,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// The request of a call.
 ///
 /// # Errors
-/// [`KubeErrorCode::Invalid`] if it can not be written as one.
+/// [`KubeErrorCode::Invalid`] if it cannot be written as one.
 pub(super) fn of(call: &KubeCall) -> Result<Request<Body>, KubeError> {
     let (method, content_type, body) = match &call.action {
         KubeAction::Get | KubeAction::List(_) => (Method::GET, None, Vec::new()),

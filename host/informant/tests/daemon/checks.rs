@@ -1,4 +1,5 @@
-//! The program before anything runs: what `informant check` refuses and what it lets pass, and servers to try things out on.
+//! The program before anything runs: what `informant check` refuses and what it lets pass, and servers to try things
+//! out on.
 
 use std::process::Stdio;
 

@@ -1,5 +1,5 @@
-//! Components are compiled by this program in a process of its own: what a hostile one takes is bounded, and nothing else of the
-//! daemon notices.
+//! Components are compiled by this program in a process of its own: what a hostile one takes is bounded, and nothing
+//! else of the daemon notices.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +19,7 @@ use super::world::component;
 fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
     let env: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
     PluginHost::new(HostOptions {
-        cache_dir: folder.join("artefacts"),
+        cache_dir: folder.join("artifacts"),
         env,
         handle: Handle::current(),
         compiler: Compiler::Child(ChildCompiler {
@@ -47,8 +47,8 @@ fn with_module(module: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A small module that takes a compiler much time and memory: in each of many nested loops each of many variables may have one of
-/// two values.
+/// A small module that takes a compiler much time and memory: in each of many nested loops each of many variables may
+/// have one of two values.
 fn bomb(loops: usize, variables: usize) -> String {
     let mut text = String::from("(func (param i32)");
     for _ in 0..variables {

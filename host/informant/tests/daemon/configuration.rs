@@ -143,7 +143,8 @@ async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in(
     let daemon = world.daemon(&old).await;
     daemon.wait_for_events("old", "sync", 1.0).await;
 
-    // The recorder does not know the key; the other one's component is not there yet; and an informer that `old` still runs on goes.
+    // The recorder does not know the key; the other one's component is not there yet; and an informer that `old` still
+    // runs on goes.
     let next = format!(
         "{MAPS}{}{}[plugin.late]\ncomponent = \"late.wasm\"\ninformers = [\"maps\"]\n",
         plugin("old", "maps", "config = { lable = \"x\" }"),
@@ -169,7 +170,7 @@ async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in(
         "{}",
         reason(0)
     );
-    assert!(reason(1).contains("late.wasm: can not be read"), "{}", reason(1));
+    assert!(reason(1).contains("late.wasm: cannot be read"), "{}", reason(1));
     assert!(reason(2).contains("lable"), "{}", reason(2));
     world.create_pod("web-1", "nginx");
     daemon.wait_for_events("old", "add", 2.0).await;

@@ -131,7 +131,7 @@ async fn what_is_not_there_not_ready_and_not_known_are_told_apart() {
     insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"404 unknown-index: index with name nodes does not exist; there are: namespace, node");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"400 invalid: `index` and `value` belong together");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?selector=a+in+(").await, @r#"400 invalid: selector "a in (": label selector "a in (", byte 6: found the end, expected "," or ")""#);
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?colour=red").await, @"400 invalid: Failed to deserialize query string: colour: unknown field `colour`, expected one of `namespace`, `name`, `index`, `value`, `selector`, `cluster`, `envelope`, `at-least`, `epoch`, `timeout-ms`");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?color=red").await, @"400 invalid: Failed to deserialize query string: color: unknown field `color`, expected one of `namespace`, `name`, `index`, `value`, `selector`, `cluster`, `envelope`, `at-least`, `epoch`, `timeout-ms`");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?cluster=east").await, @r#"404 unknown-cluster: informer pods is in one cluster, which has no name: leave "east" out"#);
     let waiting = refusal("/api/v1/get/widgets").await;
     assert!(

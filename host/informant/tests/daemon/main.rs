@@ -1,7 +1,7 @@
-//! The daemon, in this process and as a program, against the embedded API server on a real socket, with the example plugins
-//! and the test guests.
+//! The daemon, in this process and as a program, against the embedded API server on a real socket, with the example
+//! plugins and the test guests.
 
-#![expect(clippy::unwrap_used, reason = "what a test can not do without")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot do without")]
 
 mod bad_input;
 mod bindings;

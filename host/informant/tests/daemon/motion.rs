@@ -1,4 +1,5 @@
-//! What writers do to config.toml: half a text, links that are swapped, touches, many edits. Each content is taken in once at most.
+//! What writers do to config.toml: half a text, links that are swapped, touches, many edits. Each content is taken in
+//! once at most.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

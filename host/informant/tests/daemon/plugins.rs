@@ -146,7 +146,7 @@ async fn what_cannot_be_done_says_why() {
     400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
     400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
     404 "unknown-plugin" no plugin is called "recodrer"; did you mean `recorder`?
-    503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: can not be read: No such file or directory (os error 2)
+    503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
     "#);
     // A form, as a web page could send it unasked.
     let (status, _) = super::world::http_get(daemon.address(), REQUEUE).await;

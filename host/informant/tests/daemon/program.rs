@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::world::{World, artefacts, http_get, until};
+use super::world::{World, artifacts, http_get, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
 
@@ -22,7 +22,7 @@ pub(crate) fn informant(world: &World, args: &[&str]) -> Command {
     command.args(args).current_dir(world.path(".")).kill_on_drop(true);
     command
         .env("KUBECONFIG", world.kubeconfig())
-        .env("XDG_CACHE_HOME", artefacts())
+        .env("XDG_CACHE_HOME", artifacts())
         .env_remove("INFORMANT_LOG");
     command
 }

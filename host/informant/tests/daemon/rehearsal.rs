@@ -1,4 +1,4 @@
-//! `informant check` lets plugins initialise, so that a `config` they refuse is known before they run.
+//! `informant check` lets plugins initialize, so that a `config` they refuse is known before they run.
 
 use crate::program::transcript;
 use crate::world::World;

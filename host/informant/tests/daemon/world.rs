@@ -106,7 +106,7 @@ impl World {
             config,
             admin_listen: None,
             guests: guests.handle().clone(),
-            cache_dir: artefacts(),
+            cache_dir: artifacts(),
         })
         .await
         .unwrap();
@@ -265,8 +265,8 @@ pub(crate) fn component(guest: &str) -> PathBuf {
 }
 
 /// Compiled guests, shared by all tests: each is compiled once.
-pub(crate) fn artefacts() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("artefacts")
+pub(crate) fn artifacts() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("artifacts")
 }
 
 pub(crate) fn pod(name: &str, image: &str) -> Value {

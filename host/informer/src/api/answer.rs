@@ -1,7 +1,7 @@
 //! Sending a request and judging the head of its answer, before anything of the body is taken for data.
 //!
-//! An API server pretty-prints its errors for some clients, so that a 403 read as a watch would look like many broken lines; a proxy's login
-//! page comes with status 200. Both are told apart here.
+//! An API server pretty-prints its errors for some clients, so that a 403 read as a watch would look like many broken
+//! lines; a proxy's login page comes with status 200. Both are told apart here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use super::frames::{Frames, Patience};
 use super::request::{JSON, build_as};
 use super::status::{RETRY_AFTER_SECONDS_MAX, Status};
 
-/// How long an API server may take until the head of its answer comes, and how long a list may pause. It cuts ordinary requests off after 60 s itself.
+/// How long an API server may take until the head of its answer comes, and how long a list may pause. It cuts ordinary
+/// requests off after 60 s itself.
 pub(crate) const ANSWER_SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
@@ -124,7 +125,8 @@ async fn refusal(environment: &Arc<dyn Environment>, response: Response<Body>) -
     ApiError::refused(status)
 }
 
-/// The first `bytes_max` of a body, or as much as comes in time: it is read to be shown, so its own faults do not matter.
+/// The first `bytes_max` of a body, or as much as comes in time: it is read to be shown, so its own faults do not
+/// matter.
 async fn read_at_most(environment: &Arc<dyn Environment>, body: Body, bytes_max: usize) -> Vec<u8> {
     let mut frames = short_frames(environment, body);
     let mut read = Vec::new();

@@ -30,7 +30,8 @@ pub(crate) struct Frame {
     pub(crate) received: Moment,
 }
 
-/// Reads a body. One clock read per frame and no timer that is set anew for each: a timer that fires finds out whether it still matters.
+/// Reads a body. One clock read per frame and no timer that is set anew for each: a timer that fires finds out whether
+/// it still matters.
 pub(crate) struct Frames {
     body: Body,
     environment: Arc<dyn Environment>,
@@ -98,8 +99,9 @@ impl Frames {
         }
     }
 
-    /// The next frame with data, if it is there already. The connection is a task of its own, which holds one frame ready and reads on when that is
-    /// taken: so it gets one turn before the answer is no. What ends the body is kept for [`next`](Self::next).
+    /// The next frame with data, if it is there already. The connection is a task of its own, which holds one frame
+    /// ready and reads on when that is taken: so it gets one turn before the answer is no. What ends the body is kept
+    /// for [`next`](Self::next).
     pub(crate) async fn more(&mut self) -> Option<Bytes> {
         if self.end.is_some() {
             return None;

@@ -97,7 +97,8 @@ impl CollectionRequest {
         self.streamed(&parameters.finish())
     }
 
-    /// A watch comes plain: a compressed one is one gzip member per event (Kubernetes 1.37), of which kube's layer decodes only the first.
+    /// A watch comes plain: a compressed one is one gzip member per event (Kubernetes 1.37), of which kube's layer
+    /// decodes only the first.
     fn streamed(&self, parameters: &str) -> Result<Request<Body>, ApiError> {
         let plain = HeaderValue::from_static("identity");
         let request = Request::get(self.uri(parameters)).header(header::ACCEPT_ENCODING, plain);

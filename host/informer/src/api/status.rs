@@ -1,4 +1,5 @@
-//! `Status`, the object by which an API server says what went wrong, as the answer to a request or as an ERROR event of a watch.
+//! `Status`, the object by which an API server says what went wrong, as the answer to a request or as an ERROR event of
+//! a watch.
 
 use std::time::Duration;
 
@@ -84,8 +85,8 @@ impl Status {
         Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
     }
 
-    /// Whether the server has not reached the version that was asked for. Three generations of servers say so in three ways
-    /// (client-go `isTooLargeResourceVersionError`).
+    /// Whether the server has not reached the version that was asked for. Three generations of servers say so in three
+    /// ways (client-go `isTooLargeResourceVersionError`).
     fn is_too_large_version(&self) -> bool {
         const TEXT: &str = "Too large resource version";
         let causes = self

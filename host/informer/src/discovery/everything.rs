@@ -1,4 +1,5 @@
-//! All that an API server serves: in two answers where it can say it so (aggregated discovery), else in one for each version of each group.
+//! All that an API server serves: in two answers where it can say it so (aggregated discovery), else in one for each
+//! version of each group.
 //!
 //! ```text
 //! GET /api, GET /apis   Accept: APIGroupDiscoveryList v2, v2beta1, or else the classic form
@@ -7,7 +8,8 @@
 //! groups, versions, resources        GET /api/VERSION, GET /apis/GROUP/VERSION, one after the other
 //! ```
 //!
-//! Which form an answer has, its `kind` says: servers before Kubernetes 1.27 (1.26 had it switched off), and proxies that rewrite headers, give the classic one.
+//! Which form an answer has, its `kind` says: servers before Kubernetes 1.27 (1.26 had it switched off), and proxies
+//! that rewrite headers, give the classic one.
 //!
 //! Source: KEP-3352; client-go `discovery.GroupsAndMaybeResources`.
 
@@ -38,11 +40,12 @@ pub(super) struct ServedVersion {
     pub(super) unread: Option<String>,
 }
 
-/// All versions of all groups, the core group first, then in the API server's order, each group's preferred version before its others.
+/// All versions of all groups, the core group first, then in the API server's order, each group's preferred version
+/// before its others.
 ///
 /// # Errors
-/// [`ApiError`] if the API server does not say which groups there are. A version that does not answer is [`ServedVersion::unread`]: one broken
-/// extension server must not hide the others.
+/// [`ApiError`] if the API server does not say which groups there are. A version that does not answer is
+/// [`ServedVersion::unread`]: one broken extension server must not hide the others.
 pub(super) async fn everything(
     client: &Client,
     environment: &Arc<dyn Environment>,
@@ -133,7 +136,8 @@ struct VersionDiscovery {
     version: String,
     #[serde(default, deserialize_with = "or_default")]
     resources: Vec<ResourceDiscovery>,
-    /// `Stale` while the API service behind it does not answer: what is listed is what was known last, which may be nothing.
+    /// `Stale` while the API service behind it does not answer: what is listed is what was known last, which may be
+    /// nothing.
     #[serde(default)]
     freshness: String,
 }

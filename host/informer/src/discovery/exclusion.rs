@@ -1,7 +1,7 @@
 //! What each entry of an `exclude` is good for: [`judge`].
 //!
-//! An entry that leaves nothing out is most often a typing error, and what it was meant for is watched. It is judged against all that is served, less
-//! groups of which that is not known.
+//! An entry that leaves nothing out is most often a typing error, and what it was meant for is watched. It is judged
+//! against all that is served, less groups of which that is not known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -78,8 +78,9 @@ impl Entry<'_> {
     }
 }
 
-/// What each entry, as the configuration writes it, is good for. `served` is in the order of preference: of a resource that comes twice, the first is
-/// watched. Entries about one of `unread_groups` are not judged; none is if nothing is served.
+/// What each entry, as the configuration writes it, is good for. `served` is in the order of preference: of a resource
+/// that comes twice, the first is watched. Entries about one of `unread_groups` are not judged; none is if nothing is
+/// served.
 pub(super) fn judge(
     exclude: &Exclude,
     served: &[ApiResource],
@@ -119,7 +120,8 @@ struct Seen<'s> {
 }
 
 impl Seen<'_> {
-    /// To leave out a version in which it is not watched leaves nothing out, unless it is not watched in the other one either.
+    /// To leave out a version in which it is not watched leaves nothing out, unless it is not watched in the other one
+    /// either.
     fn is_left_out(&self, exclude: &Exclude) -> bool {
         !self.resource.is_watchable() || self.own == self.first || exclude.covers(&self.first)
     }

@@ -21,7 +21,8 @@ pub struct Served {
     pub resources: BTreeMap<GroupVersionResource, Discovered>,
     /// Versions of groups that did not answer, with the reason: what was known of them stays as it was.
     pub unread: BTreeMap<String, String>,
-    /// What each entry of the `exclude` is good for, as the configuration writes it; not those about groups that did not answer.
+    /// What each entry of the `exclude` is good for, as the configuration writes it; not those about groups that did
+    /// not answer.
     pub exclusions: BTreeMap<String, Exclusion>,
 }
 
@@ -42,9 +43,9 @@ impl Served {
 /// Finds everything that `pattern` means but `exclude` does not.
 ///
 /// # Errors
-/// [`ApiError`] if the API server does not tell what it serves. A group that does not answer is in [`Served::unread`]; a version that is not
-/// served (yet) has no resources. Of a group whose API service is down the API server may remember what it had: that stays in, and is waited for as
-/// any resource that cannot be read.
+/// [`ApiError`] if the API server does not tell what it serves. A group that does not answer is in [`Served::unread`];
+/// a version that is not served (yet) has no resources. Of a group whose API service is down the API server may
+/// remember what it had: that stays in, and is waited for as any resource that cannot be read.
 pub async fn discover_matching(
     client: &Client,
     environment: Arc<dyn Environment>,
@@ -84,7 +85,8 @@ impl Served {
             let version = group_version(&found.group, &found.version);
             let mut why = found.unread;
             if unread_groups.contains(&found.group) {
-                // Which of its resources the group prefers in the version that did not answer is not known: here they would be watched beside them.
+                // Which of its resources the group prefers in the version that did not answer is not known: here they
+                // would be watched beside them.
                 why = why.or(Some("another version of the group does not answer".to_owned()));
             } else {
                 served.take_in(found.resources, exclude, &mut known);

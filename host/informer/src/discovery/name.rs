@@ -34,8 +34,8 @@ impl ResourceName {
     /// Reads a resource's name.
     ///
     /// # Errors
-    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is refused: several at once
-    /// are a [`ResourcePattern`](super::ResourcePattern).
+    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is
+    /// refused: several at once are a [`ResourcePattern`](super::ResourcePattern).
     pub fn parse(text: &str) -> Result<Self, ResourceNameError> {
         let refuse = |problem| {
             Err(ResourceNameError {

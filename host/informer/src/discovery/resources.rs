@@ -80,7 +80,8 @@ impl ApiResource {
             || self.short_names.iter().any(|short| short == name)
     }
 
-    /// Whether it belongs to `rest`: nothing, a group, the beginning of a group's name up to a dot, or a version and a group.
+    /// Whether it belongs to `rest`: nothing, a group, the beginning of a group's name up to a dot, or a version and a
+    /// group.
     pub(super) fn is_in(&self, rest: &str) -> bool {
         let group_matches = |wanted: &str| {
             wanted == self.group

@@ -12,7 +12,8 @@ const CANDIDATES_MAX: usize = 5;
 /// How much a name must resemble another to be offered (Jaro-Winkler, 0 to 1).
 const LIKENESS_MIN: f64 = 0.84;
 
-/// What resembles `name` among `served`, best first, each as the configuration writes it. The same name in another group or version comes first of all.
+/// What resembles `name` among `served`, best first, each as the configuration writes it. The same name in another
+/// group or version comes first of all.
 pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<String> {
     let wanted = name.last().to_ascii_lowercase();
     let rated = served
@@ -21,8 +22,8 @@ pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<Str
     best(rated)
 }
 
-/// Which versions of groups resemble `wanted` (`apps/v1`) of `group` among those of `served`, best first, each with all it has, as the configuration
-/// writes it. Other versions of the same group come first of all.
+/// Which versions of groups resemble `wanted` (`apps/v1`) of `group` among those of `served`, best first, each with all
+/// it has, as the configuration writes it. Other versions of the same group come first of all.
 pub(super) fn version_candidates(wanted: &str, group: &str, served: &[ApiResource]) -> Vec<String> {
     let rated = served.iter().map(|resource| {
         let version = group_version(&resource.group, &resource.version);

@@ -83,7 +83,8 @@ impl InformerLoop {
         Listed::Outdated
     }
 
-    /// client-go tells handlers of what is unchanged, as an update from itself to itself; here those hear of it who ask for it.
+    /// client-go tells handlers of what is unchanged, as an update from itself to itself; here those hear of it who ask
+    /// for it.
     fn note_unchanged(&mut self, delta: &Delta, known: Object) {
         let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
         if is_relist && !self.parts.fifo.skips_unchanged() {
@@ -104,7 +105,8 @@ impl InformerLoop {
         self.note(delta, || deleted(object.key(), last, unknown));
     }
 
-    /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single objects.
+    /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single
+    /// objects.
     fn note(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
         let is_heard = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
         if self.synced && is_heard {
@@ -127,7 +129,8 @@ enum Listed {
     Outdated,
 }
 
-/// Whether one version of an object may come in two forms: other fields are kept than before, or the cluster's history is another.
+/// Whether one version of an object may come in two forms: other fields are kept than before, or the cluster's history
+/// is another.
 fn may_differ_at_one_version(reason: Reason) -> bool {
     matches!(reason, Reason::Reconfigured | Reason::Restored)
 }

@@ -7,7 +7,7 @@ use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle,
 use informant_object::SourceId;
 use tokio::sync::{Notify, oneshot};
 
-use super::{InformerLoop, Neighbour, Successor, TakeOver};
+use super::{InformerLoop, Neighbor, Successor, TakeOver};
 
 /// An order to the loop.
 pub(crate) enum Control {
@@ -29,7 +29,8 @@ pub(crate) enum Control {
     NotifyUnchanged(bool),
     /// Let a reflector with another request try.
     TryOut(Successor),
-    /// The reflector on trial is about to list: what the other brings is to wait. Answered once it does; dropped if nobody wants the list any more.
+    /// The reflector on trial is about to list: what the other brings is to wait. Answered once it does; dropped if
+    /// nobody wants the list any more.
     Hold(u64, oneshot::Sender<()>),
     /// The reflector on trial did not get its list.
     Release(u64),
@@ -40,7 +41,7 @@ pub(crate) enum Control {
     /// Tell listeners how this source differs from those it takes over from.
     TakeOver(TakeOver, oneshot::Sender<()>),
     /// Tell listeners of deletes, but for what these others tell of, then end.
-    Leave(Vec<Neighbour>, oneshot::Sender<()>),
+    Leave(Vec<Neighbor>, oneshot::Sender<()>),
     /// Process what has been accepted, then end.
     Stop(oneshot::Sender<()>),
 }
@@ -103,8 +104,9 @@ impl InformerLoop {
         ControlFlow::Continue(())
     }
 
-    /// Before the first list is there, a listener is only noted down; it is attached with all others once the list is published. Later ones
-    /// get the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all deltas: between two batches nothing is in the air.
+    /// Before the first list is there, a listener is only noted down; it is attached with all others once the list is
+    /// published. Later ones get the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all
+    /// deltas: between two batches nothing is in the air.
     fn add_listener(&mut self, listener: ListenerHandle) {
         if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             return;

@@ -1,4 +1,5 @@
-//! The indexes of plugins: fed with each batch before it is published, waited for within a budget, attached whole or not at all.
+//! The indexes of plugins: fed with each batch before it is published, waited for within a budget, attached whole or
+//! not at all.
 //!
 //! Source: DESIGN's rule for index plugins; client-go runs index functions under the store's lock, without a limit.
 
@@ -11,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::{InformerLoop, warn_of_index};
 
-/// How long a batch waits for the values of index plugins. What is not there then is published without; a second time within 10 s holds the
-/// index back for longer. Per batch and for all plugins together.
+/// How long a batch waits for the values of index plugins. What is not there then is published without; a second time
+/// within 10 s holds the index back for longer. Per batch and for all plugins together.
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
 /// The index plugins of one source.
@@ -129,7 +130,8 @@ impl InformerLoop {
         }
     }
 
-    /// Hands the changes that were not handed in yet to the index plugins, and waits for their values within the budget.
+    /// Hands the changes that were not handed in yet to the index plugins, and waits for their values within the
+    /// budget.
     pub(super) async fn feed_indexes(&mut self) {
         if self.feeds.is_empty() || self.fed == self.changes.len() {
             return;
@@ -159,7 +161,8 @@ impl InformerLoop {
         self.publish();
     }
 
-    /// Has every index that wants to begin with all there is do so. Only right after a publish: the snapshot must hold all that was processed.
+    /// Has every index that wants to begin with all there is do so. Only right after a publish: the snapshot must hold
+    /// all that was processed.
     pub(super) fn begin_backfills(&self) {
         if !self.synced {
             return;

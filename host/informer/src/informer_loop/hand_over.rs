@@ -17,7 +17,7 @@ use crate::resource::GroupVersionResource;
 
 /// A source that rests, as a new one takes over from it; or a new one, as an old one leaves.
 #[derive(Debug, Clone)]
-pub(crate) struct Neighbour {
+pub(crate) struct Neighbor {
     pub(crate) source: SourceId,
     pub(crate) resource: GroupVersionResource,
     /// `None` is all of them.
@@ -30,7 +30,7 @@ pub(crate) struct TakeOver {
     pub(crate) listeners: Vec<ListenerHandle>,
     /// The namespace of the new source; `None` is all of them.
     pub(crate) namespace: Option<String>,
-    pub(crate) from: Arc<Vec<Neighbour>>,
+    pub(crate) from: Arc<Vec<Neighbor>>,
 }
 
 /// What a listener is given of the sources before.
@@ -50,7 +50,7 @@ impl Inheritance {
     }
 }
 
-impl Neighbour {
+impl Neighbor {
     fn covers(&self, key: KeyRef<'_>) -> bool {
         covers(self.namespace.as_deref(), key)
     }
@@ -60,14 +60,15 @@ impl Neighbour {
         self.snapshot.get(key)
     }
 
-    /// Whether it is known to hold all that `other` held of what both cover: it has seen as far, or holds the very same.
-    pub(crate) fn has_seen(&self, other: &Neighbour) -> bool {
-        let number = |neighbour: &Neighbour| neighbour.snapshot.version().and_then(|version| version.number());
+    /// Whether it is known to hold all that `other` held of what both cover: it has seen as far, or holds the very
+    /// same.
+    pub(crate) fn has_seen(&self, other: &Neighbor) -> bool {
+        let number = |neighbor: &Neighbor| neighbor.snapshot.version().and_then(|version| version.number());
         let is_as_far = number(self).zip(number(other)).is_none_or(|(own, other)| own >= other);
         self.resource != other.resource || is_as_far || self.holds_the_same(other)
     }
 
-    fn holds_the_same(&self, other: &Neighbour) -> bool {
+    fn holds_the_same(&self, other: &Neighbor) -> bool {
         let shared = |object: &&Object| self.covers(object.key()) && other.covers(object.key());
         let is_same = |object: &Object| {
             let held = self.get(object.key());
@@ -96,7 +97,8 @@ impl InformerLoop {
         self.parts.store.published().clone()
     }
 
-    /// Tells listeners how this source differs from what they were told by others: at once, or when the journal comes to it.
+    /// Tells listeners how this source differs from what they were told by others: at once, or when the journal comes
+    /// to it.
     pub(super) async fn take_over(&mut self, order: TakeOver) {
         let TakeOver {
             listeners,
@@ -110,19 +112,19 @@ impl InformerLoop {
             if place % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
                 tokio::task::yield_now().await;
             }
-            let mut covering = from.iter().filter(|neighbour| neighbour.covers(object.key()));
+            let mut covering = from.iter().filter(|neighbor| neighbor.covers(object.key()));
             differ(
-                covering.find_map(|neighbour| neighbour.get(object.key())),
+                covering.find_map(|neighbor| neighbor.get(object.key())),
                 object,
                 now,
                 &mut changes,
             );
         }
-        for neighbour in from.iter() {
-            vanished(neighbour, namespace.as_deref(), &snapshot, now, &mut changes);
+        for neighbor in from.iter() {
+            vanished(neighbor, namespace.as_deref(), &snapshot, now, &mut changes);
         }
         let inheritance = Arc::new(Inheritance {
-            olds: from.iter().map(|neighbour| neighbour.source).collect(),
+            olds: from.iter().map(|neighbor| neighbor.source).collect(),
             new: self.parts.source,
             namespace,
             snapshot,
@@ -170,7 +172,7 @@ impl InformerLoop {
     }
 
     /// Tells listeners that what no other source tells of is gone from the informer. The loop is over then.
-    pub(super) async fn leave(&mut self, heirs: &[Neighbour]) {
+    pub(super) async fn leave(&mut self, heirs: &[Neighbor]) {
         let snapshot = self.rest().await;
         let now = self.parts.environment.now();
         for (place, object) in snapshot.iter().enumerate() {
@@ -215,9 +217,9 @@ fn differ(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Ve
     changes.push(reconfigured(update, now));
 }
 
-/// Notes as deletes what another source told of, and the one that takes over for `namespace` does not hold. What is newer than all it has seen, its
-/// watch will bring.
-fn vanished(known: &Neighbour, namespace: Option<&str>, holds: &Snapshot, now: Moment, changes: &mut Vec<Change>) {
+/// Notes as deletes what another source told of, and the one that takes over for `namespace` does not hold. What is
+/// newer than all it has seen, its watch will bring.
+fn vanished(known: &Neighbor, namespace: Option<&str>, holds: &Snapshot, now: Moment, changes: &mut Vec<Change>) {
     let seen = holds.version().and_then(|version| version.number());
     let is_seen = |object: &Object| {
         let own = object.version().number();

@@ -1,7 +1,8 @@
 //! A list, judged, then taken for all there is.
 //!
-//! Becomes visible as a whole: readers see the state before it or the state after it, never half a relist. Source: client-go's atomic
-//! `ReplacedAll`; here the list goes through the DeltaFIFO, which finds what vanished, and the root waits to be published until the queue is empty.
+//! Becomes visible as a whole: readers see the state before it or the state after it, never half a relist. Source:
+//! client-go's atomic `ReplacedAll`; here the list goes through the DeltaFIFO, which finds what vanished, and the root
+//! waits to be published until the queue is empty.
 
 use informant_cache::{ListVerdict, Moment, Reason};
 use informant_object::{Object, ResourceVersion};
@@ -26,8 +27,8 @@ impl InformerLoop {
         }
     }
 
-    /// Judges a list and tells its reflector. One that is believed is told for the reason `relist`, unless it is the first or the cluster went back;
-    /// `on_belief` runs before the reflector hears of it.
+    /// Judges a list and tells its reflector. One that is believed is told for the reason `relist`, unless it is the
+    /// first or the cluster went back; `on_belief` runs before the reflector hears of it.
     pub(super) fn judge(&mut self, list: StagedList, relist: Reason, on_belief: impl FnOnce()) -> Option<Believed> {
         let StagedList {
             objects,
@@ -46,7 +47,8 @@ impl InformerLoop {
         if reason.is_some() {
             on_belief();
         }
-        // The reflector may open its watch while the list is being processed. If it is gone, so is the need for an answer.
+        // The reflector may open its watch while the list is being processed. If it is gone, so is the need for an
+        // answer.
         let _ = verdict.send(judged);
         let Some(reason) = reason else {
             self.parts.garbage.throw(objects);

@@ -1,12 +1,13 @@
-//! A source that is asked for in another way: the new request is tried out beside the reflector that runs, and takes its place with its first list.
+//! A source that is asked for in another way: the new request is tried out beside the reflector that runs, and takes
+//! its place with its first list.
 //!
 //! ```text
 //! successor: probe ─▶ Hold ─▶ list (staged) ─▶ judged ─▶ the difference, reason `reconfigured` ─▶ its watch goes on
 //! reflector: ────────────────┤ waits            └▶ ended            (refused, too slow: Release, it goes on)
 //! ```
 //!
-//! While the successor lists, the reflector's messages wait in their channel: so the list is at least as new as all that was shown, and no event
-//! that it lacks can be lost. What runs is given up only for a list that was believed.
+//! While the successor lists, the reflector's messages wait in their channel: so the list is at least as new as all
+//! that was shown, and no event that it lacks can be lost. What runs is given up only for a list that was believed.
 
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +59,8 @@ impl InformerLoop {
         }
     }
 
-    /// The successor has its first list. If it is believed, the difference is told and the successor is the source's reflector.
+    /// The successor has its first list. If it is believed, the difference is told and the successor is the source's
+    /// reflector.
     pub(super) async fn succeed(&mut self, first: Option<Updates>) {
         let Some(first) = first else {
             // Its reflector is over, which only a panic or the end of everything explains.

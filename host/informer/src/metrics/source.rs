@@ -12,7 +12,8 @@ use super::Series;
 use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 use crate::updates::EventKind;
 
-/// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the same.
+/// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the
+/// same.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
 /// One source's part of a gauge that several sources share: what it added is taken back when it goes.
@@ -227,7 +228,8 @@ impl SourceMetrics {
         self.series.index_errors.get_or_create(&labels).inc_by(amount);
     }
 
-    /// The source is over: takes back what it added to gauges, and the series themselves if no other source shares them.
+    /// The source is over: takes back what it added to gauges, and the series themselves if no other source shares
+    /// them.
     pub(crate) fn retire(&self) {
         let parts = [
             &self.watch_list_refused,

@@ -8,16 +8,17 @@ use informant_cache::IndexConflict;
 use tokio_util::sync::CancellationToken;
 
 use super::{Among, InformerSpec, NamedInformer, Parts, Place};
-use crate::informer_loop::Neighbour;
+use crate::informer_loop::Neighbor;
 use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, judge_identity};
 use crate::spec::SourceSpec;
 
-/// How long the deletes of a source that left may take to be delivered, retries included; what is left then is dropped and counted
-/// (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
+/// How long the deletes of a source that left may take to be delivered, retries included; what is left then is dropped
+/// and counted (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
 pub(crate) const LEAVING_MAX: Duration = Duration::from_secs(900);
 
-/// How long sources that come may take to have seen as much as those that they take over from, while nothing is told. They had caught up just before;
-/// only a watch that fell silent at that very moment needs as long, and it is opened anew before.
+/// How long sources that come may take to have seen as much as those that they take over from, while nothing is told.
+/// They had caught up just before; only a watch that fell silent at that very moment needs as long, and it is opened
+/// anew before.
 pub(crate) const CATCH_UP_MAX: Duration = Duration::from_secs(300);
 
 /// How often it is looked whether they have.
@@ -38,16 +39,19 @@ impl Drop for Coming {
 }
 
 impl NamedInformer {
-    /// Changes everything but name, cluster and (unless it has several) resource while handlers stay and events flow. Returns once the change is accepted; it takes place in the
-    /// background, and [`statuses`](Self::statuses) and [`sources`](Self::sources) show how far it is.
+    /// Changes everything but name, cluster and (unless it has several) resource while handlers stay and events flow.
+    /// Returns once the change is accepted; it takes place in the background, and [`statuses`](Self::statuses) and
+    /// [`sources`](Self::sources) show how far it is.
     ///
-    /// - Sources whose resource and namespace stay change as [`SharedInformer::reconfigure`] says: the difference is told, reason `reconfigured`; while the new
-    ///   request is refused or unreachable the old one goes on. A source for which nothing changes is not touched.
-    /// - Sources of namespaces and resources that are new start, and handlers are shown them as an initial list. Those that are gone end, and what they
-    ///   held is told as deletes with reason `reconfigured` and the last state.
-    /// - From all namespaces to some, or back, the new sources are built beside the old ones, told to nobody, until all have synced; the old ones go on
-    ///   until then. Objects that a new source holds too (same namespace, name and uid) are neither deleted nor told again; what waits for them goes on
-    ///   under the new source's number. The rest is told as deletes.
+    /// - Sources whose resource and namespace stay change as [`SharedInformer::reconfigure`] says: the difference is
+    ///   told, reason `reconfigured`; while the new request is refused or unreachable the old one goes on. A source for
+    ///   which nothing changes is not touched.
+    /// - Sources of namespaces and resources that are new start, and handlers are shown them as an initial list. Those
+    ///   that are gone end, and what they held is told as deletes with reason `reconfigured` and the last state.
+    /// - From all namespaces to some, or back, the new sources are built beside the old ones, told to nobody, until all
+    ///   have synced; the old ones go on until then. Objects that a new source holds too (same namespace, name and uid)
+    ///   are neither deleted nor told again; what waits for them goes on under the new source's number. The rest is
+    ///   told as deletes.
     ///
     /// A further change takes the place of one that is under way.
     ///
@@ -95,9 +99,9 @@ impl NamedInformer {
         Ok(())
     }
 
-    /// Ends the informer as a namespace ends that it names no more: what its sources held is told as deletes with reason `reconfigured` and the last
-    /// state, in the background, for as long as [`left`](Self::left) takes. Nothing new comes from here on, and lookups find nothing.
-    /// [`stop`](Self::stop) cuts it short.
+    /// Ends the informer as a namespace ends that it names no more: what its sources held is told as deletes with
+    /// reason `reconfigured` and the last state, in the background, for as long as [`left`](Self::left) takes. Nothing
+    /// new comes from here on, and lookups find nothing. [`stop`](Self::stop) cuts it short.
     pub fn retire(&self) {
         let leaving: Vec<_> = {
             let mut members = self.0.members();
@@ -170,14 +174,14 @@ impl NamedInformer {
                 () = called_off.cancelled() => return,
                 () = all_synced(&started) => {}
             }
-            let Some(going) = Weak::upgrade(&parts).map(|parts| parts.neighbours(&gone)) else {
+            let Some(going) = Weak::upgrade(&parts).map(|parts| parts.neighbors(&gone)) else {
                 return;
             };
             // What runs goes on meanwhile, however long that takes.
             while is_behind(&started, &going) && !called_off.is_cancelled() {
                 environment.sleep(CATCH_UP_STEP).await;
                 // The cluster may have gone back in time since: then what runs is the measure.
-                let now = Weak::upgrade(&parts).map(|parts| parts.neighbours(&gone));
+                let now = Weak::upgrade(&parts).map(|parts| parts.neighbors(&gone));
                 if !is_behind(&started, now.as_deref().unwrap_or_default()) {
                     break;
                 }
@@ -216,7 +220,7 @@ impl NamedInformer {
             // An error says that the source was stopped meanwhile.
             let _ = source.once_on_disk(taken).await;
         }
-        let heirs: Vec<Neighbour> = started.values().map(|source| source.as_neighbour()).collect();
+        let heirs: Vec<Neighbor> = started.values().map(|source| source.as_neighbor()).collect();
         for source in leaving {
             self.let_go(source, heirs.clone());
         }
@@ -237,8 +241,9 @@ impl NamedInformer {
         }
     }
 
-    /// Waits until the sources that came have seen as much as those that rest: what these read last is on its way to the others too.
-    async fn catch_up(&self, called_off: &CancellationToken, started: &Sources, resting: &[Neighbour]) {
+    /// Waits until the sources that came have seen as much as those that rest: what these read last is on its way to
+    /// the others too.
+    async fn catch_up(&self, called_off: &CancellationToken, started: &Sources, resting: &[Neighbor]) {
         let until = self.0.environment.now() + CATCH_UP_MAX;
         while is_behind(started, resting) && !called_off.is_cancelled() {
             if self.0.environment.now() > until {
@@ -258,7 +263,7 @@ impl NamedInformer {
         started: &Sources,
         leaving: &[Arc<SharedInformer>],
         gone: &[Place],
-        from: &[Neighbour],
+        from: &[Neighbor],
     ) -> Result<Vec<tokio::sync::oneshot::Receiver<()>>, InformerStopped> {
         let mut members = self.0.members();
         members.running()?;
@@ -282,7 +287,7 @@ impl NamedInformer {
     }
 
     /// Has a source tell its deletes and end, in the background.
-    fn let_go(&self, source: Arc<SharedInformer>, heirs: Vec<Neighbour>) {
+    fn let_go(&self, source: Arc<SharedInformer>, heirs: Vec<Neighbor>) {
         let background = self.0.members().background.clone();
         let parts = Arc::downgrade(&self.0);
         let task = async move {
@@ -303,9 +308,9 @@ impl NamedInformer {
 }
 
 /// Whether one of the sources that came may not know yet what those that go held.
-fn is_behind(started: &Sources, going: &[Neighbour]) -> bool {
+fn is_behind(started: &Sources, going: &[Neighbor]) -> bool {
     let is_behind = |source: &Arc<SharedInformer>| {
-        let heir = source.as_neighbour();
+        let heir = source.as_neighbor();
         !going.iter().all(|old| heir.has_seen(old))
     };
     started.values().any(is_behind)
@@ -313,10 +318,10 @@ fn is_behind(started: &Sources, going: &[Neighbour]) -> bool {
 
 impl Parts {
     /// What the sources at these places hold now.
-    fn neighbours(&self, places: &[Place]) -> Vec<Neighbour> {
+    fn neighbors(&self, places: &[Place]) -> Vec<Neighbor> {
         let members = self.members();
         let sources = places.iter().filter_map(|place| members.sources.get(place));
-        sources.map(|source| source.as_neighbour()).collect()
+        sources.map(|source| source.as_neighbor()).collect()
     }
 }
 

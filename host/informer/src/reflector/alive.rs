@@ -1,8 +1,9 @@
 //! Whether a watch is alive, and what the source shows while that is in doubt.
 //!
-//! A connection that is open proves nothing: it may be half open, its API server may be one that lags or one of the past, a proxy may end each watch
-//! after a moment, cleanly, for ever. So signs of life are asked for: an answer when the watch is opened, events or bookmarks while it is open. Where
-//! they are missing, the source is [`Reach::Down`] (shown as stale), the watch is opened again, and the API server asked how new it is.
+//! A connection that is open proves nothing: it may be half open, its API server may be one that lags or one of the
+//! past, a proxy may end each watch after a moment, cleanly, forever. So signs of life are asked for: an answer when
+//! the watch is opened, events or bookmarks while it is open. Where they are missing, the source is [`Reach::Down`]
+//! (shown as stale), the watch is opened again, and the API server asked how new it is.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::metrics::EventCounts;
 use crate::status::Reach;
 
 /// How long the answer to a watch may take before the source is shown as stale. It is waited for all the same, up to
-/// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server answers at once, a busy one within a second or two.
+/// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server answers at once, a busy one within a second or
+/// two.
 pub(super) const WATCH_OPENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// What was learned of how this API server's watches live.
@@ -50,7 +52,8 @@ impl Reflector {
         }
     }
 
-    /// How long a watch may be silent that began just now and is to last for `timeout`. Without bookmarks only its end is certain.
+    /// How long a watch may be silent that began just now and is to last for `timeout`. Without bookmarks only its end
+    /// is certain.
     pub(super) fn patience_from(&self, began: Moment, timeout: Duration) -> Patience {
         if self.life.sends_bookmarks {
             Patience {

@@ -8,11 +8,12 @@ use crate::api::{ApiError, Cause};
 use crate::backoff::{Backoff, with_jitter};
 use crate::status::Reach;
 
-/// How often a source that may not be read (401, 403) is tried, plus up to a fifth: rights change by hand, and every attempt is an audit entry.
+/// How often a source that may not be read (401, 403) is tried, plus up to a fifth: rights change by hand, and every
+/// attempt is an audit entry.
 pub(crate) const FORBIDDEN_RETRY_PACE: Duration = Duration::from_secs(30);
 
-/// How often a resource that does not exist (404) is looked for, plus up to a fifth: a definition of a custom resource that is applied should be
-/// picked up while its author still watches.
+/// How often a resource that does not exist (404) is looked for, plus up to a fifth: a definition of a custom resource
+/// that is applied should be picked up while its author still watches.
 pub(crate) const MISSING_RESOURCE_RETRY_PACE: Duration = Duration::from_secs(10);
 
 /// The share of a stated pace that chance may add.
@@ -21,8 +22,8 @@ const PACE_JITTER_PERCENT: u32 = 20;
 /// So many watches in a row may end soon and without an event before the next one has to wait.
 pub(crate) const FRUITLESS_WATCHES_FREE: u32 = 2;
 
-/// After so many watches in a row that ended soon and without an event, the version they begin at is doubted, and a list made. client-go lists after
-/// each one, which costs a server in trouble more than it tells us.
+/// After so many watches in a row that ended soon and without an event, the version they begin at is doubted, and a
+/// list made. client-go lists after each one, which costs a server in trouble more than it tells us.
 pub(crate) const FRUITLESS_WATCHES_BEFORE_LIST: u32 = 5;
 
 /// How long to wait.
@@ -76,9 +77,9 @@ pub(crate) fn after_list_failure(error: &ApiError) -> AfterList {
 
 /// After a watch that could not be opened, or that ended with an error.
 ///
-/// Source: client-go `handleWatch` and `watchHandler`: 429 and refused connections open the watch again, anything else lists anew after the
-/// back-off. Departure: every failure of the connection counts as a refused one does. It says nothing about the version, so a list would only add
-/// load to a server in trouble.
+/// Source: client-go `handleWatch` and `watchHandler`: 429 and refused connections open the watch again, anything else
+/// lists anew after the back-off. Departure: every failure of the connection counts as a refused one does. It says
+/// nothing about the version, so a list would only add load to a server in trouble.
 pub(crate) fn after_watch_failure(error: &ApiError) -> AfterWatch {
     let cause = error.cause();
     let (reach, pace) = reach_and_pace(cause);

@@ -168,7 +168,8 @@ impl Reflector {
         }
     }
 
-    /// Whether the source has been seen further than `version` already: then a watch need not go back to it. (client-go does.)
+    /// Whether the source has been seen further than `version` already: then a watch need not go back to it. (client-go
+    /// does.)
     fn is_behind(&self, version: VersionRef<'_>) -> bool {
         version.is_empty() || self.versions.last().is_some_and(|last| version < last.as_ref())
     }

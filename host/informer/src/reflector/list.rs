@@ -104,7 +104,8 @@ impl Reflector {
         Ok(())
     }
 
-    /// One list with all its pages. If the continuation expires on a later page, once more in one piece, at the same version.
+    /// One list with all its pages. If the continuation expires on a later page, once more in one piece, at the same
+    /// version.
     ///
     /// Source: client-go `tools/pager`, FullListIfExpired.
     async fn list_by(&self, plan: &ListPlan) -> Result<Listed, ApiError> {
@@ -154,7 +155,8 @@ impl Reflector {
         }
     }
 
-    /// A stage for a list. What another reflector stored may hold other fields: then nothing of it is taken for unchanged.
+    /// A stage for a list. What another reflector stored may hold other fields: then nothing of it is taken for
+    /// unchanged.
     pub(super) fn staging(&self) -> Staging<'_> {
         let staging = Staging::new(&self.parts.shape, &self.parts.status, self.parts.shown.snapshot());
         match &self.parts.trial {

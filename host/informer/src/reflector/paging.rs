@@ -37,7 +37,8 @@ impl ListVersions {
         }
     }
 
-    /// What the next list asks for: anything at first, then nothing older than what was seen, the newest after a refusal.
+    /// What the next list asks for: anything at first, then nothing older than what was seen, the newest after a
+    /// refusal.
     pub(crate) fn plan(&self) -> ListPlan {
         let version = match &self.last {
             _ if self.unavailable => None,
@@ -56,7 +57,8 @@ impl ListVersions {
         ListPlan { version, limit }
     }
 
-    /// What the next WatchList asks for: the newest state at first and after a refusal, else nothing older than what was seen.
+    /// What the next WatchList asks for: the newest state at first and after a refusal, else nothing older than what
+    /// was seen.
     ///
     /// Source: client-go `rewatchResourceVersion`.
     pub(crate) fn stream_plan(&self) -> ListPlan {

@@ -1,4 +1,5 @@
-//! A list on its way in, by LIST or by WatchList: items become objects as they arrive, and are staged until the last one is there.
+//! A list on its way in, by LIST or by WatchList: items become objects as they arrive, and are staged until the last
+//! one is there.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,8 +14,9 @@ use crate::status::StatusCell;
 
 /// What a list has brought so far.
 ///
-/// An item that the store holds already, with the same uid and version, is recognised before anything is copied, and the store's own object is
-/// staged in its place: a relist in which little changed costs a scan per item and a handle of eight bytes.
+/// An item that the store holds already, with the same uid and version, is recognized before anything is copied, and
+/// the store's own object is staged in its place: a relist in which little changed costs a scan per item and a handle
+/// of eight bytes.
 pub(super) struct Staging<'a> {
     shape: &'a Shape,
     status: &'a StatusCell,
@@ -81,7 +83,8 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what happens meanwhile.
+    /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what
+    /// happens meanwhile.
     pub(super) fn take_event(&mut self, event: &WatchLine<'_>) {
         let shape = self.shape;
         if event.event_type == WatchEventType::Deleted {
@@ -120,8 +123,8 @@ impl<'a> Staging<'a> {
         );
     }
 
-    /// An item cannot be used. It is counted; what the store holds of it stays, because a broken item is no reason to report its object as
-    /// deleted.
+    /// An item cannot be used. It is counted; what the store holds of it stays, because a broken item is no reason to
+    /// report its object as deleted.
     fn take_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
         self.status.count_skipped(reason_of(error));
         tracing::warn!("an item of a list cannot be used and is skipped: {error}");

@@ -1,7 +1,7 @@
 //! A reflector beside the one that runs, for a source that is asked for in another way.
 //!
-//! It first asks for one object, to learn whether the new request is answered at all; only then is the other reflector held and the whole state
-//! asked for, consistently. Whatever fails on the way, the other one goes on meanwhile.
+//! It first asks for one object, to learn whether the new request is answered at all; only then is the other reflector
+//! held and the whole state asked for, consistently. Whatever fails on the way, the other one goes on meanwhile.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::{ListEnd, Reflector};
 use crate::api::{ApiError, ListQuery, open};
 use crate::informer_loop::Control;
 
-/// How long the reflector that runs is held while the new state is listed. Above it the list is given up, the other one goes on, and the next attempt
-/// comes after the back-off.
+/// How long the reflector that runs is held while the new state is listed. Above it the list is given up, the other one
+/// goes on, and the next attempt comes after the back-off.
 pub(crate) const RECONFIGURE_HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// How a reflector on trial has the other one held.
@@ -48,7 +48,8 @@ impl Reflector {
             biased;
             obtained = &mut obtain => obtained,
             () = environment.sleep(RECONFIGURE_HOLD_MAX) => {
-                // A list that the loop has may be believed already: who gave it up now would leave the source without a reflector.
+                // A list that the loop has may be believed already: who gave it up now would leave the source without a
+                // reflector.
                 if trial.is_handed_over.load(Ordering::Relaxed) {
                     obtain.await
                 } else {

@@ -15,22 +15,25 @@ use crate::api::{ApiError, Cause, Frames, Patience, WatchQuery, open};
 use crate::backoff::with_jitter;
 use crate::status::{Reach, Step};
 
-/// How long a watch may stay silent once the API server should have ended it: for clocks that differ and servers that are busy.
+/// How long a watch may stay silent once the API server should have ended it: for clocks that differ and servers that
+/// are busy.
 pub(super) const WATCH_SLACK: Duration = Duration::from_secs(30);
 
-/// How long a watch may stay silent once it has shown a bookmark. They come about once a minute, so that three minutes without any, and without
-/// events, are a connection that is half open.
+/// How long a watch may stay silent once it has shown a bookmark. They come about once a minute, so that three minutes
+/// without any, and without events, are a connection that is half open.
 pub(super) const BOOKMARK_SILENCE_MAX: Duration = Duration::from_secs(180);
 
-/// A watch that ends sooner without having shown anything is not opened again at once. Source: client-go `VeryShortWatchError`.
+/// A watch that ends sooner without having shown anything is not opened again at once. Source: client-go
+/// `VeryShortWatchError`.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// A watch that shows nothing and ends sooner than this, which no API server does by itself, was of no use: some proxies end every connection
-/// after a few seconds, cleanly, for ever.
+/// A watch that shows nothing and ends sooner than this, which no API server does by itself, was of no use: some
+/// proxies end every connection after a few seconds, cleanly, forever.
 pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 
-/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what a batch and the waking of handlers
-/// cost, and little enough to be in the processor's cache still when the loop takes them.
+/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what
+/// a batch and the waking of handlers cost, and little enough to be in the processor's cache still when the loop takes
+/// them.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// A watch that is open, and how far it has been read.
@@ -137,7 +140,8 @@ impl Reflector {
             };
             let mut reading = FrameReading::default();
             self.read_lines(&mut splitter, &frame.bytes, &mut reading);
-            // An API server sends each event as a frame of its own. Those that are there make one message, one batch, one root.
+            // An API server sends each event as a frame of its own. Those that are there make one message, one batch,
+            // one root.
             let mut read = frame.bytes.len();
             while reading.error.is_none()
                 && read < MESSAGE_BYTES_MAX

@@ -1,14 +1,16 @@
-//! WatchList: a watch that begins with all there is. One request instead of two, objects line by line instead of a document, and a state that is
-//! consistent without a load on the database.
+//! WatchList: a watch that begins with all there is. One request instead of two, objects line by line instead of a
+//! document, and a state that is consistent without a load on the database.
 //!
 //! ```text
 //! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ judged, sent whole ─▶ the same connection is the watch
 //! ```
 //!
-//! Until the bookmark nothing of it is shown to anybody: a stream that ends, breaks, tells of an error or does not come to its end leaves no trace.
+//! Until the bookmark nothing of it is shown to anybody: a stream that ends, breaks, tells of an error or does not come
+//! to its end leaves no trace.
 //!
-//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: a stream without end has a deadline; that it is refused, or broke off several
-//! times, is remembered ([`WatchListSupport`](super::watch_list_support::WatchListSupport)); client-go asks again for ever.
+//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: a stream without end has a deadline; that it is
+//! refused, or broke off several times, is remembered
+//! ([`WatchListSupport`](super::watch_list_support::WatchListSupport)); client-go asks again forever.
 
 use std::time::Duration;
 
@@ -28,8 +30,8 @@ use crate::api::{ApiError, Frames, Patience, WatchListQuery, open};
 use crate::backoff::with_jitter;
 use crate::status::{Reach, Step, WatchListUse};
 
-/// How long a WatchList may be silent before its initial events have ended. A server that ignores what it is asked for sends all it has and waits for
-/// changes; one that knows it sends the end mark right behind.
+/// How long a WatchList may be silent before its initial events have ended. A server that ignores what it is asked for
+/// sends all it has and waits for changes; one that knows it sends the end mark right behind.
 pub(super) const INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// After so many initial events other tasks get their turn, however much is there already: about a millisecond.
@@ -202,8 +204,8 @@ impl Reflector {
         }
     }
 
-    /// Stages the events of one frame, and counts them into `turn`. The version of the end mark if that is among them; what stands behind it then
-    /// waits in `open`.
+    /// Stages the events of one frame, and counts them into `turn`. The version of the end mark if that is among them;
+    /// what stands behind it then waits in `open`.
     fn stage_frame(
         &self,
         frame: &[u8],

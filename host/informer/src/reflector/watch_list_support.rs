@@ -6,11 +6,12 @@ use informant_cache::Moment;
 
 use crate::api::{ApiError, Cause};
 
-/// How long a WatchList is not asked for after the API server has refused it or let it go on without an end. An API server learns new tricks by an
-/// upgrade only, and a question costs one request per relist.
+/// How long a WatchList is not asked for after the API server has refused it or let it go on without an end. An API
+/// server learns new tricks by an upgrade only, and a question costs one request per relist.
 pub(crate) const WATCH_LIST_RETRY_PACE: Duration = Duration::from_secs(3_600);
 
-/// After so many WatchLists in a row that broke off before their end, LIST is used for a while: a proxy in between may end every long answer.
+/// After so many WatchLists in a row that broke off before their end, LIST is used for a while: a proxy in between may
+/// end every long answer.
 pub(crate) const BROKEN_STREAMS_BEFORE_LIST: u32 = 3;
 
 /// What a WatchList that did not come to its end means.
@@ -26,7 +27,8 @@ pub(super) enum AfterStream {
     Fail,
 }
 
-/// Whether this source's API server gives WatchLists. client-go falls back for one attempt and asks again with the next.
+/// Whether this source's API server gives WatchLists. client-go falls back for one attempt and asks again with the
+/// next.
 #[derive(Debug)]
 pub(super) struct WatchListSupport {
     wanted: bool,
@@ -78,7 +80,8 @@ impl WatchListSupport {
     }
 }
 
-/// What an answer that refuses a WatchList means, on the request or in the stream. `any_version`: it asked for the newest state already.
+/// What an answer that refuses a WatchList means, on the request or in the stream. `any_version`: it asked for the
+/// newest state already.
 ///
 /// Source: client-go `watchList`: a version that is gone is asked for anew, everything it cannot retry falls back.
 pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> AfterStream {
@@ -93,7 +96,8 @@ pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> AfterStream 
     }
 }
 
-/// Whether the API server does not take `sendInitialEvents`: an invalid request or option (400, 422), a method or a form it does not have (405, 406, 501).
+/// Whether the API server does not take `sendInitialEvents`: an invalid request or option (400, 422), a method or a
+/// form it does not have (405, 406, 501).
 fn is_about_the_option(error: &ApiError) -> bool {
     match error {
         ApiError::Refused { code, message, .. } => {

@@ -1,8 +1,9 @@
 //! Whether the cluster went back in time while it could not be reached.
 //!
-//! Owns one question, asked when the API server was away and is there again. A watch opened at a version that is yet to come is not refused: it is
-//! silent until that version has been passed, with everything before it unseen. client-go waits through this with a cache of things that are gone
-//! (kubernetes/kubernetes#91073); here the newest version is asked for before the watch goes on.
+//! Owns one question, asked when the API server was away and is there again. A watch opened at a version that is yet to
+//! come is not refused: it is silent until that version has been passed, with everything before it unseen. client-go
+//! waits through this with a cache of things that are gone (kubernetes/kubernetes#91073); here the newest version is
+//! asked for before the watch goes on.
 
 use informant_cache::Moment;
 use informant_object::frames::ListSplitter;

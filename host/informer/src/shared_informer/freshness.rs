@@ -1,7 +1,8 @@
 //! Waiting until the cache has seen a version: reading one's own writes.
 //!
-//! Who wrote to the cluster got a version back. Once the store has seen everything up to it, a lookup finds that write or something newer. Versions
-//! compare within one source epoch only: after a restored backup the old ones mean nothing any more, and waits for them end as stale.
+//! Who wrote to the cluster got a version back. Once the store has seen everything up to it, a lookup finds that write
+//! or something newer. Versions compare within one source epoch only: after a restored backup the old ones mean nothing
+//! any more, and waits for them end as stale.
 //!
 //! Source: KEP-5647 (`LastStoreSyncResourceVersion`, which client-go leaves to be polled).
 
@@ -15,8 +16,8 @@ use super::SharedInformer;
 /// Why the store is not known to have seen a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotFresh {
-    /// It has not yet. A version that belongs to another resource, or to an object that the source's selectors leave out, is seen with the next
-    /// bookmark, which comes about once a minute.
+    /// It has not yet. A version that belongs to another resource, or to an object that the source's selectors leave
+    /// out, is seen with the next bookmark, which comes about once a minute.
     #[error(
         "{wanted} was not seen within {:.1} s; the source is {state}, {}", .waited.as_secs_f64(), fresh_as_of(.seen)
     )]
@@ -58,11 +59,12 @@ fn fresh_as_of(seen: &Option<ResourceVersion>) -> String {
 }
 
 impl SharedInformer {
-    /// Waits until the store has seen everything up to `wanted`, for at most `timeout`, and returns a state that has: what was written at `wanted` is
-    /// in it, or something newer.
+    /// Waits until the store has seen everything up to `wanted`, for at most `timeout`, and returns a state that has:
+    /// what was written at `wanted` is in it, or something newer.
     ///
-    /// `epoch` is the source epoch the version belongs to ([`Snapshot::epoch`], [`SourceStatus::epoch`](crate::SourceStatus::epoch)); `None` is the one
-    /// of the moment. Version `0` is any: it is there with the first list.
+    /// `epoch` is the source epoch the version belongs to ([`Snapshot::epoch`],
+    /// [`SourceStatus::epoch`](crate::SourceStatus::epoch)); `None` is the one of the moment. Version `0` is any: it is
+    /// there with the first list.
     ///
     /// # Errors
     /// [`NotFresh`].

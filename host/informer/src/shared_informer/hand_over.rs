@@ -9,22 +9,24 @@ use informant_object::SourceId;
 use tokio::sync::oneshot;
 
 use super::{InformerStopped, SharedInformer, StopReport};
-use crate::informer_loop::{Control, Neighbour, TakeOver};
+use crate::informer_loop::{Control, Neighbor, TakeOver};
 
-/// After how many seconds a durable source that hands over to another one, or takes over, and waits for the disk, has that reported: a warning, and one
-/// more in `hand_over_waits_total`. A disk that works takes milliseconds, one that is overloaded a second or two.
+/// After how many seconds a durable source that hands over to another one, or takes over, and waits for the disk, has
+/// that reported: a warning, and one more in `hand_over_waits_total`. A disk that works takes milliseconds, one that is
+/// overloaded a second or two.
 ///
-/// The wait goes on. To give it up would lose or reorder what handlers are told: what the old source showed last waits in its journal, and what the new one
-/// tells is the difference to it; told before it, the older state would come last, and stay. Nor is there a quicker way round: to fill the new
-/// source anew goes through a journal too, to the same disk. Meanwhile the informer's handlers are told nothing, readers see the old
-/// source as it was read last, and further changes of the informer wait; a stop does not. A disk that fails instead of hanging keeps
-/// nobody waiting: a journal hands on what it cannot keep.
+/// The wait goes on. To give it up would lose or reorder what handlers are told: what the old source showed last waits
+/// in its journal, and what the new one tells is the difference to it; told before it, the older state would come last,
+/// and stay. Nor is there a quicker way round: to fill the new source anew goes through a journal too, to the same
+/// disk. Meanwhile the informer's handlers are told nothing, readers see the old source as it was read last, and
+/// further changes of the informer wait; a stop does not. A disk that fails instead of hanging keeps nobody waiting: a
+/// journal hands on what it cannot keep.
 pub const HAND_OVER_WAIT_SECONDS_MAX: u64 = 10;
 
 impl SharedInformer {
-    /// This source as its neighbours see it.
-    pub(crate) fn as_neighbour(&self) -> Neighbour {
-        Neighbour {
+    /// This source as its neighbors see it.
+    pub(crate) fn as_neighbor(&self) -> Neighbor {
+        Neighbor {
             source: self.source(),
             resource: self.spec().resource.clone(),
             namespace: self.spec().namespace.clone(),
@@ -32,20 +34,23 @@ impl SharedInformer {
         }
     }
 
-    /// Reads nothing any more. Everything that was read is in the answer, and was told: what another source tells from then on comes after it.
-    pub(crate) async fn rest(&self) -> Result<Neighbour, InformerStopped> {
+    /// Reads nothing any more. Everything that was read is in the answer, and was told: what another source tells from
+    /// then on comes after it.
+    pub(crate) async fn rest(&self) -> Result<Neighbor, InformerStopped> {
         let (done, rested) = oneshot::channel();
         self.tell(Control::Rest(done))?;
         let snapshot = rested.await.map_err(|_| InformerStopped)?;
-        // What listeners inherit is the difference to this snapshot; what a journal still held would come after it, and be older.
+        // What listeners inherit is the difference to this snapshot; what a journal still held would come after it, and
+        // be older.
         self.once_on_disk(self.journal_flushed()).await;
-        Ok(Neighbour {
+        Ok(Neighbor {
             snapshot,
-            ..self.as_neighbour()
+            ..self.as_neighbor()
         })
     }
 
-    /// Waits for `told`, which a journal answers once it has come to it, and reports it if that takes long. See [`HAND_OVER_WAIT_SECONDS_MAX`].
+    /// Waits for `told`, which a journal answers once it has come to it, and reports it if that takes long. See
+    /// [`HAND_OVER_WAIT_SECONDS_MAX`].
     pub(crate) async fn once_on_disk<T>(&self, told: impl Future<Output = T>) -> T {
         let Some(durable) = &self.durable else {
             return told.await;
@@ -73,12 +78,12 @@ impl SharedInformer {
         value
     }
 
-    /// Has `listeners` told how this source differs from what they heard `from` others of its resource; answered once they were. What is ordered of this
-    /// source afterwards comes after it.
+    /// Has `listeners` told how this source differs from what they heard `from` others of its resource; answered once
+    /// they were. What is ordered of this source afterwards comes after it.
     pub(crate) fn take_over(
         &self,
         listeners: Vec<ListenerHandle>,
-        from: &[Neighbour],
+        from: &[Neighbor],
     ) -> Result<oneshot::Receiver<()>, InformerStopped> {
         let (done, taken) = oneshot::channel();
         let namespace = self.spec().namespace.clone();
@@ -93,8 +98,8 @@ impl SharedInformer {
         Ok(taken)
     }
 
-    /// Has everybody who is told of this source finish with `olds` first, key by key. They left its place, and have told their deletes; to be said
-    /// before anybody is told of this one.
+    /// Has everybody who is told of this source finish with `olds` first, key by key. They left its place, and have
+    /// told their deletes; to be said before anybody is told of this one.
     pub(crate) fn follow(&self, olds: Vec<SourceId>) {
         // A source that is over tells nobody anything.
         let _ = self.tell(Control::Follow(olds));
@@ -107,9 +112,9 @@ impl SharedInformer {
         let _ = told.wait_for(|told| *told).await;
     }
 
-    fn of_this_resource(&self, neighbours: &[Neighbour]) -> Vec<Neighbour> {
+    fn of_this_resource(&self, neighbors: &[Neighbor]) -> Vec<Neighbor> {
         let own = self.spec();
-        let siblings = neighbours.iter().filter(|other| other.resource == own.resource);
+        let siblings = neighbors.iter().filter(|other| other.resource == own.resource);
         siblings.cloned().collect()
     }
 
@@ -120,8 +125,9 @@ impl SharedInformer {
         let _ = self.tell(Control::AddFeed(feed.clone(), done));
     }
 
-    /// Tells deletes of all that no heir of its resource tells of, reason `reconfigured`, and stops once they were delivered, or after `deadline`.
-    pub(crate) async fn leave(&self, heirs: Vec<Neighbour>, deadline: Duration) -> StopReport {
+    /// Tells deletes of all that no heir of its resource tells of, reason `reconfigured`, and stops once they were
+    /// delivered, or after `deadline`.
+    pub(crate) async fn leave(&self, heirs: Vec<Neighbor>, deadline: Duration) -> StopReport {
         let (done, left) = oneshot::channel();
         let heirs = self.of_this_resource(&heirs);
         if self.tell(Control::Leave(heirs, done)).is_ok() {

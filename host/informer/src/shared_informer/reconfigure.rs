@@ -44,14 +44,17 @@ pub enum ReconfigureError {
 }
 
 impl SharedInformer {
-    /// Changes selectors, what is cut, metadata only, native indexes, resync and how the state is obtained, while handlers stay and events flow.
+    /// Changes selectors, what is cut, metadata only, native indexes, resync and how the state is obtained, while
+    /// handlers stay and events flow.
     ///
-    /// Returns once the change is accepted; it takes place in the background. Indexes, the default resync (for handlers to come) and
-    /// `relist_notify_unchanged` change at once.
-    /// Another request, or another shape of objects, is tried out beside the reflector that runs: its first list is staged, and then the *difference*
-    /// is told, reason `reconfigured`: what no longer belongs to the source as deletes with their last state, what is new as adds, what is kept in
-    /// another form as updates; what is the same nobody hears of. While the new request is refused, unreachable or too slow, what ran before goes on, and
-    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) says why. A further change takes the place of one that is under way.
+    /// Returns once the change is accepted; it takes place in the background. Indexes, the default resync (for handlers
+    /// to come) and `relist_notify_unchanged` change at once. Another request, or another shape of objects, is tried
+    /// out beside the reflector that runs: its first list is staged, and then the *difference* is told, reason
+    /// `reconfigured`: what no longer belongs to the source as deletes with their last state, what is new as adds, what
+    /// is kept in another form as updates; what is the same nobody hears of. While the new request is refused,
+    /// unreachable or too slow, what ran before goes on, and
+    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) says why. A further change takes the place
+    /// of one that is under way.
     ///
     /// # Errors
     /// [`ReconfigureError`]; nothing is changed then.

@@ -60,11 +60,13 @@ pub enum StartError {
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
-    /// `client` must not retry by itself (`Config::default_retry = false`): pacing is this informer's, and a layer below that waits and tries again
-    /// hides from it what happens. It must not decompress watches either; they are asked to come plain.
+    /// `client` must not retry by itself (`Config::default_retry = false`): pacing is this informer's, and a layer
+    /// below that waits and tries again hides from it what happens. It must not decompress watches either; they are
+    /// asked to come plain.
     ///
     /// # Errors
-    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a state.
+    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a
+    /// state.
     pub fn start(
         spec: SourceSpec,
         client: Client,

@@ -49,8 +49,9 @@ impl StopReport {
 }
 
 impl SharedInformer {
-    /// Stops in order, within `deadline` from now: nothing new is read, what was read is stored, what was accepted is delivered; what is left then is
-    /// dropped and counted. Afterwards the source is gone from the catalog and its memory given back. A second call finds nothing to do.
+    /// Stops in order, within `deadline` from now: nothing new is read, what was read is stored, what was accepted is
+    /// delivered; what is left then is dropped and counted. Afterwards the source is gone from the catalog and its
+    /// memory given back. A second call finds nothing to do.
     ///
     /// Source: client-go drops what is buffered; here it is delivered or counted.
     pub async fn stop(&self, deadline: Duration) -> StopReport {
@@ -135,8 +136,8 @@ impl SharedInformer {
         }
     }
 
-    /// Waits until a listener that others pull from, and may go on pulling from for other sources, is empty. One in quarantine is not waited for:
-    /// nobody pulls from it. Returns what it had to drop.
+    /// Waits until a listener that others pull from, and may go on pulling from for other sources, is empty. One in
+    /// quarantine is not waited for: nobody pulls from it. Returns what it had to drop.
     async fn finish_listener(&self, listener: &ListenerHandle, until: Moment) -> u64 {
         let mut pause = DRAINED_POLL;
         let waits = || listener.busy_keys(self.source()) > 0 && !listener.is_quarantined();

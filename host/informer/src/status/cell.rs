@@ -1,7 +1,8 @@
 //! What one source's reflector and loop write of how it is doing.
 //!
-//! The cell turns what its two writers know (can the source be reached? is its first list in the store?) into one [`SourceState`], which catalog
-//! and metrics show too. Ages are kept as moments and become durations when somebody asks.
+//! The cell turns what its two writers know (can the source be reached? is its first list in the store?) into one
+//! [`SourceState`], which catalog and metrics show too. Ages are kept as moments and become durations when somebody
+//! asks.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -15,7 +15,8 @@ pub(super) struct Publishing {
 impl Publishing {
     /// Another state is published.
     pub(super) fn tell(&self) {
-        // Who began to wait after this was read takes the store's lock after the publishing did, and finds the new state.
+        // Who began to wait after this was read takes the store's lock after the publishing did, and finds the new
+        // state.
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.published.notify_waiters();
         }

@@ -1,7 +1,7 @@
 //! What has arrived of a list and is not used up, without copying what need not be copied.
 //!
-//! Most of a frame is read where it lies. Only what begins in one frame and ends in a later one is put together, in a buffer of
-//! its own.
+//! Most of a frame is read where it lies. Only what begins in one frame and ends in a later one is put together, in a
+//! buffer of its own.
 
 use bytes::Bytes;
 
@@ -57,8 +57,8 @@ impl Input {
         }
     }
 
-    /// Takes the next frame. If anything waits, `joined` bytes of the frame belong to it: until that is used up, the remainder
-    /// of the frame is not shown.
+    /// Takes the next frame. If anything waits, `joined` bytes of the frame belong to it: until that is used up, the
+    /// remainder of the frame is not shown.
     pub(super) fn push(&mut self, frame: Bytes, joined: usize) {
         if self.waiting() > 0 {
             self.carry.drain(..self.carry_at);

@@ -33,7 +33,8 @@ pub enum Line<'a> {
 }
 
 impl LineSplitter {
-    /// A splitter that takes lines of up to `line_bytes_max` bytes; see [`WATCH_LINE_BYTES_MAX`](super::WATCH_LINE_BYTES_MAX).
+    /// A splitter that takes lines of up to `line_bytes_max` bytes; see
+    /// [`WATCH_LINE_BYTES_MAX`](super::WATCH_LINE_BYTES_MAX).
     #[must_use]
     pub fn new(line_bytes_max: usize) -> LineSplitter {
         LineSplitter {

@@ -14,7 +14,8 @@ use crate::head::ObjectHead;
 use crate::scanner::{Cursor, DEPTH_MAX, EndFinder};
 use crate::shape::Shape;
 
-/// Cuts the frames of a list's body into items. Never holds more than one item, one frame, and the list's own few members.
+/// Cuts the frames of a list's body into items. Never holds more than one item, one frame, and the list's own few
+/// members.
 ///
 /// ```text
 /// splitter.push(frame);
@@ -88,7 +89,8 @@ enum Step {
 }
 
 impl ListSplitter {
-    /// A splitter that takes items of up to `item_bytes_max` bytes; see [`WATCH_LINE_BYTES_MAX`](super::WATCH_LINE_BYTES_MAX).
+    /// A splitter that takes items of up to `item_bytes_max` bytes; see
+    /// [`WATCH_LINE_BYTES_MAX`](super::WATCH_LINE_BYTES_MAX).
     #[must_use]
     pub fn new(item_bytes_max: usize) -> ListSplitter {
         ListSplitter {
@@ -102,8 +104,8 @@ impl ListSplitter {
         }
     }
 
-    /// Takes the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one: what waits
-    /// is kept.
+    /// Takes the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one:
+    /// what waits is kept.
     pub fn push(&mut self, frame: Bytes) {
         self.use_up_spent();
         let joined = match &self.state {
@@ -136,11 +138,12 @@ impl ListSplitter {
 
     /// The next item as an object, if one is complete: found, judged, cut and copied in one scan.
     ///
-    /// `wanted` sees the head of each item; one that it does not want is passed over, and nothing of it is copied. It may see the
-    /// same item twice.
+    /// `wanted` sees the head of each item; one that it does not want is passed over, and nothing of it is copied. It
+    /// may see the same item twice.
     ///
     /// # Errors
-    /// As [`next_part`](Self::next_part). An item that is JSON and no object is no error of the list, see [`ListObject::Invalid`].
+    /// As [`next_part`](Self::next_part). An item that is JSON and no object is no error of the list, see
+    /// [`ListObject::Invalid`].
     pub fn next_object(
         &mut self,
         shape: &Shape,
@@ -250,7 +253,8 @@ impl ListSplitter {
         }
     }
 
-    /// Moves to the next item and returns true, or past the closing bracket and returns false; `None` if neither has come.
+    /// Moves to the next item and returns true, or past the closing bracket and returns false; `None` if neither has
+    /// come.
     fn boundary(&mut self, next: Next, close: u8) -> Result<Option<bool>, ListError> {
         match (self.peek(), next) {
             (None, _) => Ok(None),

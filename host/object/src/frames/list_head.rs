@@ -5,8 +5,8 @@ use serde::Deserialize;
 use crate::error::ObjectError;
 use crate::version::ResourceVersion;
 
-/// Longest member of a list other than `items`, in bytes: `metadata` holds a continue token of a few KB at most. A longer one is
-/// an error, for it can only be read whole.
+/// Longest member of a list other than `items`, in bytes: `metadata` holds a continue token of a few KB at most. A
+/// longer one is an error, for it can only be read whole.
 pub const LIST_MEMBER_BYTES_MAX: usize = 1 << 20;
 
 /// What a list says besides its items.

@@ -102,12 +102,12 @@ impl fmt::Display for WatchEventType {
 impl<'l> WatchLine<'l> {
     /// Splits a line into type and object, copying nothing.
     ///
-    /// API servers write exactly `{"type":"X","object":…}`; then the object is found without a scan. Any other order or spacing
-    /// is scanned.
+    /// API servers write exactly `{"type":"X","object":…}`; then the object is found without a scan. Any other order or
+    /// spacing is scanned.
     ///
     /// # Errors
-    /// [`WatchLineError`] when the line is no JSON object with a known `type` and an `object`. The object itself is not looked at
-    /// when the line is written as API servers do.
+    /// [`WatchLineError`] when the line is no JSON object with a known `type` and an `object`. The object itself is not
+    /// looked at when the line is written as API servers do.
     pub fn parse(line: &'l [u8]) -> Result<WatchLine<'l>, WatchLineError> {
         if let Some((event_type, object)) = as_servers_write(line) {
             return Ok(WatchLine {
@@ -181,7 +181,8 @@ fn as_servers_write(line: &[u8]) -> Option<(WatchEventType, &[u8])> {
     (object.first() == Some(&b'{') && object.last() == Some(&b'}')).then_some((event_type, object))
 }
 
-/// The key of an object of which only the beginning is at hand: if metadata was seen whole, or both its name and namespace.
+/// The key of an object of which only the beginning is at hand: if metadata was seen whole, or both its name and
+/// namespace.
 pub(super) fn salvage_key(part: &[u8]) -> Option<Key> {
     let mut cuts = Cuts::default();
     let mut scan = HeadScan::new(None, &mut cuts);

@@ -20,7 +20,8 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { cuts: Cuts::new(), text: String::new() }) };
 }
 
-/// What assembling an object needs for a moment. Kept by each thread, so that an object costs one allocation, not three.
+/// What assembling an object needs for a moment. Kept by each thread, so that an object costs one allocation, not
+/// three.
 #[derive(Default)]
 struct Scratch {
     cuts: Cuts,
@@ -64,8 +65,8 @@ pub(super) fn assemble(json: &[u8], shape: &Shape) -> Result<Object, ObjectError
     })
 }
 
-/// Reads the object at the beginning of `text`, whatever follows it, in one scan; copies it only if its head is `wanted`. Returns
-/// where it ends, too.
+/// Reads the object at the beginning of `text`, whatever follows it, in one scan; copies it only if its head is
+/// `wanted`. Returns where it ends, too.
 pub(crate) fn first(
     text: &[u8],
     shape: &Shape,
@@ -83,8 +84,8 @@ pub(crate) fn first(
     })
 }
 
-/// In place: moved out of the thread's variable and in again, what was just written is read in other widths, and for that the processor waits until the
-/// whole object is in its cache.
+/// In place: moved out of the thread's variable and in again, what was just written is read in other widths, and for
+/// that the processor waits until the whole object is in its cache.
 fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
         Ok(mut scratch) => {
@@ -175,8 +176,8 @@ impl Assembly<'_> {
             .sum()
     }
 
-    /// Copies what is kept of the object, with what is spliced in after its opening brace. An object always keeps a member
-    /// (metadata), so the splices' trailing commas are right. What is cut is not looked at: it may be no UTF-8.
+    /// Copies what is kept of the object, with what is spliced in after its opening brace. An object always keeps a
+    /// member (metadata), so the splices' trailing commas are right. What is cut is not looked at: it may be no UTF-8.
     fn copy(&mut self) -> Result<(), ObjectError> {
         self.out.reserve(self.spliced_bytes() + self.place.len());
         self.out.push('{');

@@ -9,7 +9,8 @@ use crate::error::{Found, ObjectError};
 /// Finds the end of an object or array, and goes on where it stopped when the text comes in pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct EndFinder {
-    /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`. Above the outermost stands a 1.
+    /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`. Above the outermost stands a
+    /// 1.
     open: u128,
     /// What `open` must stay below, for another bracket to be opened.
     open_max: u128,
@@ -36,7 +37,8 @@ impl EndFinder {
         EndFinder::within(NOTHING_OPEN, 0, depth_max)
     }
 
-    /// A finder that goes on within the innermost `levels` of what is `open`, and finds the end of the outermost of these.
+    /// A finder that goes on within the innermost `levels` of what is `open`, and finds the end of the outermost of
+    /// these.
     pub(super) fn within(open: u128, levels: usize, depth_max: usize) -> EndFinder {
         let outermost = NOTHING_OPEN << levels;
         EndFinder {
@@ -46,8 +48,8 @@ impl EndFinder {
         }
     }
 
-    /// Goes through `text`, which begins with the opening bracket or goes on where the last piece ended. Returns the offset
-    /// just past the closing bracket, or `None` if it lies in a later piece.
+    /// Goes through `text`, which begins with the opening bracket or goes on where the last piece ended. Returns the
+    /// offset just past the closing bracket, or `None` if it lies in a later piece.
     pub(crate) fn feed(&mut self, text: &[u8]) -> Result<Option<usize>, Unbalanced> {
         with_widest(Feed { finder: self, text })
     }
@@ -74,7 +76,8 @@ impl EndFinder {
             while brackets != 0 {
                 let bit = brackets.trailing_zeros() as usize % BLOCK_BYTES;
                 brackets &= brackets - 1;
-                // Of `{` 0x7b, `[` 0x5b, `}` 0x7d and `]` 0x5d, bit 1 says whether it opens and bit 5 whether it is curly.
+                // Of `{` 0x7b, `[` 0x5b, `}` 0x7d and `]` 0x5d, bit 1 says whether it opens and bit 5 whether it is
+                // curly.
                 let byte = block[bit];
                 let curly = u128::from(byte >> 5 & 1);
                 if byte & 2 != 0 {

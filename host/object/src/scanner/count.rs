@@ -3,8 +3,8 @@
 use super::masks::{BLOCK_BYTES, Lanes, WithLanes, with_widest};
 use super::outside::{Outside, Strings, padded};
 
-/// Where the outermost of the `levels` brackets ends that are open before `text`: the offset just past the bracket that closes
-/// it, or `None` if the text ends before. For text that was looked at before, and for what is thrown away.
+/// Where the outermost of the `levels` brackets ends that are open before `text`: the offset just past the bracket that
+/// closes it, or `None` if the text ends before. For text that was looked at before, and for what is thrown away.
 pub(super) fn end_by_count(text: &[u8], levels: usize) -> Option<usize> {
     debug_assert!(levels > 0, "something is open");
     with_widest(Count { text, levels })
@@ -72,7 +72,8 @@ mod tests {
     fn naive(text: &[u8], levels: usize) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (levels, false, false);
         for (at, byte) in text.iter().enumerate() {
-            // A backslash escapes quotes and backslashes; outside of strings it has no business, and brackets stay what they are.
+            // A backslash escapes quotes and backslashes; outside of strings it has no business, and brackets stay what
+            // they are.
             let plain = !std::mem::take(&mut escaped);
             match byte {
                 b'\\' => escaped = plain,

@@ -1,7 +1,7 @@
 //! Where quotes, backslashes and brackets stand in 64 bytes: a bit mask each.
 //!
-//! Three ways to the same masks, by what the processor has: 512, 256 or 128 bits at a time. The choice is made while running, so
-//! that one program serves every machine.
+//! Three ways to the same masks, by what the processor has: 512, 256 or 128 bits at a time. The choice is made while
+//! running, so that one program serves every machine.
 
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::{V3, V4};

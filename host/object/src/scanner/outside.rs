@@ -1,8 +1,8 @@
 //! What of a block lies outside of strings.
 //!
-//! Each block becomes four bit masks ([`Masks`]). Escaped quotes are struck out, a running exclusive-or over the quotes says which
-//! bytes lie in strings, and brackets within them are none. The method is simdjson's (Langdale and Lemire, "Parsing Gigabytes of
-//! JSON per Second", sections 3.1.1 and 3.1.2).
+//! Each block becomes four bit masks ([`Masks`]). Escaped quotes are struck out, a running exclusive-or over the quotes
+//! says which bytes lie in strings, and brackets within them are none. The method is simdjson's (Langdale and Lemire,
+//! "Parsing Gigabytes of JSON per Second", sections 3.1.1 and 3.1.2).
 
 use super::masks::{BLOCK_BYTES, Block, Masks};
 

@@ -7,8 +7,8 @@ use wide::u8x16;
 
 use crate::error::OBJECT_BYTES_MAX;
 
-/// Where a string stands in the text, without its quotes. Eight bytes, so that it travels in a register: there is one for every
-/// member's name.
+/// Where a string stands in the text, without its quotes. Eight bytes, so that it travels in a register: there is one
+/// for every member's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
     start: u32,
@@ -17,7 +17,8 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// The string from `start`, behind its opening quote, to its closing quote at `end`. `None` beyond [`OBJECT_BYTES_MAX`].
+    /// The string from `start`, behind its opening quote, to its closing quote at `end`. `None` beyond
+    /// [`OBJECT_BYTES_MAX`].
     #[inline(always)]
     pub(crate) fn new(start: usize, end: usize, escaped: bool) -> Option<Text> {
         if end > OBJECT_BYTES_MAX {
@@ -61,8 +62,8 @@ impl Text {
         !self.is_escaped() && !controls
     }
 
-    /// What the string says: borrowed, or owned if it holds escapes. `None` if it is no JSON string after all (a wrong escape, a
-    /// control character) or not UTF-8.
+    /// What the string says: borrowed, or owned if it holds escapes. `None` if it is no JSON string after all (a wrong
+    /// escape, a control character) or not UTF-8.
     pub(crate) fn decode<'a>(self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         if self.is_escaped() {
             let quoted = &text[self.start() - 1..=self.end()];
@@ -92,8 +93,8 @@ impl Text {
     }
 }
 
-/// Finds the closing quote of the string whose first byte (after the opening quote) is at `from`: its offset, and whether the
-/// string holds a backslash. `None` if it is not closed.
+/// Finds the closing quote of the string whose first byte (after the opening quote) is at `from`: its offset, and
+/// whether the string holds a backslash. `None` if it is not closed.
 #[inline]
 pub(crate) fn end_of_string(text: &[u8], from: usize) -> Option<(usize, bool)> {
     let mut at = from;

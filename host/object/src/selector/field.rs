@@ -10,8 +10,9 @@ use crate::pointer::{Pointer, Token};
 
 /// A field selector. All of its terms must hold; without any it matches everything.
 ///
-/// Terms are `field=value`, `field==value` or `field!=value`, separated by commas; in a value `\` must precede `,`, `=` and `\`.
-/// A field that is absent counts as the empty text. Which fields may be selected by is for the API server to say.
+/// Terms are `field=value`, `field==value` or `field!=value`, separated by commas; in a value `\` must precede `,`, `=`
+/// and `\`. A field that is absent counts as the empty text. Which fields may be selected by is for the API server to
+/// say.
 ///
 /// Source: apimachinery `pkg/fields/selector.go`, `ParseSelector`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -115,7 +116,7 @@ fn pointer_of(field: &str) -> Result<Pointer, String> {
     let escaped = field.replace('~', "~0").replace('/', "~1").replace('.', "/");
     let pointer = Pointer::parse(&format!("/{escaped}")).map_err(|error| error.to_string())?;
     if pointer.tokens().contains(&Token::Any) {
-        Err("a field can not be \"*\"".to_owned())
+        Err("a field cannot be \"*\"".to_owned())
     } else {
         Ok(pointer)
     }
@@ -262,6 +263,6 @@ mod tests {
         insta::assert_snapshot!(error("a=b=c"), @r#"field selector "a=b=c", byte 3: "=" in a value must be written "\=""#);
         insta::assert_snapshot!(error(r"a=b\c"), @r#"field selector "a=b\\c", byte 3: a backslash must precede "\", "," or "=""#);
         insta::assert_snapshot!(error(r"a=b\"), @r#"field selector "a=b\\", byte 3: a backslash must precede "\", "," or "=""#);
-        insta::assert_snapshot!(error("*=b"), @r#"field selector "*=b", byte 0: a field can not be "*""#);
+        insta::assert_snapshot!(error("*=b"), @r#"field selector "*=b", byte 0: a field cannot be "*""#);
     }
 }

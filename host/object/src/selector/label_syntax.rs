@@ -6,8 +6,8 @@
 //!             | KEY ( "in" | "notin" ) "(" [ VALUE ] { "," [ VALUE ] } ")"
 //! ```
 //!
-//! White space may stand between tokens. `in` and `notin` are operators only where an operator stands: labels may be called so.
-//! The parentheses must hold a value or a comma; a missing value is the empty one.
+//! White space may stand between tokens. `in` and `notin` are operators only where an operator stands: labels may be
+//! called so. The parentheses must hold a value or a comma; a missing value is the empty one.
 //!
 //! Source: apimachinery `pkg/labels/selector.go` (Lexer, Parser, NewRequirement) and `pkg/util/validation`.
 
@@ -122,7 +122,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The parenthesised values after `in` and `notin`.
+    /// The parenthesized values after `in` and `notin`.
     fn values(&mut self) -> Result<BTreeSet<String>, SelectorError> {
         let (at, token) = self.take();
         if token != Token::Symbol("(") {

@@ -28,7 +28,7 @@ fn what_is_no_component_is_named() {
     not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     not WebAssembly: it is WebAssembly's text form, which wasm-tools parse turns into the binary one; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     not WebAssembly: it is compressed and has to be unpacked; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it is a program for this machine (or a compiled artefact); give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is a program for this machine (or a compiled artifact); give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     not WebAssembly: it begins with the bytes [ff, fe, 00, 10]; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
     "#);

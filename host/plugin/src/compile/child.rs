@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use super::message::{ANSWER_HEAD_BYTES, RequestHead, answer_of};
-use super::{ARTEFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler};
+use super::{ARTIFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler};
 use crate::limiter::Mib;
 
 /// Bytes kept of what a child says on stderr.
@@ -21,10 +21,11 @@ struct Left {
     status: ExitStatus,
 }
 
-/// Compiles `component` in a child, which is killed when its time is over or this future is dropped, and reaped in any case.
+/// Compiles `component` in a child, which is killed when its time is over or this future is dropped, and reaped in any
+/// case.
 ///
 /// # Errors
-/// Why there is no artefact, for people.
+/// Why there is no artifact, for people.
 pub(super) async fn compile(
     compiler: ChildCompiler,
     env: Arc<dyn Environment>,
@@ -34,23 +35,23 @@ pub(super) async fn compile(
     let late = env.sleep(limits.time);
     let mut child = spawn(&compiler).map_err(|error| {
         format!(
-            "the compiler, {}, can not be started: {error}",
+            "the compiler, {}, cannot be started: {error}",
             compiler.program.display()
         )
     })?;
     let left = tokio::select! {
         biased;
-        left = talk(&mut child, &compiler, &component) => left.map_err(|error| format!("the compiler can not be talked to: {error}"))?,
+        left = talk(&mut child, &compiler, &component) => left.map_err(|error| format!("the compiler cannot be talked to: {error}"))?,
         () = late => {
             // Ends when it is reaped.
             let _ = child.kill().await;
             return Err(format!("it takes longer than {:?}, the limit for compiling one component", limits.time));
         }
     };
-    if left.answer.len() > ARTEFACT_BYTES_MAX {
+    if left.answer.len() > ARTIFACT_BYTES_MAX {
         return Err(format!(
             "its native code is longer than {}, the limit for one component",
-            Mib(ARTEFACT_BYTES_MAX)
+            Mib(ARTIFACT_BYTES_MAX)
         ));
     }
     match answer_of(left.answer) {
@@ -96,7 +97,7 @@ async fn talk(child: &mut Child, compiler: &ChildCompiler, component: &[u8]) -> 
             let _ = stdin.flush().await;
         }
     };
-    let longest = ARTEFACT_BYTES_MAX as u64 + ANSWER_HEAD_BYTES as u64 + 1;
+    let longest = ARTIFACT_BYTES_MAX as u64 + ANSWER_HEAD_BYTES as u64 + 1;
     let ((), answer, words) = tokio::join!(send, read(stdout, longest), read(stderr, WORDS_BYTES_MAX));
     // Only now: the end of its input tells the child that nobody waits any more.
     drop(stdin);

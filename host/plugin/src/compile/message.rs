@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! request   memory limit, CPU seconds, length: u64 each, little-endian; then the component. The pipe stays open while the answer is awaited
-//! answer    "artefact" or "refused!", length: u64; then the native code or wasmtime's words
+//! answer    "artifact" or "refused!", length: u64; then the native code or wasmtime's words
 //! ```
 
 /// Bytes of a request before the component.
@@ -11,7 +11,7 @@ pub(super) const REQUEST_HEAD_BYTES: usize = 24;
 /// Bytes of an answer before its text.
 pub(super) const ANSWER_HEAD_BYTES: usize = 16;
 
-const ARTEFACT: &[u8; 8] = b"artefact";
+const ARTIFACT: &[u8; 8] = b"artifact";
 const REFUSED: &[u8; 8] = b"refused!";
 
 /// The first part of a request.
@@ -52,7 +52,7 @@ impl RequestHead {
 /// The first part of an answer with `text`.
 pub(super) fn answer_head(answer: &Result<Vec<u8>, String>) -> [u8; ANSWER_HEAD_BYTES] {
     let (kind, length) = match answer {
-        Ok(artefact) => (ARTEFACT, artefact.len()),
+        Ok(artifact) => (ARTIFACT, artifact.len()),
         Err(words) => (REFUSED, words.len()),
     };
     let mut bytes = [0; ANSWER_HEAD_BYTES];
@@ -64,8 +64,8 @@ pub(super) fn answer_head(answer: &Result<Vec<u8>, String>) -> [u8; ANSWER_HEAD_
 /// Reads an answer. None if it is not whole, or none at all.
 pub(super) fn answer_of(mut bytes: Vec<u8>) -> Option<Result<Vec<u8>, String>> {
     let head = bytes.get(..ANSWER_HEAD_BYTES)?;
-    let is_artefact = match &head[..8] {
-        kind if kind == ARTEFACT => true,
+    let is_artifact = match &head[..8] {
+        kind if kind == ARTIFACT => true,
         kind if kind == REFUSED => false,
         _ => return None,
     };
@@ -73,7 +73,7 @@ pub(super) fn answer_of(mut bytes: Vec<u8>) -> Option<Result<Vec<u8>, String>> {
         return None;
     }
     bytes.drain(..ANSWER_HEAD_BYTES);
-    Some(match is_artefact {
+    Some(match is_artifact {
         true => Ok(bytes),
         false => Err(String::from_utf8_lossy(&bytes).into_owned()),
     })
@@ -94,7 +94,7 @@ mod tests {
         for answer in [Ok(vec![1, 2, 3]), Err("no component".to_owned()), Ok(Vec::new())] {
             let mut bytes = answer_head(&answer).to_vec();
             bytes.extend(match &answer {
-                Ok(artefact) => artefact.as_slice(),
+                Ok(artifact) => artifact.as_slice(),
                 Err(words) => words.as_bytes(),
             });
             assert_eq!(answer_of(bytes.clone()), Some(answer));

@@ -12,8 +12,9 @@ use crate::engine;
 #[cfg(unix)]
 const NICE: i32 = 10;
 
-/// What a program does that is called as a [`super::ChildCompiler`]: compiles the component that comes on stdin, under the limits that come
-/// with it, and writes the native code to stdout. Call it first thing in `main`, before any thread is made or file opened.
+/// What a program does that is called as a [`super::ChildCompiler`]: compiles the component that comes on stdin, under
+/// the limits that come with it, and writes the native code to stdout. Call it first thing in `main`, before any thread
+/// is made or file opened.
 #[must_use]
 pub fn compile_worker() -> ExitCode {
     match work() {
@@ -53,7 +54,7 @@ fn work() -> Result<(), String> {
     let answer = compile(&engine, &component);
     let mut stdout = std::io::stdout().lock();
     let text = match &answer {
-        Ok(artefact) => artefact.as_slice(),
+        Ok(artifact) => artifact.as_slice(),
         Err(words) => words.as_bytes(),
     };
     stdout
@@ -74,8 +75,8 @@ fn end_with_the_caller() {
 #[cfg(unix)]
 fn confine(head: RequestHead) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, nice, setrlimit};
-    // What is reached here ends the process, which is what is wanted. Of files it opens none but those of the machine's processor
-    // information, and writes none.
+    // What is reached here ends the process, which is what is wanted. Of files it opens none but those of the machine's
+    // processor information, and writes none.
     let limits = [
         (Resource::As, head.memory_bytes),
         (Resource::Cpu, head.cpu_seconds),
@@ -89,7 +90,7 @@ fn confine(head: RequestHead) -> Result<(), String> {
             maximum: Some(limit),
         };
         setrlimit(resource, both)
-            .map_err(|error| format!("the compiler can not limit itself ({resource:?}): {error}"))?;
+            .map_err(|error| format!("the compiler cannot limit itself ({resource:?}): {error}"))?;
     }
     // It may be nicer already than that.
     let _ = nice(NICE);

@@ -30,7 +30,8 @@ impl KubeResource {
     /// Reads `v1/pods`, `apps/v1/deployments`.
     ///
     /// # Errors
-    /// [`KubeResourceError`] for every other form. A resource by its kind alone could come to mean another one, so it is refused.
+    /// [`KubeResourceError`] for every other form. A resource by its kind alone could come to mean another one, so it
+    /// is refused.
     pub fn parse(text: &str) -> Result<KubeResource, KubeResourceError> {
         let refuse = |problem| {
             Err(KubeResourceError {
@@ -90,7 +91,8 @@ fn is_version(text: &str) -> bool {
     }
 }
 
-/// Words that mean something else where a plural could stand in a path, so that a path could be read as another object's.
+/// Words that mean something else where a plural could stand in a path, so that a path could be read as another
+/// object's.
 ///
 /// Source: apiserver `pkg/endpoints/request/requestinfo.go`, `specialVerbs` and `namespaceSubresources`.
 const RESERVED: [&str; 4] = ["finalize", "proxy", "status", "watch"];

@@ -91,11 +91,11 @@ fn what_is_wrong_with_a_grant_is_said() {
     }
     insta::assert_snapshot!(text, @r#"
     `verbs` is empty; name at least one of get, list, create, update, patch, delete
-    `names` can not limit `list`, which shows all of them; grant `list` apart, or use `get`
+    `names` cannot limit `list`, which shows all of them; grant `list` apart, or use `get`
     `names` is empty; leave it out if it is not to be limited
     `namespaces` is empty; leave it out if it is not to be limited
-    "*" can not be the name of anything; there are no wildcards
-    "../secrets/a" can not be the name of anything; there are no wildcards
+    "*" cannot be the name of anything; there are no wildcards
+    "../secrets/a" cannot be the name of anything; there are no wildcards
     "#);
 }
 

@@ -23,7 +23,7 @@ impl TryFrom<Address> for KubeAddress {
             ("subresource", &address.subresource),
         ] {
             if !word.is_empty() && !is_segment(word) {
-                return Err(invalid(format!("{field}: {word:?} can not be the name of anything")));
+                return Err(invalid(format!("{field}: {word:?} cannot be the name of anything")));
             }
         }
         let of_namespace = resource.group.is_empty() && resource.plural == "namespaces";

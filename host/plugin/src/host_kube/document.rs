@@ -1,5 +1,5 @@
-//! Of documents, what has to be known on the way: the name of what is made, whether an apply is bound to an incarnation, the
-//! objects of a list.
+//! Of documents, what has to be known on the way: the name of what is made, whether an apply is bound to an
+//! incarnation, the objects of a list.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ pub(super) fn name_of(document: &[u8]) -> Result<String, KubeError> {
     Ok(read(document)?.name.unwrap_or_default())
 }
 
-/// Whether `document` is bound to one incarnation of its object, so that it can not make another.
+/// Whether `document` is bound to one incarnation of its object, so that it cannot make another.
 ///
 /// # Errors
 /// As [`name_of`].

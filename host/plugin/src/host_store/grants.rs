@@ -114,7 +114,8 @@ impl Grants {
         )
     }
 
-    /// The value of `informers` in config.toml that grants `informer` too: a list, or a table where the plugin has names of its own.
+    /// The value of `informers` in config.toml that grants `informer` too: a list, or a table where the plugin has
+    /// names of its own.
     fn line_with(&self, informer: &str) -> String {
         let own = self
             .informers

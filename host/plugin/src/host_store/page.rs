@@ -13,7 +13,8 @@ pub const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Objects of one page, however small they are shown.
 pub const PAGE_ITEMS_MAX: usize = 10_000;
 
-/// Where a page begins: after the last key of the page before. Written `SOURCE/NAMESPACE/NAME`; neither of the names can have a slash.
+/// Where a page begins: after the last key of the page before. Written `SOURCE/NAMESPACE/NAME`; neither of the names
+/// can have a slash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position<'a>(Option<(SourceId, KeyRef<'a>)>);
 

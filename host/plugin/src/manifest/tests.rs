@@ -185,7 +185,7 @@ fn a_manifest_says_which_of_the_roles_are_played() {
 }
 
 #[test]
-fn instead_of_a_manifest_a_component_can_say_why_it_can_not_be_used() {
+fn instead_of_a_manifest_a_component_can_say_why_it_cannot_be_used() {
     let error = Manifest::parse(br#"{"refused": "line 3 is wrong"}"#, HANDLER).unwrap_err();
     assert!(matches!(error, ManifestError::Refused(reason) if reason == "line 3 is wrong"));
 }

@@ -8,16 +8,16 @@ use crate::status::PluginState;
 use crate::trial::Verdict;
 
 impl Plugin {
-    /// Waits until the version that runs has proved good, or bad: see [`TRIAL`](crate::limits::TRIAL). To be followed by
-    /// [`conclude_trial`](Self::conclude_trial), by one caller at a time, who may stop waiting at any point.
+    /// Waits until the version that runs has proved good, or bad: see [`TRIAL`](crate::limits::TRIAL). To be followed
+    /// by [`conclude_trial`](Self::conclude_trial), by one caller at a time, who may stop waiting at any point.
     pub async fn trial_ends(&self) {
         let shared = &self.0.shared;
         shared.trial.ends(&*shared.host.env).await;
     }
 
-    /// Acts on a trial that has ended. A good version is noted as the one to go back to. One that came to quarantine is replaced by
-    /// the last good one, which is then shown the whole cache: what it remembered went with it. Returns the swap, if one was made;
-    /// its feed and roles are to be looked at as after any other.
+    /// Acts on a trial that has ended. A good version is noted as the one to go back to. One that came to quarantine is
+    /// replaced by the last good one, which is then shown the whole cache: what it remembered went with it. Returns the
+    /// swap, if one was made; its feed and roles are to be looked at as after any other.
     ///
     /// Nothing is gone back to if no other version is known to be good, or if `sha256` pins this one.
     pub async fn conclude_trial(&self) -> Option<Swapped> {

@@ -54,7 +54,7 @@ async fn each_way_to_break_is_reported_and_survived() {
     plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" cause="it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" frames=""
     plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" cause="it ran for more than 500ms, the limit for one call (limits.cpu)" last_lines="" frames=""
     plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" cause="it left its memory: a recursion without an end used up its stack, or a pointer is wrong" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" last_lines="panicked at tests/guests/recorder/src/behaviour.rs:132:27: told to trap" frames=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:132:27: told to trap" frames=""
     "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
     informant_plugin_restarts_total{plugin="guest_recorder",reason="timeout"} 1

@@ -210,7 +210,8 @@ async fn a_change_from_outside_between_two_of_its_own_that_do_not_show_is_told()
     let listener = plugin.listener();
     pods.attach(&listener);
     world.recorded(1, |line| line["event"] == "synced").await;
-    // Its own writes set an annotation, which it does not watch; somebody else sets a label, before, between and behind them.
+    // Its own writes set an annotation, which it does not watch; somebody else sets a label, before, between and behind
+    // them.
     let own = |label: &str, count: usize| format!(r#","labels":{{"x":"{label}"}},"annotations":{{"own":"{count}"}}"#);
     for (round, label) in ["1", "2", "3"].into_iter().enumerate() {
         let before = if round == 0 { "0" } else { ["1", "2", "3"][round - 1] };

@@ -1,7 +1,7 @@
 //! Three plugins that misbehave in three ways beside one that does not.
 //!
-//! What counts here is that the good one loses nothing. How long it waited is printed and not judged: a shared machine waits for
-//! reasons of its own.
+//! What counts here is that the good one loses nothing. How long it waited is printed and not judged: a shared machine
+//! waits for reasons of its own.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! What a plugin may do on the cluster: nothing that is not granted, nothing that leads elsewhere, and never for longer than its call.
+//! What a plugin may do on the cluster: nothing that is not granted, nothing that leads elsewhere, and never for longer
+//! than its call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -213,10 +214,10 @@ async fn an_address_that_could_lead_elsewhere_is_refused_before_grants_are_asked
     let text: Vec<String> = answers.iter().map(line).collect();
     insta::assert_snapshot!(text.join("\n"), @r#"
     invalid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
-    invalid: name: "../secrets/a" can not be the name of anything
-    invalid: namespace: "web/pods/b" can not be the name of anything
-    invalid: name: "a?x=1" can not be the name of anything
-    invalid: name: ".." can not be the name of anything
+    invalid: name: "../secrets/a" cannot be the name of anything
+    invalid: namespace: "web/pods/b" cannot be the name of anything
+    invalid: name: "a?x=1" cannot be the name of anything
+    invalid: name: ".." cannot be the name of anything
     invalid: get needs the name of an object
     invalid: a namespace has no subresource "secrets"
     invalid: namespaces do not live in a namespace: leave it empty

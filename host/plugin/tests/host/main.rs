@@ -1,6 +1,6 @@
 //! The plugin host with real guests: what it refuses, what it contains, and that no event is lost.
 
-#![expect(clippy::unwrap_used, reason = "what a test can not do without")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot do without")]
 
 mod c;
 mod containment;

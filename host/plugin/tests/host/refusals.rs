@@ -59,7 +59,7 @@ async fn files_that_are_no_components() {
 #[tokio::test]
 async fn a_file_that_is_missing_or_too_long() {
     let world = World::new();
-    insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", "/no/such/folder/greeter.wasm")).await, @r#"plugin "greeter": FOLDER/greeter.wasm: can not be read: No such file or directory (os error 2)"#);
+    insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", "/no/such/folder/greeter.wasm")).await, @r#"plugin "greeter": FOLDER/greeter.wasm: cannot be read: No such file or directory (os error 2)"#);
     let file = world.cache.path().join("long.wasm");
     fs::File::create(&file).unwrap().set_len(500 << 20).unwrap();
     insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", file)).await, @r#"plugin "greeter": FOLDER/long.wasm: 500 MiB long; a component may have 64 MiB"#);
@@ -157,7 +157,7 @@ async fn components_that_misbehave_while_they_are_loaded() {
     plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: told to trap in describe
     plugin "guest_describe_loops": FOLDER/guest_describe_loops.wasm: describe did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behaviour.rs:132:27: told to trap
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:132:27: told to trap
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it left its memory: a recursion without an end used up its stack, or a pointer is wrong
@@ -169,7 +169,7 @@ async fn components_that_misbehave_while_they_are_loaded() {
 }
 
 #[tokio::test]
-async fn sections_that_can_not_be_acted_on() {
+async fn sections_that_cannot_be_acted_on() {
     let world = World::new();
     let mut text = String::new();
     let base = || spec("guest_recorder", json!({}));
@@ -208,7 +208,7 @@ async fn sections_that_can_not_be_acted_on() {
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, and config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: limits.instances is 2, and more than one is not built yet: set it to 1
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: a limit of 0 leaves nothing to run with: limits.memory, cpu, call and pending are more than 0
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: can not be instantiated: it asked for 1.0 MiB of memory, and its limit is 64 KiB (limits.memory)
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it asked for 1.0 MiB of memory, and its limit is 64 KiB (limits.memory)
     "#);
 }
 
@@ -238,7 +238,7 @@ async fn inspecting_tells_what_a_component_is() {
     );
     assert_eq!(inspection.digest, Digest::of(&fs::read(guest("guest_both")).unwrap()));
     let error = world.host.inspect(Path::new("/no/such/file.wasm")).await.unwrap_err();
-    insta::assert_snapshot!(error, @"/no/such/file.wasm: can not be read: No such file or directory (os error 2)");
+    insta::assert_snapshot!(error, @"/no/such/file.wasm: cannot be read: No such file or directory (os error 2)");
 }
 
 #[tokio::test]

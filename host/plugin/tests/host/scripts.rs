@@ -194,7 +194,7 @@ async fn refusal(world: &World, text: impl AsRef<[u8]>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_can_not_be_used_is_refused_with_file_line_and_column() {
+async fn a_script_that_cannot_be_used_is_refused_with_file_line_and_column() {
     if !can_run() {
         return;
     }
@@ -313,7 +313,7 @@ async fn an_index_is_found_by_its_values_and_what_is_no_value_or_was_not_announc
     let world = World::for_scripts();
     let text = r#"
         export function index(pod) {
-          if (pod.metadata.name === "odd") return { colour: "red" };
+          if (pod.metadata.name === "odd") return { color: "red" };
           if (pod.metadata.name === "nested") return { app: { a: 1 }, tier: "front" };
           if (pod.metadata.name === "number") return { app: [7, true, null] };
           const { app, tiers } = pod.metadata.labels ?? {};
@@ -339,7 +339,7 @@ async fn an_index_is_found_by_its_values_and_what_is_no_value_or_was_not_announc
         failed,
         [
             r#"handler.js: TypeError: index returned {"a":1} as a value of "app": a value is a string, a number or a boolean; several are an array"#,
-            r#"handler.js: TypeError: index returned values of "colour", which is not announced: export const manifest = { indexes: ["app","tier","colour"] }"#
+            r#"handler.js: TypeError: index returned values of "color", which is not announced: export const manifest = { indexes: ["app","tier","color"] }"#
         ]
     );
 }
@@ -358,7 +358,7 @@ async fn the_cache_is_read_through_the_global_informant() {
           console.log(names(informant.list("pods", { labelSelector: "app=web", namespace: "default", fields: ["/metadata/name"] })));
           console.log(informant.get("pods", "default", "a").metadata.uid, informant.get("pods", "default", "none"));
           console.log(informant.get("pods", "default", "b", { fields: ["/metadata/labels"] }));
-          try { informant.byIndex("pods", "colour", "red") } catch (error) { console.log(error.name, error.code, error.message) }
+          try { informant.byIndex("pods", "color", "red") } catch (error) { console.log(error.name, error.code, error.message) }
           console.log(informant.byIndex("pods", "namespace", "default").length, informant.indexValues("pods", "namespace"));
           console.log(informant.indexKeys("pods", "namespace", "default"));
         }
@@ -380,7 +380,7 @@ async fn the_cache_is_read_through_the_global_informant() {
     INFO b
     INFO uid-a undefined
     INFO {"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"app":"web"}}}
-    INFO HostError unknown-index index with name colour does not exist; there are: namespace
+    INFO HostError unknown-index index with name color does not exist; there are: namespace
     INFO 3 ["default"]
     INFO [{"source":1,"namespace":"default","name":"a"},{"source":1,"namespace":"default","name":"b"},{"source":1,"namespace":"default","name":"c"}]
     "#);

@@ -1,4 +1,4 @@
-//! What one version remembers, the next one knows; and where that can not be, the old one runs on.
+//! What one version remembers, the next one knows; and where that cannot be, the old one runs on.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn a_new_version_knows_what_the_old_one_did_and_no_event_is_lost_between_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_can_not_be_handed_over_refuses_the_swap_and_the_old_version_goes_on_with_it() {
+async fn a_state_that_cannot_be_handed_over_refuses_the_swap_and_the_old_version_goes_on_with_it() {
     let world = World::new();
     let mut errors = Vec::new();
     for (how, keeps_memory) in [
@@ -89,13 +89,13 @@ async fn a_state_that_can_not_be_handed_over_refuses_the_swap_and_the_old_versio
         plugin.stop(Duration::from_secs(1)).await;
     }
     insta::assert_snapshot!(errors.join("\n"), @"
-    save-fails: what the old version remembers can not be handed over: save failed: told to fail
-    save-is-large: what the old version remembers can not be handed over: save returned 17.0 MiB, and a state may have 16 MiB
-    restore-fails: what the old version remembers can not be handed over: restore failed: told to fail
-    restore-traps: what the old version remembers can not be handed over: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
-    restore-loops: what the old version remembers can not be handed over: restore did not return: it ran for more than 1s, the limit for one call (limits.cpu)
-    save-traps: what the old version remembers can not be handed over: save trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
-    save-loops: what the old version remembers can not be handed over: save did not return: it ran for more than 1s, the limit for one call (limits.cpu)
+    save-fails: what the old version remembers cannot be handed over: save failed: told to fail
+    save-is-large: what the old version remembers cannot be handed over: save returned 17.0 MiB, and a state may have 16 MiB
+    restore-fails: what the old version remembers cannot be handed over: restore failed: told to fail
+    restore-traps: what the old version remembers cannot be handed over: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
+    restore-loops: what the old version remembers cannot be handed over: restore did not return: it ran for more than 1s, the limit for one call (limits.cpu)
+    save-traps: what the old version remembers cannot be handed over: save trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
+    save-loops: what the old version remembers cannot be handed over: save did not return: it ran for more than 1s, the limit for one call (limits.cpu)
     ");
 }
 

@@ -40,7 +40,8 @@ fn guests_folder() -> PathBuf {
     )
 }
 
-/// Whether the guest called `name` was built. It may not have been only where its compiler can not be had, and never so in CI.
+/// Whether the guest called `name` was built. It may not have been only where its compiler cannot be had, and never so
+/// in CI.
 pub(crate) fn is_built(name: &str) -> bool {
     let is_built = guests_folder().join(format!("{name}.wasm")).is_file();
     let compiler = if name.ends_with("_js") || name == "guest_javascript" {

@@ -1,10 +1,12 @@
-//! The end at any moment: after each thing that a handler did, and within each transaction after each write, killed or by a power cut.
+//! The end at any moment: after each thing that a handler did, and within each transaction after each write, killed or
+//! by a power cut.
 
 use super::disk::{Disk, Platter, start_on};
 use super::property::{Handler, Step, World, step_of, verify};
 use super::*;
 
-/// A life with everything in it: changes while the handler is at something, failures, a replay, an object that comes again.
+/// A life with everything in it: changes while the handler is at something, failures, a replay, an object that comes
+/// again.
 fn life() -> Vec<Step> {
     use Step::{Accept, Delete, Fail, HalfTurn, Replace, Replay, Take, Turn, Write};
     let first_list = [

@@ -1,4 +1,5 @@
-//! How things end: sources that are forgotten or opened anew with something on its way, a database that is closed, a thread that panics.
+//! How things end: sources that are forgotten or opened anew with something on its way, a database that is closed, a
+//! thread that panics.
 
 use std::sync::mpsc;
 

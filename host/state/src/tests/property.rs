@@ -160,7 +160,8 @@ fn meanwhile(steps: &[Step], world: &mut World) {
     }
 }
 
-/// That a handler which knew so much knows in the end what there is, and nothing else, if `next` tells it what it has to tell.
+/// That a handler which knew so much knows in the end what there is, and nothing else, if `next` tells it what it has
+/// to tell.
 pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start: OnStart) -> Result<(), String> {
     next.sync(world.objects.values().cloned());
     next.attach(on_start);
@@ -242,7 +243,8 @@ pub(super) fn step_of(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Wherever it was killed, and however often, a handler that goes on in the next process knows in the end what there is, and nothing else.
+    /// Wherever it was killed, and however often, a handler that goes on in the next process knows in the end what
+    /// there is, and nothing else.
     #[test]
     fn a_handler_that_continues_knows_what_there_is(lives in vec(life(), 1..4)) {
         run(&lives, true)?;

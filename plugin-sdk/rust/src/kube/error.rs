@@ -7,8 +7,9 @@ use super::{ErrorCode, contract};
 
 /// What the API server or Informant answered instead.
 ///
-/// `?` makes a [`Failure`](crate::Failure) of it: permanent if the same call would be refused again until a person changes something
-/// ([`is_lasting`](Self::is_lasting)), retryable after the time the API server asked for, or retryable.
+/// `?` makes a [`Failure`](crate::Failure) of it: permanent if the same call would be refused again until a person
+/// changes something ([`is_lasting`](Self::is_lasting)), retryable after the time the API server asked for, or
+/// retryable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// What kind of trouble it is.

@@ -86,8 +86,8 @@ impl Patch {
         self
     }
 
-    /// Merges this document into the object (RFC 7386): null takes a member away, lists are replaced. With `metadata.uid` or
-    /// `metadata.resourceVersion` in it, only that object or state is changed.
+    /// Merges this document into the object (RFC 7386): null takes a member away, lists are replaced. With
+    /// `metadata.uid` or `metadata.resourceVersion` in it, only that object or state is changed.
     ///
     /// # Errors
     /// [`Error`]; [`is_conflict`](Error::is_conflict) if it is another object or state.
@@ -111,11 +111,13 @@ impl Patch {
         self.send(PatchKind::Strategic, document)
     }
 
-    /// Server-side apply: these fields, and no others that the field manager has owned so far. The document has apiVersion and
-    /// kind. Makes the object if there is none; `create` has to be granted too, unless the document has a `metadata.uid`.
+    /// Server-side apply: these fields, and no others that the field manager has owned so far. The document has
+    /// apiVersion and kind. Makes the object if there is none; `create` has to be granted too, unless the document has
+    /// a `metadata.uid`.
     ///
     /// # Errors
-    /// [`Error`]; [`is_conflict`](Error::is_conflict) if another manager owns a field and [`force`](Self::force) was not said.
+    /// [`Error`]; [`is_conflict`](Error::is_conflict) if another manager owns a field and [`force`](Self::force) was
+    /// not said.
     pub fn apply(self, document: &impl Serialize) -> Result<Object> {
         self.send(PatchKind::Apply, document)
     }

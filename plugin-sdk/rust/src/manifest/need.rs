@@ -20,7 +20,7 @@ pub enum Verb {
     Delete,
 }
 
-/// Something that a plugin can not do without. Informant refuses to load it where config.toml does not grant that.
+/// Something that a plugin cannot do without. Informant refuses to load it where config.toml does not grant that.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Need {
@@ -28,8 +28,8 @@ pub enum Need {
     Kube(KubeNeed),
 }
 
-/// To act on the cluster: verbs × resource. In which namespaces, and on objects of which names, is left to whoever grants it, unless
-/// it is said here.
+/// To act on the cluster: verbs × resource. In which namespaces, and on objects of which names, is left to whoever
+/// grants it, unless it is said here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KubeNeed {
     verbs: Vec<Verb>,

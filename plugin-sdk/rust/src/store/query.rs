@@ -102,7 +102,8 @@ pub struct Item<T> {
     pub object: T,
 }
 
-/// The objects of an answer. Ends after the first refusal of Informant; an object that does not fit `T` is an error of its own.
+/// The objects of an answer. Ends after the first refusal of Informant; an object that does not fit `T` is an error of
+/// its own.
 #[derive(Debug)]
 #[must_use = "an iterator does nothing until it is iterated over"]
 pub struct Items<'a, T> {

@@ -80,8 +80,8 @@ impl Cache {
         with(|state| state.add_source(informer, api_version, kind))
     }
 
-    /// Puts an object in place of what has its key, and says which source it went to: that of its apiVersion and kind, which is
-    /// added if need be, with the kind in small letters and an s (`pods`) as the informer's name.
+    /// Puts an object in place of what has its key, and says which source it went to: that of its apiVersion and kind,
+    /// which is added if need be, with the kind in small letters and an s (`pods`) as the informer's name.
     ///
     /// A uid and a version are made up if the object has none; a version always differs from the one before.
     ///

@@ -1,7 +1,8 @@
 //! The contract's `kube`, answered from a [`Cache`]: an API server as far as a plugin's logic sees one.
 //!
-//! Every resource is `v1/pods` for the kind Pod: the kind in small letters, in the plural. Everything is granted. A strategic patch
-//! and an apply are merged as a merge patch is; a JSON patch, and subresources other than `status`, are `unsupported` here.
+//! Every resource is `v1/pods` for the kind Pod: the kind in small letters, in the plural. Everything is granted. A
+//! strategic patch and an apply are merged as a merge patch is; a JSON patch, and subresources other than `status`, are
+//! `unsupported` here.
 
 use serde_json::{Map, Value, json};
 

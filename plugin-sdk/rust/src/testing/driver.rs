@@ -17,8 +17,8 @@ pub const SETTLE_CALLS_MAX: usize = 1_000;
 
 /// A started plugin, the cache it can read, and the means to call it.
 ///
-/// Objects are handed over as the manifest says: only the kinds it names, only the fields it names, `old` if it asks for it,
-/// unchanged payloads left out if it asks for that. So a test finds a field that the manifest forgot.
+/// Objects are handed over as the manifest says: only the kinds it names, only the fields it names, `old` if it asks
+/// for it, unchanged payloads left out if it asks for that. So a test finds a field that the manifest forgot.
 #[derive(Debug)]
 pub struct Driver<P> {
     cache: Cache,
@@ -109,8 +109,8 @@ impl<P: Stateful> Driver<P> {
 }
 
 impl<P: EventHandler> Driver<P> {
-    /// Puts an object into the cache and tells the plugin: an add if its key is new, an update if not; a delete and an add if it
-    /// has another uid than the one before. For what is made up if it is missing, see [`Cache::put`].
+    /// Puts an object into the cache and tells the plugin: an add if its key is new, an update if not; a delete and an
+    /// add if it has another uid than the one before. For what is made up if it is missing, see [`Cache::put`].
     ///
     /// # Errors
     /// What the plugin answers.
@@ -130,8 +130,8 @@ impl<P: EventHandler> Driver<P> {
         self.tell(&key, before.as_ref(), &object)
     }
 
-    /// Tells the plugin of what it has written itself, as Informant would, and goes on until it writes nothing more. Returns how often it
-    /// was told: a plugin that compares before it writes is told once for each object it changed.
+    /// Tells the plugin of what it has written itself, as Informant would, and goes on until it writes nothing more.
+    /// Returns how often it was told: a plugin that compares before it writes is told once for each object it changed.
     ///
     /// # Errors
     /// What the plugin answers.

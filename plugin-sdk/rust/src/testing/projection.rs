@@ -1,4 +1,5 @@
-//! What of an object a plugin is shown, cut out as Informant cuts it: in the object's own shape, always with apiVersion and kind.
+//! What of an object a plugin is shown, cut out as Informant cuts it: in the object's own shape, always with apiVersion
+//! and kind.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
-//! Test guest: the crash-loop plugin as its next version. It does the same and says at its start which one it is, so that a
-//! swap from the one to the other can be watched.
+//! Test guest: the crash-loop plugin as its next version. It does the same and says at its start which one it is, so
+//! that a swap from the one to the other can be watched.
 
 #[path = "../../../../plugins/crash-loop/src/handler.rs"]
 mod handler;

@@ -1,4 +1,5 @@
-//! Test guest: an index `app` by the label `app`, over every object, that does otherwise for objects whose names say so.
+//! Test guest: an index `app` by the label `app`, over every object, that does otherwise for objects whose names say
+//! so.
 //!
 //! | name begins with | what it does |
 //! |---|---|
@@ -27,7 +28,7 @@ struct ByApp {
 }
 
 #[derive(Deserialize)]
-struct Labelled {
+struct Labeled {
     metadata: Metadata,
 }
 
@@ -51,9 +52,9 @@ impl Plugin for ByApp {
 }
 
 impl IndexFuncs for ByApp {
-    type Object = Labelled;
+    type Object = Labeled;
 
-    fn index(&mut self, of: &ObjectRef, object: Labelled) -> Result<IndexValues> {
+    fn index(&mut self, of: &ObjectRef, object: Labeled) -> Result<IndexValues> {
         let label = object.metadata.labels.get("app").cloned();
         let app = label.map(|app| {
             if self.first_letter {

@@ -1,5 +1,5 @@
-//! Test guest: makes the calls to the cluster that its config lists, at each add, and records each answer as one JSON line in the
-//! log, at level info.
+//! Test guest: makes the calls to the cluster that its config lists, at each add, and records each answer as one JSON
+//! line in the log, at level info.
 //!
 //! ```json
 //! {"event":"add","object":"web-0","call":0,"code":"ok","status":0,"message":"","answer":{"kind":"Pod"}}

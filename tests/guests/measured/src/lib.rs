@@ -1,8 +1,8 @@
 //! The benchmark's handler: reads some fields of each pod, without the old state, and is called for every change.
 //!
-//! Sums restart counts, as a handler that looks at its objects does. An object that says when it was written (annotation
-//! `bench/written-us`, microseconds since 1970) is measured: for each thousand of them one line goes to the log, at
-//! level info, the lags in microseconds:
+//! Sums restart counts, as a handler that looks at its objects does. An object that says when it was written
+//! (annotation `bench/written-us`, microseconds since 1970) is measured: for each thousand of them one line goes to the
+//! log, at level info, the lags in microseconds:
 //!
 //! ```json
 //! {"lags":1000,"p50_us":800,"p99_us":2100,"max_us":2600}

@@ -1,8 +1,8 @@
-//! Test guest: the recorder with a projected payload: pods' phase and labels, changed-only, no old state; of anything else the
-//! metadata.
+//! Test guest: the recorder with a projected payload: pods' phase and labels, changed-only, no old state; of anything
+//! else the metadata.
 
-#[path = "../../recorder/src/behaviour.rs"]
-mod behaviour;
+#[path = "../../recorder/src/behavior.rs"]
+mod behavior;
 #[path = "../../recorder/src/recorder.rs"]
 mod recorder;
 

@@ -1,7 +1,7 @@
 //! Test guest: the recorder once more, as another version of the same plugin.
 
-#[path = "../../recorder/src/behaviour.rs"]
-mod behaviour;
+#[path = "../../recorder/src/behavior.rs"]
+mod behavior;
 #[path = "../../recorder/src/recorder.rs"]
 mod recorder;
 

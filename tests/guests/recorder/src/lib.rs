@@ -1,6 +1,6 @@
 //! Test guest: see `recorder`.
 
-mod behaviour;
+mod behavior;
 mod recorder;
 
 use informant_plugin_sdk::prelude::*;

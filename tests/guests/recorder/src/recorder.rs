@@ -1,5 +1,5 @@
 //! A handler that records each call as one JSON line in the log, at level info, and does what its config says (see
-//! [`Behaviour`]).
+//! [`Behavior`]).
 //!
 //! A line of an event:
 //!
@@ -8,9 +8,9 @@
 //!  "name":"web-0","uid":"…","version":"12","old":true,"unknown":false,"bytes":512,"seen":null}
 //! ```
 //!
-//! `n` counts the calls of the instance; `old` says whether an old state came (with a delete: a last state); `unknown` is
-//! final-state-unknown; `bytes` is the payload's length; `seen` is the version that the store had, `""` if the object was not
-//! there, null without `read-back`. `version` is the event's.
+//! `n` counts the calls of the instance; `old` says whether an old state came (with a delete: a last state); `unknown`
+//! is final-state-unknown; `bytes` is the payload's length; `seen` is the version that the store had, `""` if the
+//! object was not there, null without `read-back`. `version` is the event's.
 //!
 //! A line of `synced`, or of the action `digest`:
 //!
@@ -18,9 +18,9 @@
 //! {"guest":"v1","label":"","n":9,"event":"synced","outcome":"ok","source":1,"keys":2,"digest":"a3c1…"}
 //! ```
 //!
-//! `keys` and `digest` are of the view that the accepted events make, of that source (`synced`) or of all (`digest`, which has
-//! no `source`): FNV-1a, 64 bits, in hexadecimal, over `namespace/name=version` and a newline for each key, in order of
-//! (namespace, name).
+//! `keys` and `digest` are of the view that the accepted events make, of that source (`synced`) or of all (`digest`,
+//! which has no `source`): FNV-1a, 64 bits, in hexadecimal, over `namespace/name=version` and a newline for each key,
+//! in order of (namespace, name).
 
 use std::collections::BTreeMap;
 
@@ -28,11 +28,11 @@ use informant_plugin_sdk::prelude::*;
 use serde_json::json;
 
 use crate::GUEST;
-use crate::behaviour::{Action, Behaviour};
+use crate::behavior::{Action, Behavior};
 
 /// See the module.
 pub(crate) struct Recorder {
-    behaviour: Behaviour,
+    behavior: Behavior,
     calls: u64,
     /// By source, namespace and name: the version.
     view: BTreeMap<(SourceId, String, String), String>,
@@ -52,17 +52,17 @@ impl Plugin for Recorder {
     }
 
     fn init(init: Init) -> Result<Self> {
-        let behaviour: Behaviour = init.config()?;
+        let behavior: Behavior = init.config()?;
         let mut kept = Vec::new();
         info!(
             "{}",
-            json!({ "guest": GUEST, "label": behaviour.label, "event": "init" })
+            json!({ "guest": GUEST, "label": behavior.label, "event": "init" })
         );
-        if let Some(action) = &behaviour.init {
+        if let Some(action) = &behavior.init {
             action.perform(&mut kept)?;
         }
         Ok(Self {
-            behaviour,
+            behavior,
             calls: 0,
             view: BTreeMap::new(),
             kept,
@@ -74,11 +74,11 @@ impl Recorder {
     /// Counts a call and says what to do about it.
     fn decide(&mut self, event: &str, name: &str, attempt: u32) -> Action {
         self.calls += 1;
-        let every = self.behaviour.swallow_every;
+        let every = self.behavior.swallow_every;
         if event != "synced" && every > 0 && self.calls.is_multiple_of(every) {
             return Action::Swallow;
         }
-        self.behaviour
+        self.behavior
             .rules
             .iter_mut()
             .find_map(|rule| rule.fits(event, name, attempt))
@@ -91,7 +91,7 @@ impl Recorder {
             return Ok(());
         }
         let outcome = action.outcome();
-        if !(self.behaviour.quiet && outcome == "ok") {
+        if !(self.behavior.quiet && outcome == "ok") {
             self.write_line(kind, event, &details, outcome)?;
         }
         action.perform(&mut self.kept)?;
@@ -110,7 +110,7 @@ impl Recorder {
     fn write_line(&self, kind: &str, event: &Event, details: &Details, outcome: &str) -> Result {
         let line = json!({
             "guest": GUEST,
-            "label": self.behaviour.label,
+            "label": self.behavior.label,
             "n": self.calls,
             "event": kind,
             "outcome": outcome,
@@ -132,7 +132,7 @@ impl Recorder {
 
     /// The version of the object in the store, if it was asked for.
     fn read_back(&self, event: &Event) -> Result<Option<String>> {
-        if !self.behaviour.read_back {
+        if !self.behavior.read_back {
             return Ok(None);
         }
         let pointer = "/metadata/resourceVersion";
@@ -157,7 +157,7 @@ impl Recorder {
         }
         let mut line = json!({
             "guest": GUEST,
-            "label": self.behaviour.label,
+            "label": self.behavior.label,
             "n": self.calls,
             "event": event,
             "outcome": "ok",

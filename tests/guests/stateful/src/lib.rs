@@ -1,8 +1,10 @@
-//! Test guest: remembers how often it was told of each object, and hands that over when another version takes its place.
+//! Test guest: remembers how often it was told of each object, and hands that over when another version takes its
+//! place.
 //!
-//! It says so after each event: `{"guest":"stateful","name":"a","version":"7","times":2,"events":5}`; `events` is the sum over all objects.
-//! Objects of these names tell it to misbehave: `save-fails`, `save-traps`, `save-loops` and `save-is-large` the next time it is to save;
-//! `restore-fails`, `restore-traps` and `restore-loops` whoever takes over from it.
+//! It says so after each event: `{"guest":"stateful","name":"a","version":"7","times":2,"events":5}`; `events` is the
+//! sum over all objects. Objects of these names tell it to misbehave: `save-fails`, `save-traps`, `save-loops` and
+//! `save-is-large` the next time it is to save; `restore-fails`, `restore-traps` and `restore-loops` whoever takes over
+//! from it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Test guest: the crash-loop plugin, built to accept every tenth event without looking at it. Whoever counts what the handler
-//! reports has to notice.
+//! Test guest: the crash-loop plugin, built to accept every tenth event without looking at it. Whoever counts what the
+//! handler reports has to notice.
 
 #[path = "../../../../plugins/crash-loop/src/handler.rs"]
 mod handler;

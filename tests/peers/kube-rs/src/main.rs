@@ -1,5 +1,5 @@
-//! A subject of the benchmark: kube-rs' reflector with typed pods, two indexes kept by hand, and one handler. What it is told and
-//! what it answers is described in `tests/src/bench/subject.rs`.
+//! A subject of the benchmark: kube-rs' reflector with typed pods, two indexes kept by hand, and one handler. What it
+//! is told and what it answers is described in `tests/src/bench/subject.rs`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;

@@ -91,8 +91,8 @@ impl Checker {
         selections.any(|selection| !selection.takes(&state.namespace, group))
     }
 
-    /// What a watch shows to a handler that keeps all follows what it was told before, without a gap; and nobody hears twice of
-    /// a state that he accepted.
+    /// What a watch shows to a handler that keeps all follows what it was told before, without a gap; and nobody hears
+    /// twice of a state that he accepted.
     fn skipped(&self, id: u32, call: &Running) -> Option<Breach> {
         let handler = self.handlers.get(&id)?;
         let key = (call.object.namespace.clone(), call.object.name.clone());

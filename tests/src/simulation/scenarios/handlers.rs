@@ -85,7 +85,8 @@ async fn there_and_back(stage: Arc<Stage>) {
     assert_eq!(counters.vanished - counted.vanished, 1);
 }
 
-/// A handler notes in a label what it saw, while somebody else changes the object: before its write, after it, and at the same moment.
+/// A handler notes in a label what it saw, while somebody else changes the object: before its write, after it, and at
+/// the same moment.
 async fn beside_its_own(stage: Arc<Stage>) {
     const CALL_MS: u64 = 100;
     let script = Script {

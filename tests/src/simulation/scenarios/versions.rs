@@ -1,4 +1,5 @@
-//! Cases about versions: the past shown again, bookmarks that are ahead or behind, events twice, deletes at the very version a watch begins at.
+//! Cases about versions: the past shown again, bookmarks that are ahead or behind, events twice, deletes at the very
+//! version a watch begins at.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -271,7 +272,8 @@ async fn delete_behind_a_watch(stage: Arc<Stage>) {
     assert_eq!((watched.status().relists, watched.status().rejected), (0, 0));
 }
 
-/// The history is compacted to the very version of a delete that was missed; and once to the one before it, which is soon enough.
+/// The history is compacted to the very version of a delete that was missed; and once to the one before it, which is
+/// soon enough.
 async fn delete_compacted(stage: Arc<Stage>) {
     let watched = stage.watch();
     let handler = stage.handle(&watched);

@@ -53,7 +53,8 @@ impl Schedule {
         }
     }
 
-    /// Watches show a state again that is older than what their informers have seen, as after a reconnect to a server that forgot.
+    /// Watches show a state again that is older than what their informers have seen, as after a reconnect to a server
+    /// that forgot.
     fn replay_the_past(&mut self) -> String {
         let newest_of = |watched: &Arc<Watched>| watched.stored().iter().map(|object| object.version).max();
         let informers = self.world.informers();

@@ -1,4 +1,5 @@
-//! What only the embedded API server has: TLS on request, a state that it keeps, a second replica, faults by kubectl's own means.
+//! What only the embedded API server has: TLS on request, a state that it keeps, a second replica, faults by kubectl's
+//! own means.
 
 use std::path::Path;
 

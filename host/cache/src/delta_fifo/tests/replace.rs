@@ -69,7 +69,7 @@ fn a_relist_adds_no_second_delete_and_no_tombstone_in_a_tombstone() {
 }
 
 #[test]
-fn a_known_object_that_can_not_be_read_is_buried_without_a_state() {
+fn a_known_object_that_cannot_be_read_is_buried_without_a_state() {
     let mut fifo = fifo();
     replace(&mut fifo, vec![], &Unreadable(vec![pod("a", 1)]));
     assert_snapshot!(waiting(&fifo), @"a: Deleted(unknown final state, never seen)");

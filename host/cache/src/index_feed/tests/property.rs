@@ -1,5 +1,5 @@
-//! Whatever happens in whatever order: an index that is attached says what a full recomputation would say, no loop is left
-//! waiting without being woken, and in the end every index is attached.
+//! Whatever happens in whatever order: an index that is attached says what a full recomputation would say, no loop is
+//! left waiting without being woken, and in the end every index is attached.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -20,8 +20,8 @@ impl Queue {
         }
     }
 
-    /// Leaves to a cursor what it will show anyway, so that but deletes nothing waits; keys that fail keep their slot and
-    /// back-off. Deletes that are ready are marked as what the cursor waits for.
+    /// Leaves to a cursor what it will show anyway, so that but deletes nothing waits; keys that fail keep their slot
+    /// and back-off. Deletes that are ready are marked as what the cursor waits for.
     pub(crate) fn leave_states_to_cursor(&mut self) {
         for id in self.slots.ids() {
             self.fold_slot(id);

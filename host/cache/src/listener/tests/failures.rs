@@ -241,7 +241,7 @@ fn a_poisoned_state_that_is_replaced_in_time_makes_no_dead_letter() {
 }
 
 #[test]
-fn a_failing_delete_keeps_the_next_incarnation_waiting_but_not_for_ever() {
+fn a_failing_delete_keeps_the_next_incarnation_waiting_but_not_forever() {
     let mut rig = Rig::new(options());
     rig.write(PODS, state("a", "first", 1, 0));
     rig.drain();
@@ -396,7 +396,8 @@ fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
 fn an_object_that_costs_the_handler_its_memory_each_time_becomes_a_dead_letter_too() {
     let mut rig = Rig::new(options());
     rig.sets("a poison b", 1);
-    // Each of the ten failures is followed by a replay, which shows the two others; none of them gives it further tries.
+    // Each of the ten failures is followed by a replay, which shows the two others; none of them gives it further
+    // tries.
     assert_eq!(lose_memory_over_poison(&mut rig), (1 + 10 * 2, 10));
     assert_eq!(letters(&rig), "default/poison add replay after 10: trap: unreachable\n");
     // A newer state is news, whether it is told at once or by a cursor on its way.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// [`PODS`] with `a`, which is kept, and [`NODES`] with `n`, which is not, both shown; and how often a replay was to be noted.
+/// [`PODS`] with `a`, which is kept, and [`NODES`] with `n`, which is not, both shown; and how often a replay was to be
+/// noted.
 fn kept() -> (Rig, Arc<AtomicUsize>) {
     let mut rig = Rig::bare(options());
     rig.set("a", 1);

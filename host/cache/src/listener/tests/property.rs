@@ -1,7 +1,7 @@
 //! Whatever happens in whatever order, the listener keeps its promises.
 //!
-//! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`] watches what
-//! the consumer sees and knows the rules, but nothing of how the listener works.
+//! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`] watches
+//! what the consumer sees and knows the rules, but nothing of how the listener works.
 
 mod schedule;
 mod witness;

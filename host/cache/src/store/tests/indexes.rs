@@ -207,7 +207,7 @@ fn a_name_that_is_taken_adds_none_of_the_indexes() {
 
 /// (`TestCacheTransactionShouldIndexErrors`; client-go panics on the error)
 #[test]
-fn an_object_that_an_index_can_not_take_is_stored_listed_and_absent_from_that_index_alone() {
+fn an_object_that_an_index_cannot_take_is_stored_listed_and_absent_from_that_index_alone() {
     let mut store = indexed([with("a", 1, "x"), with("b", 2, "y!"), with("c", 3, "y")]);
     assert_eq!(shown(store.list()), "a@1 b@2 c@3");
     assert_eq!(by(&store, "y"), "c@3");

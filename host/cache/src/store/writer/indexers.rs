@@ -33,8 +33,8 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// The same objects without the native indexes called `removed`, and with `added`. External indexes are not taken over:
-    /// declare them anew. What this writer published is shown until the new one publishes.
+    /// The same objects without the native indexes called `removed`, and with `added`. External indexes are not taken
+    /// over: declare them anew. What this writer published is shown until the new one publishes.
     ///
     /// # Errors
     /// [`IndexConflict`] if a name of `added` is taken.

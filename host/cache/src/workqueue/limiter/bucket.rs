@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::RateLimiter;
 use crate::Moment;
 
-/// A bucket of tokens, full at first, into which so many fall per second. Who finds none takes one on credit, and waits until it is
-/// there.
+/// A bucket of tokens, full at first, into which so many fall per second. Who finds none takes one on credit, and waits
+/// until it is there.
 ///
-/// Kept as one moment, that at which the bucket will be full again; so nothing is rounded twice, and a clock that stands still does no
-/// harm. Source: client-go `BucketRateLimiter` over `golang.org/x/time/rate`.
+/// Kept as one moment, that at which the bucket will be full again; so nothing is rounded twice, and a clock that
+/// stands still does no harm. Source: client-go `BucketRateLimiter` over `golang.org/x/time/rate`.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
     /// Between two tokens.

@@ -1,4 +1,5 @@
-//! From what somebody asks for to the sources that answer: the informer, its clusters, and whether their first lists are there.
+//! From what somebody asks for to the sources that answer: the informer, its clusters, and whether their first lists
+//! are there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ pub(super) struct Asked<'a> {
     only: Option<&'a str>,
 }
 
-/// The informer that is called `resource`, or else the only one that watches it; one that watches nothing else comes before those that do.
+/// The informer that is called `resource`, or else the only one that watches it; one that watches nothing else comes
+/// before those that do.
 pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<Asked<'a>, ApiError> {
     if let Some(informer) = board.informer(resource) {
         return Ok(Asked { informer, only: None });
@@ -86,8 +88,8 @@ fn means(discovered: &Discovered, resource: &str) -> bool {
     group == gvr.group && (name == gvr.plural || name == kind.to_ascii_lowercase()) || resource == gvr.to_string()
 }
 
-/// The sources of an informer in some of its clusters (none named: in all), sorted by cluster and namespace; all of them synced. A cluster that
-/// is not there yet is never left out silently.
+/// The sources of an informer in some of its clusters (none named: in all), sorted by cluster and namespace; all of
+/// them synced. A cluster that is not there yet is never left out silently.
 pub(super) fn synced_sources(
     board: &Board,
     asked: &Asked<'_>,

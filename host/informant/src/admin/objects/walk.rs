@@ -142,7 +142,8 @@ impl Walk {
         }
     }
 
-    /// The body; none if there is no object at all. Looks for the first chunk, so that "not found" can be an error instead of an empty answer.
+    /// The body; none if there is no object at all. Looks for the first chunk, so that "not found" can be an error
+    /// instead of an empty answer.
     pub(super) async fn into_body(mut self) -> Option<Body> {
         let first = self.next_chunk().await?;
         let rest = stream::unfold(self, async |mut walk| Some((walk.next_chunk().await?, walk)));

@@ -1,7 +1,7 @@
 //! Where the embedded API server keeps its state between runs.
 //!
-//! The file is always whole: a new one is written aside, flushed to the disk and renamed. A file that is not whole was damaged by others;
-//! the server does not start on it, so that it is not overwritten either.
+//! The file is always whole: a new one is written aside, flushed to the disk and renamed. A file that is not whole was
+//! damaged by others; the server does not start on it, so that it is not overwritten either.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};

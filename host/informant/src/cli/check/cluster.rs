@@ -62,7 +62,8 @@ fn said(cluster: &str) -> String {
     }
 }
 
-/// Asks each of `clusters` for each of its informers, all clusters at once. One that cannot be reached is an error only if `required`.
+/// Asks each of `clusters` for each of its informers, all clusters at once. One that cannot be reached is an error only
+/// if `required`.
 pub(super) async fn ask(config: &Config, clusters: &[&str], flags: &ClusterFlags, required: bool) -> Asked {
     if config.informers.is_empty() && !required {
         return Asked::default();
@@ -221,7 +222,8 @@ async fn judge(
     }
 }
 
-/// Judges what a pattern means now: one line for all that may be read, and one problem for all that may not. Returns what its `exclude` is good for.
+/// Judges what a pattern means now: one line for all that may be read, and one problem for all that may not. Returns
+/// what its `exclude` is good for.
 async fn judge_several(
     cluster: &Place<'_>,
     name: &str,

@@ -12,7 +12,7 @@ use crate::daemon::Wanted;
 /// What each plugin's component is, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 
-/// Compiles and describes each component and lets it initialise, one after the other.
+/// Compiles and describes each component and lets it initialize, one after the other.
 pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspections<'c>, Findings) {
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();

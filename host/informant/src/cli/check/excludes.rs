@@ -6,8 +6,9 @@ use informant_informer::{Exclusion, Idle};
 
 use crate::config::{Config, InformerSection, Problem};
 
-/// One problem for each entry that leaves nothing out in any cluster of its informer. `said` has an item for each informer and cluster that was asked;
-/// where a cluster, or the entry's group in it, did not answer, there is no verdict.
+/// One problem for each entry that leaves nothing out in any cluster of its informer. `said` has an item for each
+/// informer and cluster that was asked; where a cluster, or the entry's group in it, did not answer, there is no
+/// verdict.
 pub(super) fn judge(config: &Config, said: &[(String, BTreeMap<String, Exclusion>)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, section) in &config.informers {

@@ -1,4 +1,5 @@
-//! Objects on stdout as they arrive; none is kept but a table's rows, for as long as it takes to know how wide they are.
+//! Objects on stdout as they arrive; none is kept but a table's rows, for as long as it takes to know how wide they
+//! are.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
@@ -141,7 +142,8 @@ fn write_name(out: &mut impl Write, style: &Style, line: &Line<'_>) -> Result<io
 impl Rows {
     /// The columns that fit the first object if all are of one kind, else those that fit any.
     fn new(style: &Style, first: &Headline) -> Self {
-        // What lives outside of namespaces has no such column; of several kinds some live in namespaces, and rows are not kept to find out.
+        // What lives outside of namespaces has no such column; of several kinds some live in namespaces, and rows are
+        // not kept to find out.
         let with_namespace = style.with_namespace && (style.with_kind || !first.metadata.namespace.is_empty());
         let columns = match style.format {
             Format::Wide if style.with_kind => wide::OF_ANY_KIND,

@@ -1,7 +1,7 @@
 //! A table as kubectl prints it: left aligned, three spaces between columns, in stretches.
 //!
-//! Rows are aligned within a stretch of [`STRETCH_ROWS`] rows, so that a large answer is printed while it arrives; columns
-//! never get narrower from one stretch to the next.
+//! Rows are aligned within a stretch of [`STRETCH_ROWS`] rows, so that a large answer is printed while it arrives;
+//! columns never get narrower from one stretch to the next.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 //! The columns of `-o wide`, made of the object alone: the cache answers, whether its API server does or not.
 //!
-//! For the kinds that people look at most they are kubectl's, by and large; for every other kind version, age and labels. A column
-//! whose field the informer does not keep (`drop`, `metadata-only`) is `<none>`.
+//! For the kinds that people look at most they are kubectl's, by and large; for every other kind version, age and
+//! labels. A column whose field the informer does not keep (`drop`, `metadata-only`) is `<none>`.
 
 use serde_json::Value;
 
@@ -189,7 +189,8 @@ fn pod_restarts(pod: &Value) -> String {
     restarts.sum::<i64>().to_string()
 }
 
-/// The phase, unless there is something more to say. Source: kubernetes `printPod`, without its rules for init containers.
+/// The phase, unless there is something more to say. Source: kubernetes `printPod`, without its rules for init
+/// containers.
 fn pod_status(pod: &Value) -> String {
     if pod.pointer("/metadata/deletionTimestamp").is_some() {
         return "Terminating".to_owned();

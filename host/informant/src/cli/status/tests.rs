@@ -160,7 +160,7 @@ fn a_daemon_with_every_trouble() {
     );
     configuration.waiting.push(Waiting {
         section: "plugin.late".into(),
-        reason: "plugin \"late\": late.wasm: can not be read: No such file or directory".into(),
+        reason: "plugin \"late\": late.wasm: cannot be read: No such file or directory".into(),
     });
     let nodes = SourceView {
         informer: "nodes".into(),
@@ -181,7 +181,7 @@ fn a_daemon_with_every_trouble() {
         name: "late".into(),
         informers: vec!["pods".into(), "nodes".into()],
         state: "refused".into(),
-        because: Some("late.wasm: can not be read".into()),
+        because: Some("late.wasm: cannot be read".into()),
         ..PluginView::default()
     };
     let status = Status {
@@ -193,7 +193,7 @@ fn a_daemon_with_every_trouble() {
     Configuration config.toml: refused 3m20s ago; what ran before goes on
       error: config.toml:3:1: unknown key `resuorce` in [informer.pods]
         help: did you mean `resource`?
-      [plugin.late] waits: plugin "late": late.wasm: can not be read: No such file or directory
+      [plugin.late] waits: plugin "late": late.wasm: cannot be read: No such file or directory
 
     INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
     nodes      v1/nodes   default     Forbidden   0         -         -        -
@@ -208,7 +208,7 @@ fn a_daemon_with_every_trouble() {
     greeter fails on 2 objects, which are tried again
     greeter gave up on add of default/web-1 12s ago: no such team (all: /api/v1/dead-letters?plugin=greeter)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
-    late is refused: late.wasm: can not be read
+    late is refused: late.wasm: cannot be read
     "#);
 }
 

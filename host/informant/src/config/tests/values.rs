@@ -16,7 +16,7 @@ listn = "127.0.0.1:1"
 resource = "v1/pods"
 resnyc = "5s"
 labelSelector = "a=b"
-colour = "red"
+color = "red"
 
 [plugin.p]
 component = "p.wasm"
@@ -33,7 +33,7 @@ limits = { mem = "64MiB", cpus = "1s" }
       help: did you mean `resync`?
     error: config.toml:11:1: unknown key `labelSelector` in [informer.pods]
       help: did you mean `label-selector`?
-    error: config.toml:12:1: unknown key `colour` in [informer.pods]
+    error: config.toml:12:1: unknown key `color` in [informer.pods]
       help: keys of [informer.pods]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     error: config.toml:17:1: unknown key `on_failure` in [plugin.p]
       help: did you mean `on-failure`?
@@ -206,7 +206,7 @@ node = "spec.nodeName"
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
     error: config.toml:11:9: `drop`: "metadata/annotations" is no JSON pointer: it does not begin with "/"
       help: write "/metadata/annotations"
-    error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" can not be dropped: it covers metadata.name, which every object must keep
+    error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" cannot be dropped: it covers metadata.name, which every object must keep
     error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
     error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
     error: config.toml:15:11: [informer.none] lacks `resource`

@@ -36,7 +36,8 @@ fn spec(informer: &str, namespaces: &[&str]) -> InformerSpec {
     }
 }
 
-/// Starts an informer as its keeper does. Returns the highest version that was remembered of each of its sources, and has them see version 42.
+/// Starts an informer as its keeper does. Returns the highest version that was remembered of each of its sources, and
+/// has them see version 42.
 async fn start(
     durables: &Durables,
     config: &Config,

@@ -103,14 +103,14 @@ async fn a_file_is_followed_through_links_and_replaced_folders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbours_and_readers_are_no_reason_to_look() {
+async fn neighbors_and_readers_are_no_reason_to_look() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     fs::write(&file, "one").unwrap();
     let mut watched = Watched::on(&[&file]).await;
     let before = *watched.ticks.borrow_and_update();
     for number in 0..100 {
-        fs::write(folder.path().join("neighbour"), number.to_string()).unwrap();
+        fs::write(folder.path().join("neighbor"), number.to_string()).unwrap();
         fs::read(&file).unwrap();
     }
     fs::write(&file, "two").unwrap();

@@ -1,7 +1,7 @@
 //! The way to a file: every folder that is passed, and the name that is looked up in it.
 //!
-//! Whatever on that way is replaced, the file may be another one: the file itself, a link (a ConfigMap swaps `..data`), a folder.
-//! Folders are named without links in them, so that each has one name.
+//! Whatever on that way is replaced, the file may be another one: the file itself, a link (a ConfigMap swaps `..data`),
+//! a folder. Folders are named without links in them, so that each has one name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

@@ -66,8 +66,9 @@ impl BringUp<'_> {
         }
     }
 
-    /// Waits until what was taken out of this cluster under the informer's name has told its deletes: told later than what comes back, they would take
-    /// objects away from handlers that are there. No longer than a source may take to leave, 15 minutes.
+    /// Waits until what was taken out of this cluster under the informer's name has told its deletes: told later than
+    /// what comes back, they would take objects away from handlers that are there. No longer than a source may take to
+    /// leave, 15 minutes.
     pub(super) async fn wait_for_leaving(&self) {
         for informer in self.board.leaving_of(self.place.name(), &self.place.cluster) {
             self.place.set_phase(InformerPhase::Discovering {

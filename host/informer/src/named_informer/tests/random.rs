@@ -4,7 +4,8 @@ use informant_cache::Environment as _;
 
 use super::*;
 
-/// Random writes and changes of the namespaces: in the end the handler knows what the cluster holds in the namespaces that are wanted.
+/// Random writes and changes of the namespaces: in the end the handler knows what the cluster holds in the namespaces
+/// that are wanted.
 async fn run(seed: u64) {
     let random = TokioEnvironment::current(seed);
     let server = filled();

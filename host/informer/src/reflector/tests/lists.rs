@@ -228,7 +228,8 @@ async fn a_list_from_a_replica_that_lags_is_refused_and_counted_and_the_next_one
     recorder.take();
     let stored = rig.stored();
     moved.store(true, std::sync::atomic::Ordering::Relaxed);
-    // The list at the version known is answered 504 by a replica that knows it lags; one that does not answers with its old state.
+    // The list at the version known is answered 504 by a replica that knows it lags; one that does not answers with its
+    // old state.
     server.faults().drop_watches(&watches(), Ending::Expired);
     pass(20).await;
     assert_eq!(rig.stored(), stored);

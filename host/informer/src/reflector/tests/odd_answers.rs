@@ -19,7 +19,8 @@ fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().is_some_and(|query| query.contains("watch=true"))
 }
 
-/// An informer whose requests are answered by `answer`, which is told the request and how many of its kind (list or watch) came before.
+/// An informer whose requests are answered by `answer`, which is told the request and how many of its kind (list or
+/// watch) came before.
 fn rig(
     mut answer: impl FnMut(&Request<Body>, usize) -> Response<TestBody> + Send + 'static,
 ) -> (Rig, Arc<[AtomicUsize; 2]>) {

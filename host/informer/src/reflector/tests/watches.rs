@@ -209,7 +209,8 @@ async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_noth
     );
 }
 
-/// A server that kept nothing, as the embedded one, or one that was restored from a backup: a watch at the old version would wait for ever.
+/// A server that kept nothing, as the embedded one, or one that was restored from a backup: a watch at the old version
+/// would wait forever.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_comes_back_with_an_older_state_is_noticed_at_once() {
     let servers = Replaceable::new();

@@ -1,4 +1,5 @@
-//! A resource that is not there, comes, goes, comes back in another version and may not be read for a while, beside one that stays.
+//! A resource that is not there, comes, goes, comes back in another version and may not be read for a while, beside one
+//! that stays.
 
 use informant_apiserver::{ApiServer, Ending, Filter};
 use informant_cache::SourceState;

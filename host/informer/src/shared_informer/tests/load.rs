@@ -65,7 +65,8 @@ async fn a_handler_that_takes_a_second_an_object_holds_up_neither_a_large_list_n
     assert!(environment.now() - begin < Duration::from_secs(5));
     assert_eq!(rig.informer.snapshot().len(), OBJECTS);
 
-    // An hour later it has seen 3,600 objects. Of these 3,000 change, five times each, and each time the store has it at once.
+    // An hour later it has seen 3,600 objects. Of these 3,000 change, five times each, and each time the store has it
+    // at once.
     pass(3_600).await;
     let calls = known.lock().unwrap().1;
     assert!((3_500..=3_601).contains(&calls), "{calls}");

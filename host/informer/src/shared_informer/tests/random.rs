@@ -1,4 +1,5 @@
-//! Random writes and faults: whatever happens, store, handlers and cluster agree in the end, and the order per key holds.
+//! Random writes and faults: whatever happens, store, handlers and cluster agree in the end, and the order per key
+//! holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

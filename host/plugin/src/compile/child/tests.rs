@@ -23,8 +23,8 @@ async fn with(script: &str, time: Duration) -> Result<Vec<u8>, String> {
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn what_the_child_answers_is_the_artefact() {
-    let script = r"head -c 33 >/dev/null; printf 'artefact\005\000\000\000\000\000\000\000bytes'";
+async fn what_the_child_answers_is_the_artifact() {
+    let script = r"head -c 33 >/dev/null; printf 'artifact\005\000\000\000\000\000\000\000bytes'";
     assert_eq!(with(script, LONG).await, Ok(b"bytes".to_vec()));
     let script = r"printf 'refused!\002\000\000\000\000\000\000\000no'";
     assert_eq!(with(script, LONG).await, Err("no".to_owned()));
@@ -40,9 +40,9 @@ async fn a_child_that_ends_in_another_way_is_reported_in_its_own_words() {
         "kill -SEGV $$",
         // No answer, or only part of one.
         "echo running 0 tests",
-        r"printf 'artefact\005\000\000\000\000\000\000\000by'",
+        r"printf 'artifact\005\000\000\000\000\000\000\000by'",
         // An answer from one that then fails is none.
-        r"printf 'artefact\005\000\000\000\000\000\000\000bytes'; exit 1",
+        r"printf 'artifact\005\000\000\000\000\000\000\000bytes'; exit 1",
     ] {
         reports.push(with(script, LONG).await.unwrap_err());
     }
@@ -116,7 +116,7 @@ async fn a_compiler_that_is_not_there_is_said_so() {
     let refused = compile(compiler, Arc::new(TokioTime), Arc::from(&b""[..]))
         .await
         .unwrap_err();
-    insta::assert_snapshot!(refused, @"the compiler, /no/such/program, can not be started: No such file or directory (os error 2)");
+    insta::assert_snapshot!(refused, @"the compiler, /no/such/program, cannot be started: No such file or directory (os error 2)");
 }
 
 /// Waits until `condition` answers.

@@ -149,7 +149,8 @@ impl Witness {
                 *last_uid == uid || !last_there,
                 "{line}: {last_uid} was not deleted before {uid}"
             );
-            // One that was created and deleted during a replay may be told of, though it never was there for the handler.
+            // One that was created and deleted during a replay may be told of, though it never was there for the
+            // handler.
             let again = key.retried || delivery.reason == Reason::Requeue || *last_uid != uid;
             assert!(there || *last_there || again, "{line}: deleted twice");
         }

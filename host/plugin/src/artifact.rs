@@ -4,9 +4,9 @@
 //! component ──digest──▶ in use already? ──no──▶ in the folder, and sound? ──no──▶ compile, write, rename
 //! ```
 //!
-//! An artefact is native code that runs in this process, so the folder has to be ours alone ([`crate::private_dir`]), and
-//! each file goes with a checksum. A file that is damaged or foreign is set aside as `….bad` and made again; it is never an
-//! error. A component that two plugins ask for is compiled once. How is [`crate::compile`]'s business.
+//! An artifact is native code that runs in this process, so the folder has to be ours alone ([`crate::private_dir`]),
+//! and each file goes with a checksum. A file that is damaged or foreign is set aside as `….bad` and made again; it is
+//! never an error. A component that two plugins ask for is compiled once. How is [`crate::compile`]'s business.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,46 +26,47 @@ use crate::compile::Compiling;
 use crate::error::Problem;
 use crate::{Digest, HostError, PluginMetrics, private_dir};
 
-/// Bytes of all artefacts in the folder: 2 GiB, room for 50 components of JavaScript or Python, or 5,000 of Rust. Above it those
-/// go first that were used least recently.
-pub const ARTEFACTS_BYTES_MAX: u64 = 2 << 30;
+/// Bytes of all artifacts in the folder: 2 GiB, room for 50 components of JavaScript or Python, or 5,000 of Rust. Above
+/// it those go first that were used least recently.
+pub const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
 
 /// The folder, and what of it is in use.
-pub(crate) struct Artefacts {
+pub(crate) struct Artifacts {
     folder: Arc<Folder>,
     compiling: Compiling,
-    in_use: Mutex<BTreeMap<Digest, Weak<Artefact>>>,
-    /// Artefacts that are being looked up or made.
-    awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artefact>>>>>,
+    in_use: Mutex<BTreeMap<Digest, Weak<Artifact>>>,
+    /// Artifacts that are being looked up or made.
+    awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artifact>>>>>,
     handle: Handle,
 }
 
 /// A compiled component that is in use.
-pub(crate) struct Artefact {
+pub(crate) struct Artifact {
     pub(crate) component: Component,
 }
 
 struct Folder {
     engine: Engine,
-    /// None: it can not be written, so that nothing is kept.
+    /// None: it cannot be written, so that nothing is kept.
     path: Option<PathBuf>,
     /// What wasmtime says about itself, its settings and this processor: code made under another is of no use.
     engine_hash: u64,
     metrics: PluginMetrics,
 }
 
-impl Artefacts {
+impl Artifacts {
     /// Uses `path`, which is made if it does not exist.
     ///
     /// # Errors
-    /// [`HostError::CacheDir`] if others may write into it. One that can not be written is only warned of: components are then compiled at each start.
+    /// [`HostError::CacheDir`] if others may write into it. One that cannot be written is only warned of: components
+    /// are then compiled at each start.
     pub(crate) fn open(
         engine: &Engine,
         path: &Path,
         compiling: Compiling,
         handle: Handle,
         metrics: PluginMetrics,
-    ) -> Result<Artefacts, HostError> {
+    ) -> Result<Artifacts, HostError> {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let folder = Folder {
@@ -74,7 +75,7 @@ impl Artefacts {
             engine_hash: hasher.finish(),
             metrics,
         };
-        Ok(Artefacts {
+        Ok(Artifacts {
             folder: Arc::new(folder),
             compiling,
             in_use: Mutex::default(),
@@ -88,25 +89,25 @@ impl Artefacts {
         self.folder.path.as_deref()
     }
 
-    /// The artefact of the component that `bytes` are, from memory, from the folder, or made now.
+    /// The artifact of the component that `bytes` are, from memory, from the folder, or made now.
     ///
     /// # Errors
     /// [`Problem::Compile`].
-    pub(crate) async fn get(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artefact>, Problem> {
-        if let Some(artefact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
-            return Ok(artefact);
+    pub(crate) async fn get(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, Problem> {
+        if let Some(artifact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
+            return Ok(artifact);
         }
         let awaited = Arc::clone(lock(&self.awaited).entry(digest).or_default());
-        let artefact = awaited.get_or_try_init(|| self.load(digest, bytes)).await.cloned();
+        let artifact = awaited.get_or_try_init(|| self.load(digest, bytes)).await.cloned();
         if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
             && Arc::ptr_eq(entry.get(), &awaited)
         {
             entry.remove();
         }
-        artefact
+        artifact
     }
 
-    async fn load(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artefact>, Problem> {
+    async fn load(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, Problem> {
         let interrupted = |_| Problem::Compile("it was interrupted: Informant is stopping".to_owned());
         let folder = Arc::clone(&self.folder);
         let found = self
@@ -118,22 +119,22 @@ impl Artefacts {
             Some(component) => component,
             None => {
                 let (began, metrics) = (Instant::now(), &self.folder.metrics);
-                metrics.artefact("miss");
-                let artefact = self.compiling.compile(bytes).await?;
+                metrics.artifact("miss");
+                let artifact = self.compiling.compile(bytes).await?;
                 metrics.compiled(began.elapsed().as_secs_f64());
                 let folder = Arc::clone(&self.folder);
                 self.handle
-                    .spawn_blocking(move || folder.keep(digest, &artefact))
+                    .spawn_blocking(move || folder.keep(digest, &artifact))
                     .await
                     .map_err(interrupted)?
                     .map_err(Problem::Compile)?
             }
         };
-        let artefact = Arc::new(Artefact { component });
+        let artifact = Arc::new(Artifact { component });
         let mut in_use = lock(&self.in_use);
-        in_use.retain(|_, artefact| artefact.strong_count() > 0);
-        in_use.insert(digest, Arc::downgrade(&artefact));
-        Ok(artefact)
+        in_use.retain(|_, artifact| artifact.strong_count() > 0);
+        in_use.insert(digest, Arc::downgrade(&artifact));
+        Ok(artifact)
     }
 }
 
@@ -152,13 +153,13 @@ impl Folder {
         };
         match found {
             Ok(component) => {
-                self.metrics.artefact("hit");
+                self.metrics.artifact("hit");
                 // For the choice of what goes when the folder is full; a failure costs nothing.
                 let _ = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
                 Some(component)
             }
             Err(cause) => {
-                self.metrics.artefact("corrupt");
+                self.metrics.artifact("corrupt");
                 let aside = path.with_extension("bad");
                 tracing::warn!(file = %path.display(), aside = %aside.display(), cause, "a compiled plugin is damaged; it is set aside and compiled again");
                 let _ = fs::rename(&path, &aside);
@@ -170,33 +171,34 @@ impl Folder {
     #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
     fn deserialize(&self, path: &Path) -> Result<Component, String> {
         // SAFETY: the file holds what this program's compiler returned, or wasmtime's own check of version and settings
-        // refuses it: it lies in a folder that only this user can write (`private_dir`), its checksum was just found to be
-        // right, and nobody changes a file in place: files are written under another name and renamed, and removed as a whole.
+        // refuses it: it lies in a folder that only this user can write (`private_dir`), its checksum was just found to
+        // be right, and nobody changes a file in place: files are written under another name and renamed, and removed
+        // as a whole.
         unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
     }
 
     /// Makes a component of what was just compiled, and keeps it if there is a place.
-    fn keep(&self, digest: Digest, artefact: &[u8]) -> Result<Component, String> {
+    fn keep(&self, digest: Digest, artifact: &[u8]) -> Result<Component, String> {
         let Some(path) = self.file(digest) else {
-            return self.deserialize_bytes(artefact);
+            return self.deserialize_bytes(artifact);
         };
-        match write(&path, artefact) {
+        match write(&path, artifact) {
             Ok(()) => {
                 self.shrink();
                 self.deserialize(&path)
             }
             Err(error) => {
-                tracing::warn!(file = %path.display(), %error, "a compiled plugin can not be kept; it will be compiled again at the next start");
-                self.deserialize_bytes(artefact)
+                tracing::warn!(file = %path.display(), %error, "a compiled plugin cannot be kept; it will be compiled again at the next start");
+                self.deserialize_bytes(artifact)
             }
         }
     }
 
     #[expect(unsafe_code, reason = "wasmtime takes the bytes as code and trusts them")]
-    fn deserialize_bytes(&self, artefact: &[u8]) -> Result<Component, String> {
-        // SAFETY: the bytes are what this program's compiler returned for this engine a moment ago, through memory or a pipe
-        // that nobody else has, or wasmtime's own check of version and settings refuses them.
-        unsafe { Component::deserialize(&self.engine, artefact) }.map_err(|error| format!("{error:#}"))
+    fn deserialize_bytes(&self, artifact: &[u8]) -> Result<Component, String> {
+        // SAFETY: the bytes are what this program's compiler returned for this engine a moment ago, through memory or a
+        // pipe that nobody else has, or wasmtime's own check of version and settings refuses them.
+        unsafe { Component::deserialize(&self.engine, artifact) }.map_err(|error| format!("{error:#}"))
     }
 
     fn file(&self, digest: Digest) -> Option<PathBuf> {
@@ -221,7 +223,7 @@ impl Folder {
         files.sort_unstable();
         let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
         for (_, bytes, file) in files {
-            if total <= ARTEFACTS_BYTES_MAX {
+            if total <= ARTIFACTS_BYTES_MAX {
                 break;
             }
             // A file that is mapped stays readable to whoever mapped it.
@@ -232,9 +234,9 @@ impl Folder {
     }
 }
 
-/// Writes an artefact and its checksum, each whole or not at all. Between the two the checksum does not match: whoever looks
-/// then compiles once more.
-fn write(path: &Path, artefact: &[u8]) -> std::io::Result<()> {
+/// Writes an artifact and its checksum, each whole or not at all. Between the two the checksum does not match: whoever
+/// looks then compiles once more.
+fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     let whole = |path: &Path, bytes: &[u8]| {
         let folder = path.parent().unwrap_or(Path::new("."));
         // Mode 0600: tempfile's files are the user's alone.
@@ -242,8 +244,8 @@ fn write(path: &Path, artefact: &[u8]) -> std::io::Result<()> {
         file.write_all(bytes)?;
         file.persist(path).map_err(std::io::Error::from).map(|_| ())
     };
-    whole(path, artefact)?;
-    whole(&checksum_of(path), Digest::of(artefact).to_string().as_bytes())
+    whole(path, artifact)?;
+    whole(&checksum_of(path), Digest::of(artifact).to_string().as_bytes())
 }
 
 fn checksum_of(path: &Path) -> PathBuf {

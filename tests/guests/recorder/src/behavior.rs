@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// The `config` table of a recorder. Everything may be left out.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub(crate) struct Behaviour {
+pub(crate) struct Behavior {
     /// Stands in each line, to tell two instances of one test apart.
     pub(crate) label: String,
     /// Done in `init`.

@@ -79,7 +79,7 @@ async fn a_patch_with_an_old_version_conflicts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_can_not_rename_or_break_an_object() {
+async fn patches_cannot_rename_or_break_an_object() {
     let (server, client) = with_pod().await;
     for (patch, code) in [
         (json!({ "metadata": { "name": "q" } }), 400),

@@ -36,7 +36,7 @@ async fn generate_name_appends_five_letters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_not_be_created_is_refused_in_kubernetes_words() {
+async fn what_cannot_be_created_is_refused_in_kubernetes_words() {
     let server = server();
     let client = Client::of(&server);
     client.post(PODS, pod("a", json!({}))).await;

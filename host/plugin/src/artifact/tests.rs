@@ -7,7 +7,7 @@ use crate::Compiler;
 use crate::engine::engine;
 use crate::testing::TokioTime;
 
-/// A component that is worth an artefact.
+/// A component that is worth an artifact.
 fn component() -> Arc<[u8]> {
     let text = r#"(component (core module (func (export "f") (result i32) i32.const 42)))"#;
     Arc::from(wat::parse_str(text).unwrap())
@@ -33,21 +33,21 @@ impl Folders {
     }
 
     /// As at another start of the process.
-    fn open(&self) -> Artefacts {
+    fn open(&self) -> Artifacts {
         self.open_at(self.dir.path())
     }
 
-    fn open_at(&self, path: &Path) -> Artefacts {
+    fn open_at(&self, path: &Path) -> Artifacts {
         let compiling = Compiling::new(
             Compiler::InProcess,
             &self.engine,
             Arc::new(TokioTime),
             Handle::current(),
         );
-        Artefacts::open(&self.engine, path, compiling, Handle::current(), self.metrics.clone()).unwrap()
+        Artifacts::open(&self.engine, path, compiling, Handle::current(), self.metrics.clone()).unwrap()
     }
 
-    async fn get(&self) -> Arc<Artefact> {
+    async fn get(&self) -> Arc<Artifact> {
         self.open()
             .get(Digest::of(&component()), component())
             .await
@@ -55,7 +55,7 @@ impl Folders {
             .unwrap()
     }
 
-    /// How often an artefact was found, made and found damaged.
+    /// How often an artifact was found, made and found damaged.
     fn counts(&self) -> [u64; 3] {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
@@ -88,7 +88,7 @@ async fn a_component_is_compiled_once_for_all_starts() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn artefacts_are_ours_alone() {
+async fn artifacts_are_ours_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let folders = Folders::new();
     folders.get().await;
@@ -105,19 +105,19 @@ async fn artefacts_are_ours_alone() {
 #[tokio::test]
 async fn one_component_wanted_by_many_is_compiled_once() {
     let folders = Folders::new();
-    let artefacts = folders.open();
-    let wanted = (0..16).map(|_| artefacts.get(Digest::of(&component()), component()));
+    let artifacts = folders.open();
+    let wanted = (0..16).map(|_| artifacts.get(Digest::of(&component()), component()));
     let all = futures::future::join_all(wanted).await;
     let first = all[0].as_ref().ok().unwrap();
     assert!(
         all.iter()
-            .all(|artefact| Arc::ptr_eq(artefact.as_ref().ok().unwrap(), first))
+            .all(|artifact| Arc::ptr_eq(artifact.as_ref().ok().unwrap(), first))
     );
     assert_eq!(folders.counts(), [0, 1, 0]);
 }
 
 #[tokio::test]
-async fn a_damaged_artefact_is_set_aside_and_made_again() {
+async fn a_damaged_artifact_is_set_aside_and_made_again() {
     let folders = Folders::new();
     folders.get().await;
     let file = folders.files("cwasm").pop().unwrap();
@@ -136,7 +136,7 @@ async fn a_damaged_artefact_is_set_aside_and_made_again() {
 }
 
 #[tokio::test]
-async fn an_artefact_of_another_program_is_not_run_though_its_checksum_is_right() {
+async fn an_artifact_of_another_program_is_not_run_though_its_checksum_is_right() {
     let folders = Folders::new();
     folders.get().await;
     let file = folders.files("cwasm").pop().unwrap();
@@ -166,7 +166,7 @@ async fn a_missing_checksum_costs_a_compilation_and_nothing_else() {
 async fn what_was_used_least_recently_goes_when_the_folder_is_full() {
     let folders = Folders::new();
     folders.get().await;
-    for (name, age_s, bytes) in [("old", 3_000, ARTEFACTS_BYTES_MAX), ("new", 0, 1_000)] {
+    for (name, age_s, bytes) in [("old", 3_000, ARTIFACTS_BYTES_MAX), ("new", 0, 1_000)] {
         let file = fs::File::create(folders.dir.path().join(name).with_extension("cwasm")).unwrap();
         file.set_len(bytes).unwrap();
         file.set_modified(SystemTime::now() - std::time::Duration::from_secs(age_s))
@@ -191,8 +191,8 @@ async fn without_a_folder_components_are_compiled_all_the_same() {
     let folders = Folders::new();
     let file = folders.dir.path().join("file");
     fs::write(&file, "").unwrap();
-    let artefacts = folders.open_at(&file.join("below"));
-    artefacts.get(Digest::of(&component()), component()).await.ok().unwrap();
+    let artifacts = folders.open_at(&file.join("below"));
+    artifacts.get(Digest::of(&component()), component()).await.ok().unwrap();
 }
 
 #[tokio::test]

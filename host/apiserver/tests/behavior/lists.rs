@@ -251,7 +251,7 @@ async fn selectors_choose_and_hide_how_much_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_not_be_selected_by_is_refused() {
+async fn what_cannot_be_selected_by_is_refused() {
     let client = Client::of(&server());
     let pods = client.get("/api/v1/pods?fieldSelector=spec.image=x").await.failure();
     let maps = client.get("/api/v1/configmaps?fieldSelector=data=x").await.failure();

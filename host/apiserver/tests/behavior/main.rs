@@ -1,5 +1,5 @@
-//! What clients may rely on, asked as clients ask: by HTTP requests to the service, without sockets, in paused time (but for the
-//! listener's own tests).
+//! What clients may rely on, asked as clients ask: by HTTP requests to the service, without sockets, in paused time
+//! (but for the listener's own tests).
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
