@@ -22,4 +22,5 @@ mod program;
 mod rehearsal;
 mod reload;
 mod resources;
+mod wire_names;
 mod world;

@@ -1,0 +1,448 @@
+//! The names that users, dashboards and scripts build on: a rename in the code must not change them.
+//!
+//! Each list is what the product shows from outside. A failing test here means a breaking change: undo the rename, or put
+//! it into the CHANGELOG and change the list on purpose.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use informant::cli::Exit;
+use informant::config::Config;
+use informant_apiserver::{ApiServer, Ending, Filter, Injection, Options};
+use insta::assert_snapshot;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::program::transcript;
+use super::world::{Running, World, until};
+
+/// What the reader of config.toml answers to a key or a value that it cannot know: the list of those it does.
+fn listed_by_config(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, text).unwrap();
+    let problems = Config::load(&file).expect_err("an unknown word is refused").to_string();
+    let lists = problems.lines().filter_map(|line| line.trim().strip_prefix("help: "));
+    let lists = lists.filter(|help| help.starts_with("keys of") || help.starts_with("possible values"));
+    lists.collect::<Vec<_>>().join("\n")
+}
+
+/// A key that is near to no other.
+const NO_KEY: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+
+#[test]
+fn configuration_keys() {
+    let informer = "[informer.a]\nresource = \"v1/pods\"\n";
+    let plugin = "[plugin.a]\ncomponent = \"a.wasm\"\ninformers = [\"a\"]\n";
+    let sections = [
+        format!("{NO_KEY} = 1"),
+        format!("[cluster]\n{NO_KEY} = 1"),
+        format!("[admin]\n{NO_KEY} = 1"),
+        format!("[state]\n{NO_KEY} = 1"),
+        format!("{informer}{NO_KEY} = 1"),
+        format!("{informer}{plugin}{NO_KEY} = 1"),
+        format!("{informer}{plugin}limits = {{ {NO_KEY} = 1 }}"),
+        format!("{informer}{plugin}allow = {{ {NO_KEY} = 1 }}"),
+        format!("{informer}{plugin}allow.kube = [{{ verbs = [\"get\"], resource = \"v1/pods\", {NO_KEY} = 1 }}]"),
+    ];
+    let lists: Vec<String> = sections.iter().map(|section| listed_by_config(section)).collect();
+    assert_snapshot!(lists.join("\n"), @r#"
+    keys of the file: admin, cluster, informer, plugin, state
+    keys of [cluster]: context, in-cluster, kubeconfig
+    keys of [admin]: listen
+    keys of [state]: path
+    keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
+    keys of [plugin.a]: allow, component, config, informers, limits, on-failure, on-reload, on-restart, on-start, required, resync, script, sha256
+    keys of [plugin.a.limits]: call, cpu, instances, memory, pending
+    keys of [plugin.a.allow]: kube
+    keys of [plugin.a.allow.kube]: names, namespaces, resource, subresources, verbs
+    "#);
+}
+
+#[test]
+fn configuration_values() {
+    let informer = |line: &str| format!("[informer.a]\nresource = \"v1/pods\"\n{line}");
+    let plugin = |line: &str| {
+        format!("[informer.a]\nresource = \"v1/pods\"\n[plugin.a]\ncomponent = \"a.wasm\"\ninformers = [\"a\"]\n{line}")
+    };
+    let lists: Vec<String> = [
+        informer("durable = \"x\""),
+        informer("required = \"x\""),
+        plugin("on-failure = \"x\""),
+        plugin("on-reload = \"x\""),
+        plugin("on-restart = \"x\""),
+        plugin("on-start = \"x\""),
+        plugin("allow.kube = [{ verbs = [\"xxxxxxxxxxxx\"], resource = \"v1/pods\" }]"),
+    ]
+    .iter()
+    .map(|text| listed_by_config(text))
+    .collect();
+    assert_snapshot!(lists.join("\n"), @r#"
+    possible values: `metadata`, `whole`
+    possible values: true, false, "always"
+    possible values: `retry`, `skip`, `quarantine`
+    possible values: `replay`, `continue`
+    possible values: `replay`, `continue`
+    possible values: `replay`, `continue`
+    possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
+    "#);
+}
+
+/// A daemon with at least one of everything that has a name of its own in an answer.
+async fn eventful(world: &World) -> Running {
+    for name in ["web-0", "fail-0", "trap-0", "loop-0"] {
+        world.create_pod(name, "nginx");
+    }
+    for (guest, file) in [
+        ("guest-recorder", "recorder.wasm"),
+        ("guest-recorder", "looping.wasm"),
+        ("guest-index", "index.wasm"),
+    ] {
+        world.install(guest, file);
+    }
+    let config = "[state]\npath = \"state.redb\"\n\
+        [informer.pods]\nresource = \"v1/pods\"\ndurable = \"metadata\"\nindex = { node = \"/spec/nodeName\" }\n\
+        [informer.maps]\nresource = \"v1/configmaps\"\nwatch-list = false\n\
+        [plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n\
+        config = { rules = [{ name = \"fail-0\", do = \"permanent\" }, { name = \"trap-0\", attempts = 1, do = \"trap\" }] }\n\
+        [plugin.looping]\ncomponent = \"looping.wasm\"\ninformers = [\"pods\"]\n\
+        config = { rules = [{ name = \"loop-0\", do = \"loop\" }] }\nlimits = { cpu = \"60s\", call = \"2m\" }\n\
+        [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n\
+        [plugin.missing]\ncomponent = \"missing.wasm\"\ninformers = [\"pods\"]\n";
+    let daemon = world.daemon(config).await;
+    daemon.wait_for_events("recorder", "add", 3.0).await;
+    world.install("guest-recorder-v2", "recorder.wasm");
+    world.configure(&format!("# once more\n{config}"));
+    let faults = world.server.faults();
+    faults.inject(&Filter::any().verb("watch").resource("pods"), &Injection::NotJson);
+    for metric in [
+        "plugin_reloads_total",
+        "config_reloads_total",
+        "index_errors_total",
+        "reflector_skipped_total",
+    ] {
+        until(metric, async || {
+            let value = daemon.metric(&format!("informant_{metric}"), &[]).await;
+            if value > 0.0 { Ok(()) } else { Err(value.to_string()) }
+        })
+        .await;
+    }
+    faults.drop_watches(&Filter::any().verb("watch").resource("pods"), Ending::Expired);
+    until("each optional member", async || {
+        let (plugins, sources) = (
+            daemon.json("/api/v1/plugins").await,
+            daemon.json("/api/v1/sources").await,
+        );
+        let is_set = |items: &Value, member: &str| {
+            items["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|item| !item[member].is_null() && item[member] != Value::Array(vec![]))
+        };
+        let of_plugins = ["lastReload", "lastDeadLetter", "lastError", "stuckOn", "because"];
+        let of_sources = ["lastError", "indexFailures"];
+        let missing = of_plugins.iter().filter(|name| !is_set(&plugins, name));
+        let missing: Vec<_> = missing
+            .chain(of_sources.iter().filter(|name| !is_set(&sources, name)))
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{missing:?} of {plugins} {sources}"))
+        }
+    })
+    .await;
+    daemon
+}
+
+/// The paths of all members of a document: `items[].name`.
+fn members(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, value) in object {
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                members(value, &path, into);
+                into.insert(path);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| members(item, &format!("{path}[]"), into)),
+        _ => {}
+    }
+}
+
+fn members_of(name: &str, documents: &[Value]) -> String {
+    let mut found = BTreeSet::new();
+    documents.iter().for_each(|document| members(document, "", &mut found));
+    let found: Vec<String> = found.into_iter().collect();
+    format!("{name}: {}", found.join(" "))
+}
+
+/// Status, headers and body of one GET.
+async fn whole_answer(address: SocketAddr, path: &str) -> (BTreeMap<String, String>, String) {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let header = |line: &str| {
+        line.split_once(": ")
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    (head.lines().skip(1).filter_map(header).collect(), body.to_owned())
+}
+
+fn names(headers: &BTreeMap<String, String>) -> String {
+    headers.keys().cloned().collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_members_and_headers() {
+    let world = World::start().await;
+    let daemon = eventful(&world).await;
+    let mut lists = Vec::new();
+    for path in ["sources", "plugins", "configuration", "dead-letters"] {
+        lists.push(members_of(path, &[daemon.json(&format!("/api/v1/{path}")).await]));
+    }
+    let (headers, body) = whole_answer(daemon.address(), "/api/v1/get/pods?index=app&value=web&envelope=true").await;
+    let line: Value = serde_json::from_str(body.lines().next().unwrap()).unwrap();
+    let envelope: BTreeSet<&String> = line.as_object().unwrap().keys().collect();
+    lists.push(format!("get?envelope: {envelope:?}"));
+    lists.push(format!("get, headers: {}", names(&headers)));
+    let (headers, _) = whole_answer(daemon.address(), "/metrics").await;
+    lists.push(format!("metrics, headers: {}", names(&headers)));
+    let (headers, _) = whole_answer(daemon.address(), "/api/v1/get/pods").await;
+    let sources = serde_json::from_str(&headers["informant-sources"]).unwrap();
+    lists.push(members_of("header informant-sources", &[sources]));
+    let (status, body) = daemon.get("/api/v1/get/pods?at-least=999999999&timeout-ms=1").await;
+    assert_eq!(status, 504, "{body}");
+    lists.push(members_of("error", &[serde_json::from_str(&body).unwrap()]));
+    let (_, refusal) = daemon.get("/api/v1/get/pods?xxxxxxxx=1").await;
+    let parameters: Vec<&str> = refusal.split('`').skip(3).step_by(2).collect();
+    lists.push(format!("get, parameters: {}", parameters.join(" ")));
+    let address = daemon.address().to_string();
+    let status = transcript(&world, &["status", "-o", "json", "--admin", &address]).await;
+    let status: Value =
+        serde_json::from_str(status.split_once('\n').unwrap().1.rsplit_once("\n--").unwrap().0).unwrap();
+    let top: BTreeSet<&String> = status.as_object().unwrap().keys().collect();
+    lists.push(format!("status -o json: {top:?}"));
+    let component = super::world::component("image-mark").display().to_string();
+    let inspection = transcript(&world, &["plugin", "inspect", &component, "-o", "json"]).await;
+    let inspection: Value =
+        serde_json::from_str(inspection.split_once('\n').unwrap().1.rsplit_once("\n--").unwrap().0).unwrap();
+    lists.push(members_of("inspect -o json", &[inspection]));
+    assert_snapshot!(lists.join("\n"), @r#"
+    sources: items items[].apiVersion items[].bookmarkAgeMs items[].bytes items[].cluster items[].epoch items[].id items[].indexFailures items[].indexFailures[].failed items[].indexFailures[].failed[].key items[].indexFailures[].failed[].message items[].indexFailures[].failures items[].indexFailures[].index items[].indexes items[].informer items[].kind items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastEventAgeMs items[].namespace items[].objects items[].reconfiguring items[].relists items[].resource items[].resourceVersion items[].state items[].synced items[].trouble items[].watchList items[].watchListRefused items[].watches
+    plugins: items items[].because items[].coalesced items[].component items[].deadLetters items[].delivered items[].failing items[].inFlight items[].informers items[].instances items[].keyed items[].lastDeadLetter items[].lastDeadLetter.ageMs items[].lastDeadLetter.error items[].lastDeadLetter.event items[].lastDeadLetter.object items[].lastError items[].lastError.ageMs items[].lastError.message items[].lastReload items[].lastReload.ageMs items[].lastReload.error items[].lastReload.result items[].manifestName items[].manifestVersion items[].memoryBytes items[].name items[].oldestPendingMs items[].pending items[].previousSha256 items[].reloads items[].restarts items[].roles items[].sha256 items[].state items[].stuckOn items[].stuckOn.event items[].stuckOn.forMs items[].stuckOn.object items[].stuckOn.source
+    configuration: ageMs lastResult path refused state waiting waiting[].reason waiting[].section
+    dead-letters: items items[].ageMs items[].attempts items[].error items[].event items[].informer items[].name items[].namespace items[].plugin items[].reason items[].result items[].source
+    get?envelope: {"cluster", "object", "source"}
+    get, headers: content-type date informant-fresh-as-of informant-index-failures informant-sources informant-state
+    metrics, headers: content-length content-type date
+    header informant-sources: [].ageMs [].cluster [].id [].namespace [].resource [].state [].version
+    error: code freshAsOf freshAsOf.epoch freshAsOf.resourceVersion freshAsOf.source freshAsOf.state message
+    get, parameters: namespace name index value selector cluster envelope at-least epoch timeout-ms
+    status -o json: {"configuration", "plugins", "sources"}
+    inspect -o json: component contract events events[].apiVersion events[].changedOnly events[].kind events[].old events[].payload events[].payload.fields imports indexes name needs needs[].kube needs[].kube.resource needs[].kube.verbs roles sha256 sizeBytes version
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_with_types_and_labels() {
+    let world = World::start().await;
+    let daemon = eventful(&world).await;
+    let (_, text) = daemon.get("/metrics").await;
+    let mut families = BTreeMap::<String, BTreeSet<String>>::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            current = rest.to_owned();
+            families.entry(current.clone()).or_default();
+        } else if let Some((_, labels)) = line.split_once('{')
+            && !line.starts_with('#')
+        {
+            let (labels, _) = labels.rsplit_once('}').unwrap();
+            for label in labels
+                .split("\",")
+                .filter_map(|label| label.split_once("=\""))
+                .map(|(name, _)| name)
+            {
+                families.entry(current.clone()).or_default().insert(label.to_owned());
+            }
+        }
+    }
+    let lines: Vec<String> = families
+        .into_iter()
+        .map(|(family, labels)| format!("{family} {{{}}}", labels.into_iter().collect::<Vec<_>>().join(",")))
+        .collect();
+    assert_snapshot!(lines.join("\n"), @r"
+    informant_admin_busy counter {limit}
+    informant_build info {contract,version}
+    informant_config_reloads counter {result}
+    informant_dead_letters gauge {plugin}
+    informant_dead_letters_evicted counter {plugin}
+    informant_delta_fifo_keys gauge {cluster,informer}
+    informant_hand_over_waits counter {cluster,informer}
+    informant_handler_events counter {event,informer,plugin,result}
+    informant_handler_lag_seconds histogram {le,plugin}
+    informant_handler_seconds histogram {le,plugin}
+    informant_index_attached gauge {cluster,index,informer}
+    informant_index_errors counter {cluster,index,informer}
+    informant_informer_discoveries counter {cluster,informer,result}
+    informant_informer_discovering gauge {cluster,informer}
+    informant_informer_synced gauge {cluster,informer}
+    informant_listener_accepted counter {plugin}
+    informant_listener_bytes gauge {plugin}
+    informant_listener_coalesced counter {plugin}
+    informant_listener_deletes_cut counter {plugin}
+    informant_listener_discarded counter {plugin}
+    informant_listener_failing gauge {plugin}
+    informant_listener_keyed gauge {plugin}
+    informant_listener_late counter {plugin}
+    informant_listener_left_to_cursor counter {plugin}
+    informant_listener_olds_dropped counter {plugin}
+    informant_listener_pending gauge {plugin}
+    informant_listener_refused counter {plugin}
+    informant_listener_resync_ticks_skipped counter {plugin}
+    informant_listener_shown counter {plugin}
+    informant_listener_skipped counter {plugin}
+    informant_listener_unattached counter {plugin}
+    informant_listener_vanished counter {plugin}
+    informant_native_handler_panics counter {cluster,informer}
+    informant_plugin_artefacts counter {result}
+    informant_plugin_compile_seconds histogram {le}
+    informant_plugin_index_objects counter {plugin,result}
+    informant_plugin_instances gauge {plugin}
+    informant_plugin_loads counter {plugin,result}
+    informant_plugin_log_dropped_bytes counter {plugin}
+    informant_plugin_memory_bytes gauge {plugin}
+    informant_plugin_refused gauge {plugin}
+    informant_plugin_reloads counter {plugin,result}
+    informant_plugin_restarts counter {plugin,reason}
+    informant_plugin_state gauge {plugin,state}
+    informant_reflector_channel_bytes gauge {cluster,informer}
+    informant_reflector_lists counter {cluster,informer,result}
+    informant_reflector_relists counter {cluster,informer,reason}
+    informant_reflector_skipped counter {cluster,informer,reason}
+    informant_reflector_watch_events counter {cluster,informer,type}
+    informant_reflector_watch_lists counter {cluster,informer,result}
+    informant_reflector_watches counter {cluster,informer,result}
+    informant_source_bookmark_age_seconds gauge {cluster,informer}
+    informant_source_epochs counter {cluster,informer}
+    informant_source_event_age_seconds gauge {cluster,informer}
+    informant_source_guard_off gauge {cluster,informer}
+    informant_source_outdated_keys gauge {cluster,informer}
+    informant_source_state gauge {cluster,informer,state}
+    informant_source_watch_list_refused gauge {cluster,informer}
+    informant_state_behind counter {cluster,informer}
+    informant_state_commit_seconds counter {}
+    informant_state_commits counter {}
+    informant_state_errors counter {}
+    informant_state_failing gauge {}
+    informant_state_file_bytes gauge {}
+    informant_state_open_keys gauge {cluster,informer,plugin}
+    informant_state_open_waits counter {}
+    informant_state_queued gauge {cluster,informer}
+    informant_state_set_aside counter {}
+    informant_state_tombstones_dropped counter {cluster,informer,plugin}
+    informant_state_unkept counter {cluster,informer}
+    informant_state_unreadable counter {}
+    informant_state_untold counter {cluster,informer}
+    informant_state_void_deletes counter {cluster,informer}
+    informant_stop_undelivered counter {cluster,informer}
+    informant_store_bytes gauge {cluster,informer}
+    informant_store_objects gauge {cluster,informer}
+    informant_store_resource_version gauge {cluster,informer}
+    ");
+}
+
+#[test]
+fn exit_codes() {
+    let codes = [
+        Exit::Done,
+        Exit::Failed,
+        Exit::Usage,
+        Exit::Config,
+        Exit::NotReady,
+        Exit::NotSynced,
+    ];
+    assert_eq!(codes.map(Exit::code), [0, 1, 2, 3, 4, 5]);
+}
+
+/// All words in capitals between quotes in the sources of the host: environment variables, apart from those left out.
+#[test]
+fn environment_variables() {
+    let mut found = BTreeSet::new();
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for folder in ["informant", "informer", "plugin", "state"] {
+        variables_below(&host.join(folder).join("src"), &mut found);
+    }
+    let found: Vec<String> = found.into_iter().collect();
+    assert_snapshot!(found.join(" "), @"CARGO_PKG_VERSION HOME HTTPS_PROXY INFORMANT_CACHE_DIR INFORMANT_LOG INFORMANT_SCRIPT_RUNNER INFORMANT_WASMTIME_VERSION KUBECONFIG NO_COLOR OUT_DIR RAYON_NUM_THREADS XDG_CACHE_HOME XDG_STATE_HOME");
+}
+
+fn variables_below(folder: &Path, into: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "tests" {
+            variables_below(&path, into);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            let is_variable = |word: &&str| {
+                let capitals = word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+                capitals && (word.contains('_') || ["HOME", "KUBECONFIG"].contains(word))
+            };
+            into.extend(code.split('"').skip(1).filter(is_variable).map(str::to_owned));
+        }
+    }
+}
+
+/// The state file's format and tables, the suffixes of cached artifacts, and the lines of the API server's snapshot.
+#[tokio::test(flavor = "multi_thread")]
+async fn file_formats() {
+    let world = World::start().await;
+    let daemon = eventful(&world).await;
+    daemon.stop().await;
+    let database = redb::ReadOnlyDatabase::open(world.path("state.redb")).unwrap();
+    let transaction = redb::ReadableDatabase::begin_read(&database).unwrap();
+    let mut tables: Vec<String> = transaction
+        .list_tables()
+        .unwrap()
+        .map(|table| redb::TableHandle::name(&table).to_owned())
+        .collect();
+    tables.sort();
+    let meta = transaction
+        .open_table(redb::TableDefinition::<&str, &[u8]>::new("meta"))
+        .unwrap();
+    let format = meta.get("format").unwrap().unwrap();
+    let format = String::from_utf8(format.value().to_vec()).unwrap();
+    let mut suffixes = BTreeSet::new();
+    for entry in std::fs::read_dir(super::world::artifacts()).unwrap() {
+        let path = entry.unwrap().path();
+        suffixes.extend(path.extension().map(|suffix| suffix.to_string_lossy().into_owned()));
+    }
+    let server = ApiServer::new(Options::default());
+    let mut snapshot = Vec::new();
+    server.snapshot().write(&mut snapshot).unwrap();
+    let snapshot = String::from_utf8(snapshot).unwrap();
+    let lines: Vec<Value> = snapshot
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let snapshot = [&lines[0], &lines[1], lines.last().unwrap()]
+        .map(|line| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "));
+    assert_snapshot!(format!("{format:?}: {}\ncache: {suffixes:?}\nsnapshot: {}", tables.join(" "), snapshot.join(" / ")), @r#"
+    "informant-state 1": handlers meta objects open sources
+    cache: {"cwasm", "sha256", "wasm"}
+    snapshot: objects random revision snapshot / group object plural version / end
+    "#);
+}
