@@ -35,7 +35,9 @@ fn read(document: &str) -> String {
 /// The name of the function that `line` declares.
 fn declared(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
-    let is_declaration = before.chars().all(|found| found.is_ascii_alphanumeric() || " (_)".contains(found));
+    let is_declaration = before
+        .chars()
+        .all(|found| found.is_ascii_alphanumeric() || " (_)".contains(found));
     let end = after.find(|found: char| !found.is_ascii_alphanumeric() && found != '_');
     is_declaration.then(|| &after[..end.unwrap_or(after.len())])
 }
@@ -61,7 +63,9 @@ fn tests_below(folder: &Path, into: &mut BTreeSet<String>) {
             tests_below(&path, into);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).expect("sources are text");
-            let has_scenarios = SCENARIOS.iter().any(|scenarios| path.starts_with(root().join(scenarios)));
+            let has_scenarios = SCENARIOS
+                .iter()
+                .any(|scenarios| path.starts_with(root().join(scenarios)));
             into.extend(tests_in(&text, has_scenarios).map(str::to_owned));
         }
     }
@@ -122,8 +126,8 @@ fn ids(text: &str, what: &str) -> BTreeSet<String> {
     ids
 }
 
-/// The page of tests has a row for each of `promised` below `heading`, and each of these rows has a test that exists, or
-/// says explicitly why there is none.
+/// Below `heading` the page of tests has a row for each of `promised`, and each row has a test that exists, or
+/// says explicitly why it has none.
 fn check(heading: &str, promised: &BTreeSet<String>) {
     assert!(promised.len() >= 6, "{heading}: only {promised:?} are promised");
     let (page, tests) = (read(TESTS), all_tests());
@@ -142,7 +146,10 @@ fn check_names(document: &str) {
     let named = named_in(&text);
     assert!(named.len() >= 10, "{document} names {} tests only", named.len());
     let missing: Vec<_> = named.into_iter().filter(|name| !tests.contains(*name)).collect();
-    assert!(missing.is_empty(), "{document} names tests that do not exist: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "{document} names tests that do not exist: {missing:#?}"
+    );
 }
 
 #[test]
@@ -162,15 +169,24 @@ fn the_paths_on_the_page_of_tests_exist() {
         let is_ours = SOURCES.iter().any(|folder| code.starts_with(&format!("{folder}/")));
         is_ours && !code.contains(' ')
     };
-    let missing: Vec<_> = code_in(&page).filter(is_path).filter(|path| !root().join(path).exists()).collect();
-    assert!(missing.is_empty(), "{TESTS} names files that do not exist: {missing:#?}");
+    let missing: Vec<_> = code_in(&page)
+        .filter(is_path)
+        .filter(|path| !root().join(path).exists())
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "{TESTS} names files that do not exist: {missing:#?}"
+    );
 }
 
 #[test]
 fn every_clause_of_the_delivery_contract_has_tests() {
     let page = read(DELIVERY);
     check("### Promises", &ids(section(&page, "## Promises"), DELIVERY));
-    check("### Across a restart", &ids(section(&page, "## Across a restart"), DELIVERY));
+    check(
+        "### Across a restart",
+        &ids(section(&page, "## Across a restart"), DELIVERY),
+    );
 }
 
 #[test]
