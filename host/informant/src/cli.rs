@@ -57,7 +57,7 @@ Exit codes:
   2    invalid command line
   3    invalid configuration
   4    not ready: for get, the index is not attached, or --at-least was not seen in time
-  5    for get: not synced, the first list is not in the cache yet yet
+  5    for get: not synced, the first list is not in the cache yet
   130  run was ended immediately by a second SIGINT (143: SIGTERM)";
 
 #[derive(Debug, Subcommand)]

@@ -1,7 +1,8 @@
 //! `/livez` and `/readyz`.
 //!
-//! A process that responds is alive. It is ready if everything that the configuration requires is ready: informers until
-//! their first sync, unless `required` says otherwise. With `?verbose` each check has a line, as in kube-apiserver.
+//! A process that responds is alive. It is ready if everything that the configuration requires is ready: informers
+//! until their first sync, unless `required` says otherwise. With `?verbose` each check has a line, as in
+//! kube-apiserver.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `GET /api/v1/sources`: the status of each source; `GET /api/v1/sources/ID[?at-least=VERSION]`: of one source, once it
-//! has seen a version.
+//! `GET /api/v1/sources`: the status of each source; `GET /api/v1/sources/ID[?at-least=VERSION]`: of one source, once
+//! it has seen a version.
 
 use std::sync::Arc;
 use std::time::Duration;

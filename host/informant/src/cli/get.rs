@@ -47,7 +47,7 @@ pub(super) struct GetArgs {
     /// Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
     #[arg(long, value_name = "VERSION")]
     at_least: Option<String>,
-    /// How they are shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
     /// Omit the table's headings

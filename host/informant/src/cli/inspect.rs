@@ -19,7 +19,7 @@ use crate::version::CONTRACT;
 pub(super) struct InspectArgs {
     /// Component file
     file: PathBuf,
-    /// How it is shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     output: Format,
 }

@@ -60,15 +60,15 @@ pub(super) fn error(error: &anyhow::Error) {
 fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        let text = cause.to_string();
-        if !chain.contains(&cause) {
-            if !said.is_empty() {
-                said.push_str(": ");
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            if !text.is_empty() {
+                text.push_str(": ");
             }
-            said.push_str(&text);
+            text.push_str(&cause);
         }
     }
-    said
+    text
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::admin::{PluginView, Plugins, RequeueRequest, Requeued, Resumed};
 /// `informant plugin list`.
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// How they are shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use crate::admin::{
 /// `informant status`.
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
-    /// How it is shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
     #[command(flatten)]

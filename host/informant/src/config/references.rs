@@ -83,7 +83,7 @@ fn check_clusters_of(
 }
 
 fn check_watches_of(root: &Table<'_>, cluster: &str, informers: &BTreeMap<String, InformerSection>) {
-    // An invalid section counts no watches; it is reported separately.
+    // An invalid section is reported separately and adds no watches.
     let present = || informers.values().filter(|informer| is_in(informer, cluster));
     let watches: usize = present().map(|informer| informer.namespaces.len().max(1)).sum();
     if watches <= WATCHES_MAX {

@@ -12,16 +12,16 @@ async fn check(guest: &str, keys: &str) -> String {
     world.configure(&format!(
         "{PODS}[plugin.tried]\ncomponent = \"plugin.wasm\"\ninformers = [\"pods\"]\n{keys}"
     ));
-    let said = transcript(&world, &["check", "--offline"]).await;
+    let text = transcript(&world, &["check", "--offline"]).await;
     // The guest's own log lines are not findings.
-    let findings = said.lines().filter(|line| !line.contains("informant::guest"));
+    let findings = text.lines().filter(|line| !line.contains("informant::guest"));
     findings.collect::<Vec<_>>().join("\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn check_reports_an_invalid_plugin_config() {
-    let said = check("crash-loop", "config = { min-restarts = \"five\" }\n").await;
-    insta::assert_snapshot!(said, @r#"
+    let text = check("crash-loop", "config = { min-restarts = \"five\" }\n").await;
+    insta::assert_snapshot!(text, @r#"
     exit 3
     plugin tried: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
     --
@@ -44,8 +44,8 @@ async fn check_reports_missing_grants() {
 #[tokio::test(flavor = "multi_thread")]
 async fn check_warns_if_init_needs_the_cluster() {
     let call = "{ verb = \"get\", resource = \"v1/pods\", namespace = \"default\", name = \"a\" }";
-    let said = check("guest-kube", &format!("config = {{ at-init = {call} }}\n")).await;
-    insta::assert_snapshot!(said, @"
+    let text = check("guest-kube", &format!("config = {{ at-init = {call} }}\n")).await;
+    insta::assert_snapshot!(text, @"
     exit 0
     plugin tried: guest-kube 0.1.0, event-handler, index-funcs, SIZE sha256 DIGEST
     config.toml is valid

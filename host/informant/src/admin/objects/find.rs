@@ -167,7 +167,7 @@ fn check_clusters(informer: &InformerEntry, places: &Places, clusters: &BTreeSet
 }
 
 /// Why the sources of one cluster cannot answer, if they cannot.
-fn trouble_of<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
+fn not_ready_reason<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
     match &place.phase {
         InformerPhase::Discovering { trouble: None } => Some("it is starting".to_owned()),
         InformerPhase::Discovering { trouble: Some(trouble) } => Some(trouble.to_string()),

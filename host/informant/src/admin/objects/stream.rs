@@ -1,7 +1,7 @@
 //! Objects of snapshots as a response body, in chunks that are built as the client reads.
 //!
-//! Nothing is collected: a stream keeps the key of the last object it has visited, and at most [`BATCH_OBJECTS`] objects
-//! that it fetched ahead.
+//! Nothing is collected: a stream keeps the key of the last object it has visited, and at most [`BATCH_OBJECTS`]
+//! objects that it fetched ahead.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

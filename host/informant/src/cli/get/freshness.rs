@@ -91,7 +91,7 @@ fn version(source: &Freshness) -> &str {
 fn age(source: &Freshness) -> String {
     match source.age_ms {
         Some(age_ms) => format!("{} ago", table::ago(age_ms)),
-        None => "no event since its first list its first list".to_owned(),
+        None => "no event since its first list".to_owned(),
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
         );
         assert_eq!(
             summary(&[east.clone(), west.clone()]),
-            "fresh as of east 104 (2s ago); west/web 104 (no event since its first list its first list)"
+            "fresh as of east 104 (2s ago); west/web 104 (no event since its first list)"
         );
         let mut many = vec![east; 9];
         many.push(source("", Some("web"), Some(90_000)));

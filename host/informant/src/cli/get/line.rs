@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The annotation for an object's cluster, in JSON and YAML with objects of several clusters.
+/// The annotation for an object's cluster, for JSON and YAML that mixes clusters.
 const CLUSTER_ANNOTATION: &str = "informant/cluster";
 
 /// A line.

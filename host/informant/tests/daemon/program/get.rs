@@ -227,8 +227,8 @@ async fn invalid_configuration_does_not_prevent_queries() {
     program.wait_until_ready().await;
     let asked = async |args: &[&str], config: &str| {
         world.write("config.toml", config.as_bytes());
-        let said = transcript(&world, args).await;
-        said.replace(&program.address.to_string(), "ADMIN")
+        let text = transcript(&world, args).await;
+        text.replace(&program.address.to_string(), "ADMIN")
     };
     let admin = format!("[admin]\nlisten = \"{}\"\n", program.address);
     let pods = &["get", "pods", "-o", "name"];
@@ -245,8 +245,8 @@ async fn invalid_configuration_does_not_prevent_queries() {
     ");
     // Nothing in the file can be read: the default address applies, where another daemon may listen.
     let (asked_for, named) = (&["status"], program.address.to_string());
-    let said = asked(asked_for, "[admin\nlisten = 3\n").await;
-    assert!(said.contains("warning: config.toml:1:7: "), "{said}");
-    let said = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
-    assert_eq!(said.trim_end(), "exit 0\npod/web-0\n--");
+    let text = asked(asked_for, "[admin\nlisten = 3\n").await;
+    assert!(text.contains("warning: config.toml:1:7: "), "{text}");
+    let text = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
+    assert_eq!(text.trim_end(), "exit 0\npod/web-0\n--");
 }
