@@ -173,7 +173,7 @@ fn help_of_plugin_inspect() {
     Usage: informant plugin inspect [OPTIONS] <FILE>
 
     Arguments:
-      <FILE>  The component
+      <FILE>  Component file
 
     Options:
       -o, --output <FORMAT>  Output format [default: text] [possible values: text, json]

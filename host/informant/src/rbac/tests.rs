@@ -172,6 +172,7 @@ fn cluster_wide_permissions_are_not_repeated() {
     let mut permissions = Permissions::default();
     permissions.add_informer("pods", "", "pods", None);
     permissions.add_informer("of-web", "", "pods", Some("web"));
+    permissions.add_grant("all", &grant(r#"{"verbs": ["get"], "resource": "v1/pods"}"#));
     permissions.add_grant(
         "one",
         &grant(r#"{"verbs": ["get"], "resource": "v1/pods", "names": ["a"]}"#),
