@@ -6,41 +6,38 @@
 //! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
-//! Reads the [`Board`], snapshots and listeners; changes nothing but what a POST asks of one plugin. It asks nobody who
-//! they are, which is why it listens on loopback unless it is told otherwise.
+//! Reads the [`Board`], snapshots and listeners; only a POST changes something, and only for one plugin. It has no
+//! authentication, so it listens on loopback by default.
 
-mod configuration;
-mod dead_letters;
 mod error;
 mod freshness;
 mod health;
 mod objects;
 mod plugins;
-mod source;
 mod sources;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use informant_cache::Environment;
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use configuration::{ConfigurationView, Waiting};
 pub use error::{ApiError, Code};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{Freshness, INDEX_FAILURES, SOURCES};
 pub use plugins::{
-    DeadLetterView, LoadedView, PluginView, Plugins, ReloadView, RequeueQuestion, Requeued, Resumed, StuckView,
+    DeadLetterView, LoadedView, PluginView, Plugins, ReloadView, RequeueRequest, Requeued, Resumed, StuckView,
 };
 pub(crate) use sources::running_in;
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
@@ -48,10 +45,37 @@ pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, Sou
 use crate::daemon::Board;
 use crate::metrics::Metrics;
 
-/// What OpenMetrics text is called on the wire.
+/// The content type of OpenMetrics text.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What every route reads.
+/// The status of the configuration file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigurationView {
+    /// The file, as passed to the daemon.
+    pub path: String,
+    /// `applied`, `partial` (some sections are pending) or `refused` (the present file is invalid).
+    pub state: String,
+    /// How long ago the file last changed, or the daemon started.
+    pub age_ms: u64,
+    /// The result of the last change: `ok`, `partial`, `refused`, `unchanged`; null before the first.
+    pub last_result: Option<String>,
+    /// Why the present file was refused.
+    pub refused: Option<String>,
+    /// Sections whose newest version is not running.
+    pub waiting: Vec<PendingSection>,
+}
+
+/// A section whose newest version is not running.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PendingSection {
+    /// The header in the file, without brackets.
+    pub section: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The state that all routes share.
 #[derive(Clone)]
 pub(crate) struct AdminState {
     pub(crate) board: Board,
@@ -72,27 +96,27 @@ impl AdminState {
         }
     }
 
-    /// A place among the answers that are being read.
+    /// A permit for one more streamed response.
     pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.place(&self.streams, "streams", || {
-            format!("{STREAMS_MAX} answers are being read already: ask again later")
+        self.permit(&self.streams, "streams", || {
+            format!("{STREAMS_MAX} responses are being read already; try again later")
         })
     }
 
-    /// A place among the questions that wait for a version.
+    /// A permit for one more request that waits for a version.
     pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.place(&self.version_waits, "version-waits", || {
-            format!("{VERSION_WAITS_MAX} questions wait for a version already: ask again later")
+        self.permit(&self.version_waits, "version-waits", || {
+            format!("{VERSION_WAITS_MAX} requests are waiting for a version already; try again later")
         })
     }
 
-    fn place(
+    fn permit(
         &self,
-        places: &Arc<Semaphore>,
+        permits: &Arc<Semaphore>,
         limit: &'static str,
         message: impl FnOnce() -> String,
     ) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(places).try_acquire_owned().map_err(|_| {
+        Arc::clone(permits).try_acquire_owned().map_err(|_| {
             self.metrics.daemon.admin_was_busy(limit);
             ApiError::new(Code::Busy, message())
         })
@@ -108,7 +132,7 @@ pub(crate) struct AdminServer {
 }
 
 impl AdminServer {
-    /// Serves on a listener that is bound already.
+    /// Serves on a bound listener.
     pub(crate) fn start(listener: TcpListener, state: AdminState) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
@@ -116,7 +140,7 @@ impl AdminServer {
         let routes = routes(state);
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(stopped).await {
-                tracing::error!(%error, "the admin server ended");
+                tracing::error!(%error, "admin server failed");
             }
         });
         Ok(Self { address, stop, task })
@@ -126,7 +150,7 @@ impl AdminServer {
         self.address
     }
 
-    /// Ends at once; answers that are being read are cut off.
+    /// Stops immediately; responses that are being read are cut off.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
         self.task.abort();
@@ -141,12 +165,12 @@ fn routes(state: AdminState) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/v1/get/{*resource}", get(objects::get))
         .route("/api/v1/sources", get(sources::list))
-        .route("/api/v1/sources/{id}", get(source::get))
+        .route("/api/v1/sources/{id}", get(sources::get))
         .route("/api/v1/plugins", get(plugins::list))
         .route("/api/v1/plugins/{name}/resume", post(plugins::resume))
         .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
-        .route("/api/v1/dead-letters", get(dead_letters::list))
-        .route("/api/v1/configuration", get(configuration::get))
+        .route("/api/v1/dead-letters", get(plugins::dead_letters))
+        .route("/api/v1/configuration", get(configuration))
         .fallback(not_found)
         .with_state(state)
 }
@@ -162,7 +186,23 @@ async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
     }
 }
 
+async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationView> {
+    let configuration = state.board.configuration().clone();
+    let waiting = configuration.waiting.iter().map(|(section, reason)| PendingSection {
+        section: section.to_string(),
+        reason: reason.to_string(),
+    });
+    Json(ConfigurationView {
+        path: configuration.path.display().to_string(),
+        state: configuration.state().to_owned(),
+        age_ms: plugins::age_ms(state.environment.now(), configuration.read),
+        last_result: configuration.result.map(|result| result.as_str().to_owned()),
+        refused: configuration.refused.as_ref().map(ToString::to_string),
+        waiting: waiting.collect(),
+    })
+}
+
 async fn not_found() -> (StatusCode, &'static str) {
-    let routes = "there are: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
+    let routes = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
     (StatusCode::NOT_FOUND, routes)
 }

@@ -1,4 +1,4 @@
-//! How old something is, in kubectl's words.
+//! Ages in kubectl's format.
 
 /// `5s`, `3m20s`, `5h`, `2d3h`, `400d`.
 ///
@@ -13,7 +13,7 @@ pub(crate) fn human(seconds: i64) -> String {
         rest => format!("{}{big_unit}{rest}{small_unit}", seconds / big),
     };
     match seconds {
-        // The clocks of two machines differ by a little.
+        // Allow for a small clock difference between machines.
         ..-1 => "<invalid>".to_owned(),
         -1..0 => "0s".to_owned(),
         _ if seconds < 2 * MINUTE => format!("{seconds}s"),
@@ -28,7 +28,7 @@ pub(crate) fn human(seconds: i64) -> String {
     }
 }
 
-/// How long ago a timestamp of Kubernetes was.
+/// The age of a Kubernetes timestamp.
 pub(crate) fn since(created: Option<&str>) -> String {
     match created.and_then(|created| created.parse::<jiff::Timestamp>().ok()) {
         Some(created) => human(jiff::Timestamp::now().as_second() - created.as_second()),
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_are_as_short_as_kubectls() {
+    fn ages_match_kubectl() {
         for (seconds, age) in [
             (-2, "<invalid>"),
             (-1, "0s"),

@@ -1,15 +1,15 @@
-//! The command line: what can be said, and where each command is.
+//! The command line: its commands and flags.
 //!
 //! ```text
 //! informant run | check | get | status | apiserver | plugin inspect, list, resume, requeue
 //! ```
 //!
-//! Flags that kubectl has are called as kubectl calls them. Answers go to stdout, everything else to stderr. Exit codes
-//! are those of [`Exit`].
+//! Flags that kubectl has too keep kubectl's names. Results go to stdout, everything else to stderr. Exit codes are
+//! those of [`Exit`].
 
 #![allow(
     rustdoc::broken_intra_doc_links,
-    reason = "what help texts put in brackets are sections of config.toml; only rustdoc knows this lint, so nothing can be expected"
+    reason = "brackets in help texts are sections of config.toml; only rustdoc knows this lint, so `expect` cannot be used"
 )]
 
 mod apiserver;
@@ -22,7 +22,6 @@ mod output;
 mod plugin;
 mod rbac;
 mod run;
-mod source_columns;
 mod status;
 mod table;
 
@@ -39,7 +38,8 @@ use crate::cluster::ClusterFlags;
 use crate::logging::{self, LogFlags};
 use crate::version::LONG_VERSION;
 
-/// Runs Kubernetes informers once, natively, and calls handlers and index functions that are WebAssembly components.
+/// Run Kubernetes informers natively, and call handlers and index functions written as WebAssembly components or
+/// scripts.
 #[derive(Debug, Parser)]
 #[command(name = "informant", version, long_version = LONG_VERSION, max_term_width = 100, subcommand_required = true)]
 #[command(after_help = EXIT_CODES)]
@@ -52,79 +52,79 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done; for run: stopped by one SIGINT or SIGTERM, in order
-  1    failed; for get and plugin requeue: not found
-  2    the command line is wrong
-  3    the configuration is refused
-  4    not ready: for get, the index is not attached, or --at-least not seen in time
-  5    for get: not synced, the first list is not in the cache
-  130  run was ended at once by a second SIGINT (143: SIGTERM)";
+  0    success; for run: stopped cleanly by one SIGINT or SIGTERM
+  1    failure; for get and plugin requeue: not found
+  2    invalid command line
+  3    invalid configuration
+  4    not ready: for get, the index is not attached, or --at-least was not seen in time
+  5    for get: not synced, the first list is not in the cache yet
+  130  run was ended immediately by a second SIGINT (143: SIGTERM)";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the informers and plugins of a configuration
+    /// Run the informers and plugins of a configuration
     Run(run::RunArgs),
-    /// Judges a configuration: the file, its components, and what the cluster says to it
+    /// Validate a configuration, its plugins, and the permissions it needs
     Check(check::CheckArgs),
-    /// Shows objects out of the cache of a running `informant run`
+    /// Show objects from the cache of a running `informant run`
     Get(get::GetArgs),
-    /// Shows how a running `informant run` fares: configuration, informers, plugins
+    /// Show the status of a running `informant run`: configuration, informers, plugins
     Status(status::StatusArgs),
-    /// Prints the least rights in the cluster that a configuration needs, as YAML to apply
+    /// Print least-privilege RBAC as YAML
     Rbac(rbac::RbacArgs),
-    /// Serves the embedded API server, for trying things out without a cluster
+    /// Serve the embedded API server, to try things out without a cluster
     Apiserver(apiserver::ApiserverArgs),
-    /// Works on plugins
+    /// Inspect and manage plugins
     Plugin {
         #[command(subcommand)]
         command: PluginCommand,
     },
-    /// Compiles one component, from stdin to stdout: what Informant starts itself as
+    /// Compile one component, from stdin to stdout (Informant starts itself with this command)
     #[command(name = COMPILE, hide = true)]
     Compile,
 }
 
-/// The command that compiles in a process of its own.
+/// The hidden command that compiles a component in a separate process.
 const COMPILE: &str = "compile-component";
 
-/// Components are compiled by this program, in a process of their own with little memory and little time.
+/// Runs this program again to compile components, in a separate process with limited memory and time.
 pub(crate) fn compiler() -> Result<Compiler> {
-    Compiler::this_program([COMPILE])
-        .context("this program's own file is not known, so that no component can be compiled")
+    Compiler::this_program([COMPILE]).context("cannot find the program's own executable, which compiles components")
 }
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// Shows what a component is: its roles, its imports, its manifest
+    /// Show a component's roles, imports and manifest
     Inspect(inspect::InspectArgs),
-    /// Shows the plugins of a running `informant run`
+    /// List the plugins of a running `informant run`
     List(plugin::ListArgs),
-    /// Ends a plugin's quarantine
+    /// End a plugin's quarantine
     Resume(plugin::ResumeArgs),
-    /// Has a plugin told again of what it failed on, or of one object
+    /// Redeliver dead-lettered events to a plugin
     Requeue(plugin::RequeueArgs),
 }
 
-/// The configuration when none is named.
+/// The configuration file if `--config` is absent.
 const CONFIG_DEFAULT: &str = "config.toml";
 
-/// Where the configuration is.
+/// Selects the configuration file.
 #[derive(Debug, Args)]
 struct ConfigFlag {
-    /// The configuration
+    /// Configuration file
     #[arg(short, long, value_name = "FILE", default_value = CONFIG_DEFAULT)]
     config: PathBuf,
 }
 
-/// Which cluster; comes before `[cluster]` in the configuration. Of several, [cluster.NAME], those that name no
-/// kubeconfig take the flag's.
+/// Selects the cluster; overrides `[cluster]` in the configuration. With several clusters, `[cluster.NAME]`, the flag
+/// applies to those without a kubeconfig.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 struct ClusterArgs {
-    /// The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+    /// Kubeconfig file [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service
+    /// account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
+    /// Kubeconfig context [default: [cluster] in the configuration, the kubeconfig's current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
@@ -139,7 +139,7 @@ impl ClusterArgs {
 }
 
 impl Cli {
-    /// Does what the command line says.
+    /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {
         if let Err(error) = logging::start(&self.log) {

@@ -1,18 +1,16 @@
-//! config.toml: read strictly, judged whole, reported with file, line and column.
+//! config.toml: read strictly, validated as a whole, with all problems reported by file, line and column.
 //!
 //! ```text
 //! file ──source──▶ text ──toml──▶ spanned tree ──cluster, admin, informer, plugin──▶ sections ──references──▶ Config
-//!                                                          └──────▶ Problems (all that is wrong, not only the first)
+//!                                                          └──────▶ Problems (all of them, not only the first)
 //! ```
 //!
-//! Promises: a key that means nothing is an error with a suggestion, a key the design knows and this version does not
-//! says so, every number has a stated range, and nothing is read from the environment. Touches no cluster and opens no
-//! component.
+//! Guarantees: an unknown key is an error with a suggestion, a planned key is reported as not supported yet, every
+//! number has a stated range, and environment variables are not expanded. Contacts no cluster and opens no component.
 
 mod admin;
 mod allow;
 mod cluster;
-mod durable;
 mod informer;
 mod name;
 mod plugin;
@@ -34,16 +32,15 @@ use toml::de::DeTable;
 pub(crate) use admin::AdminListen;
 pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
 pub use cluster::ClusterSection;
-pub use durable::Durable;
 pub use informer::{InformerSection, Required};
-pub(crate) use name::judge_name;
+pub(crate) use name::validate_name;
 pub use plugin::PluginSection;
 pub use problem::{Problem, Problems, Severity};
 pub use references::WATCHES_MAX;
 pub use resources::Resources;
-pub use source::{CONFIG_BYTES_MAX, Located, Place, ReadError, SourceFile, TextHash};
-pub use state::StateSection;
-pub(crate) use suggest::{did_you_mean, there_is};
+pub use source::{CONFIG_BYTES_MAX, FilePosition, Located, ReadError, SourceFile, TextHash};
+pub use state::{Durable, StateSection};
+pub(crate) use suggest::{did_you_mean, known_values};
 pub(crate) use units::show_size;
 
 use table::{Keys, Reporter, Table};
@@ -53,39 +50,39 @@ const KEYS: Keys = Keys {
     planned: &[],
 };
 
-/// A configuration that may be used.
+/// A valid configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The file it came from, as it was named to us.
+    /// The file, as passed to Informant.
     pub path: PathBuf,
-    /// The clusters by name; the only one of `[cluster]` has the empty name. Never none.
+    /// The clusters by name; the single one of `[cluster]` has the empty name. Never empty.
     pub clusters: BTreeMap<String, Located<ClusterSection>>,
     /// The admin server.
     pub admin: AdminSection,
-    /// Where what outlives the process is kept.
+    /// The state file.
     pub state: StateSection,
     /// The informers by name.
     pub informers: BTreeMap<String, InformerSection>,
     /// The plugins by name.
     pub plugins: BTreeMap<String, PluginSection>,
-    /// Of the file's text.
+    /// The hash of the file's text.
     pub hash: TextHash,
-    /// What is not wrong but worth a look.
+    /// Problems that do not make the configuration invalid.
     pub warnings: Vec<Problem>,
 }
 
 impl Config {
-    /// Reads and judges a file.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// [`Problems`] with everything that is wrong with it.
+    /// All [`Problems`] of the file.
     pub fn load(path: &Path) -> Result<Self, Problems> {
         let file = SourceFile::read(path).map_err(|error| Problems::of_unreadable(path, &error))?;
         Self::parse(&file)
     }
 
-    /// Where the admin server of a daemon with this file listens, as far as the file can be read: who looks for that
-    /// daemon, perhaps because it refuses the file, is not helped by hearing what else is wrong with it.
+    /// The address of the admin server, as far as the file can be read. A client of the daemon needs it even if the
+    /// rest of the file is invalid.
     ///
     /// # Errors
     /// [`Problems`] when the file cannot be read at all.
@@ -100,14 +97,14 @@ impl Config {
         Ok(AdminListen { listen, errors })
     }
 
-    /// Judges a text.
+    /// Validates a text.
     ///
     /// # Errors
-    /// [`Problems`] with everything that is wrong with it.
+    /// All [`Problems`] of the file.
     pub fn parse(file: &SourceFile) -> Result<Self, Problems> {
         let (document, syntax) = DeTable::parse_recoverable(file.text());
         if !syntax.is_empty() {
-            // What the parser guessed behind a syntax error would only bring errors about errors.
+            // What the parser guesses after a syntax error would only cause follow-up errors.
             return Err(Problems(syntax.iter().map(|error| malformed(file, error)).collect()));
         }
         let reporter = Reporter::new(file);
@@ -122,13 +119,13 @@ impl Config {
         })
     }
 
-    /// The folder that relative paths in the file start from.
+    /// The folder that relative paths in the file are relative to.
     #[must_use]
     pub fn folder(&self) -> &Path {
         folder_of(&self.path)
     }
 
-    /// The clusters that an informer is in: those it names, or all.
+    /// The clusters of an informer: those it lists, or all.
     pub fn clusters_of<'a>(&'a self, informer: &'a InformerSection) -> impl Iterator<Item = &'a str> {
         let named = |name: &str| informer.clusters.iter().any(|cluster| cluster.value == name);
         let all = self.clusters.keys().map(String::as_str);
@@ -141,10 +138,10 @@ impl Config {
         !self.clusters.contains_key("")
     }
 
-    /// An error at a place of this file.
+    /// An error at a position in this file.
     #[must_use]
-    pub fn problem(&self, place: Place, message: impl Into<String>) -> Problem {
-        Problem::at(&self.path, place, message)
+    pub fn problem(&self, position: FilePosition, message: impl Into<String>) -> Problem {
+        Problem::at(&self.path, position, message)
     }
 }
 
@@ -166,7 +163,7 @@ fn read(root: &Table<'_>) -> Config {
         .filter_map(|(name, table)| Some((name, plugin::read(&table)?)))
         .collect();
     let clusters = cluster::read(root);
-    references::judge(root, &clusters, &informers, &plugins);
+    references::validate(root, &clusters, &informers, &plugins);
     Config {
         path: root.reporter().file().path().to_owned(),
         clusters,
@@ -179,7 +176,7 @@ fn read(root: &Table<'_>) -> Config {
     }
 }
 
-/// The tables `[kind.NAME]`, with a word about each name that cannot be one.
+/// The tables `[kind.NAME]`; reports invalid names.
 fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
     let Some(table) = root.has(kind).then(|| root.table(kind)).flatten() else {
         return Vec::new();
@@ -187,15 +184,15 @@ fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
     let mut sections = Vec::new();
     for key in table.keys() {
         if !table.is_table(key.value) {
-            let problem = table.error(key.place, format!("`{}` stands in [{kind}] itself", key.value));
+            let problem = table.error(key.position, format!("`{}` is set in [{kind}] itself", key.value));
             root.reporter()
-                .report(problem.help(format!("each has a name of its own: [{kind}.NAME]")));
+                .report(problem.help(format!("use a section with a name: [{kind}.NAME]")));
             continue;
         }
-        if let Err(rule) = name::judge_name(key.value) {
+        if let Err(rule) = name::validate_name(key.value) {
             let problem = table.error(
-                key.place,
-                format!("\"{}\" cannot be the NAME of [{kind}.NAME]", key.value),
+                key.position,
+                format!("\"{}\" is not a valid NAME for [{kind}.NAME]", key.value),
             );
             root.reporter().report(problem.help(rule));
         }
@@ -205,7 +202,7 @@ fn sections<'t>(root: &Table<'t>, kind: &str) -> Vec<(String, Table<'t>)> {
 }
 
 impl Problems {
-    /// What is wrong with a file that has no text.
+    /// The problem of a file that cannot be read.
     pub(crate) fn of_unreadable(path: &Path, error: &ReadError) -> Self {
         Self(vec![unreadable(path, error)])
     }
@@ -228,10 +225,10 @@ fn malformed(file: &SourceFile, error: &toml::de::Error) -> Problem {
     };
     let what = file.text().get(span.clone()).unwrap_or_default();
     let message = match error.message() {
-        "duplicate key" => format!("`{what}` is there twice"),
+        "duplicate key" => format!("`{what}` is defined twice"),
         message => message.to_owned(),
     };
-    Problem::at(file.path(), file.place(span.start), message)
+    Problem::at(file.path(), file.position(span.start), message)
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Where files that nobody names go.
+//! Default locations of files.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The folder of compiled components: `$XDG_CACHE_HOME/informant`, `~/.cache/informant`, or else one in the temporary
+/// The folder for compiled components: `$XDG_CACHE_HOME/informant`, `~/.cache/informant`, or else one in the temporary
 /// folder.
 #[must_use]
 pub(crate) fn cache() -> PathBuf {
     cache_in(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
 }
 
-/// The file of what outlives the process: `$XDG_STATE_HOME/informant/state.redb`,
-/// `~/.local/state/informant/state.redb`. Never one in a folder that others may write to, or that a restart empties.
+/// The state file: `$XDG_STATE_HOME/informant/state.redb`, `~/.local/state/informant/state.redb`. Never in a folder
+/// that other users may write to, or that a reboot empties.
 #[must_use]
 pub(crate) fn state_file() -> Option<PathBuf> {
     state_file_in(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
@@ -22,7 +22,7 @@ fn state_file_in(xdg: Option<OsString>, home: Option<OsString>) -> Option<PathBu
     base.map(|base| base.join("informant/state.redb"))
 }
 
-/// The specification wants relative paths ignored; a container may have HOME=/.
+/// The XDG specification says to ignore relative paths; a container may have HOME=/.
 fn absolute(path: Option<OsString>) -> Option<PathBuf> {
     path.map(PathBuf::from).filter(|path| path.is_absolute())
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cache_and_state_are_where_the_xdg_specification_wants_it() {
+    fn cache_and_state_follow_the_xdg_specification() {
         assert_eq!(
             cache_in(Some("/x".into()), Some("/home/a".into())),
             PathBuf::from("/x/informant")

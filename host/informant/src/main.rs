@@ -1,11 +1,12 @@
-//! The `informant` program: reads its command line and does what it says. Everything is in the library.
+//! The `informant` program: parses and runs its command line. Everything else is in the library.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use informant::cli::Cli;
 
-// The store is millions of small blocks that live long, and whole lists come and go: glibc's allocator fragments there.
+// The store consists of millions of small, long-lived blocks while whole lists are allocated and freed: glibc's
+// allocator fragments with that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,9 +1,9 @@
-//! What `--version` says.
+//! The output of `--version`.
 
-/// The contract with plugins, as in `wit/`.
+/// The plugin contract, as in `wit/`.
 pub(crate) const CONTRACT: &str = "informant:plugin@0.1.0";
 
-/// The long form: the program, the contract it speaks and the engine that runs guests.
+/// The long form: the versions of the program, of the plugin contract and of the engine that runs guests.
 pub(crate) const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncontract: informant:plugin@0.1.0\nwasmtime: ",
@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_contract_is_the_plugin_hosts() {
+    fn contract_matches_the_plugin_host() {
         assert_eq!(
             CONTRACT,
             format!("informant:plugin@{}", informant_plugin_host::CONTRACT)

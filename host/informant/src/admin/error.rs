@@ -1,4 +1,4 @@
-//! What the admin API answers when it cannot answer.
+//! Error responses of the admin API.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -7,41 +7,41 @@ use serde::{Deserialize, Serialize};
 
 use super::freshness::FreshAsOf;
 
-/// Why there is no answer; a word that programs may rely on.
+/// Why a request failed; programs may rely on the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
-    /// The question is malformed.
+    /// The request is malformed.
     Invalid,
-    /// No informer is called that or watches that.
+    /// No informer has that name or watches that resource.
     UnknownInformer,
-    /// No plugin is called that.
+    /// No plugin has that name.
     UnknownPlugin,
-    /// Several informers watch that.
+    /// Several informers watch that resource.
     Ambiguous,
     /// The informer has no index of that name.
     UnknownIndex,
-    /// No cluster is called that, or the informer does not watch it.
+    /// No cluster has that name, or the informer does not watch it.
     UnknownCluster,
-    /// The informer's first list is not in the cache.
+    /// The informer's first list is not in the cache yet.
     NotSynced,
     /// The index is not attached, or the plugin not loaded.
     NotReady,
     /// There is no such object.
     NotFound,
-    /// Too many answers are being read, or waited for, already.
+    /// Too many responses are being read, or too many requests are waiting for a version.
     Busy,
     /// No source has that number.
     UnknownSource,
     /// The version was not seen in time.
     Timeout,
-    /// The version is of another epoch: the cluster went back in time in between.
+    /// The version is from another epoch: the cluster has gone back in time since.
     Stale,
-    /// Versions that are no decimal numbers cannot be waited for.
+    /// Only versions that are decimal integers can be waited for.
     Unsupported,
 }
 
-/// An error as the admin API answers it.
+/// An error response of the admin API.
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
@@ -50,7 +50,7 @@ pub struct ApiError {
     pub code: Code,
     /// Why, for people.
     pub message: String,
-    /// Of a version that was waited for in vain: what was seen instead.
+    /// For a version that was not seen: what was seen instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh_as_of: Option<Box<FreshAsOf>>,
 }
@@ -64,7 +64,7 @@ impl ApiError {
         }
     }
 
-    /// With what was seen in place of what was waited for.
+    /// Adds what was seen instead of the requested version.
     pub(super) fn at(self, seen: FreshAsOf) -> Self {
         Self {
             fresh_as_of: Some(Box::new(seen)),

@@ -1,7 +1,7 @@
-//! Waiting until the cache has seen a version, on behalf of who asks the admin API: reading one's own writes.
+//! Waiting until the cache has seen a version, so that clients of the admin API can read their own writes.
 //!
-//! What is waited for is bounded in time ([`VERSION_WAIT_MAX`]) and in number ([`VERSION_WAITS_MAX`]); who hangs up
-//! waits no longer.
+//! Waits are bounded in time ([`VERSION_WAIT_MAX`]) and number ([`VERSION_WAITS_MAX`]), and end when the client
+//! disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,24 +15,23 @@ use serde::{Deserialize, Serialize};
 use super::AdminState;
 use super::error::{ApiError, Code};
 
-/// How long is waited for a version when the question does not say.
+/// How long to wait for a version by default.
 pub const VERSION_WAIT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// How long is waited for a version at most; a question that asks for more is refused. Bookmarks come about once a
-/// minute, so that every version is seen within it by a source that is well.
+/// The longest wait for a version; a request for more is refused. Bookmarks arrive about once a minute, so a healthy
+/// source sees every version within this time.
 pub const VERSION_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// How many questions may wait for a version at a time. Each is a connection and a task; one more is answered 429
-/// `busy`.
+/// How many requests may wait for a version at a time. Each is a connection and a task; one more gets 429 `busy`.
 pub const VERSION_WAITS_MAX: usize = 256;
 
-/// What of a question is about freshness.
+/// The query parameters about freshness.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Asked {
-    /// The answer is to wait until the store has seen everything up to this version.
+pub(super) struct FreshnessQuery {
+    /// Wait until the store has seen everything up to this version.
     pub(super) at_least: Option<String>,
-    /// Of which epoch that version is; that of the moment unless it says otherwise.
+    /// The epoch of that version; by default the present one.
     pub(super) epoch: Option<u64>,
     /// How long to wait.
     pub(super) timeout_ms: Option<u64>,
@@ -46,26 +45,26 @@ pub(super) struct AtLeast {
     timeout: Duration,
 }
 
-/// Up to where a source had seen everything when waiting for more ended.
+/// The version that a source had reached when a wait failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FreshAsOf {
     /// The source's number.
     pub source: u32,
-    /// How it fares.
+    /// The source's state.
     pub state: String,
     /// Null before its first list.
     pub resource_version: Option<String>,
-    /// The epoch in which that version means something.
+    /// The epoch of that version.
     pub epoch: u64,
 }
 
-impl Asked {
-    /// None if no version is asked for.
-    pub(super) fn judge(&self) -> Result<Option<AtLeast>, ApiError> {
+impl FreshnessQuery {
+    /// `None` if no version is requested.
+    pub(super) fn parse(&self) -> Result<Option<AtLeast>, ApiError> {
         let Some(version) = &self.at_least else {
             if self.epoch.is_some() || self.timeout_ms.is_some() {
-                let message = "`epoch` and `timeout-ms` say how to wait for a version: name it with `at-least`";
+                let message = "`epoch` and `timeout-ms` need `at-least`, the version to wait for";
                 return Err(ApiError::new(Code::Invalid, message));
             }
             return Ok(None);
@@ -84,7 +83,7 @@ impl Asked {
 }
 
 impl AtLeast {
-    /// States of all of `sources` that have seen the version, in their order.
+    /// Snapshots of all `sources` that have seen the version, in their order.
     pub(super) async fn seen_by(
         &self,
         sources: &[Arc<SharedInformer>],
@@ -106,7 +105,7 @@ fn not_fresh(source: &SharedInformer, error: &NotFresh) -> ApiError {
         NotFresh::Unsupported(_) => Code::Unsupported,
         NotFresh::Stopped => {
             let id = source.source().0;
-            let message = format!("source {id} was stopped meanwhile; ask for the informer's sources anew");
+            let message = format!("source {id} was stopped while waiting; list the informer's sources again");
             return ApiError::new(Code::UnknownSource, message);
         }
     };

@@ -1,7 +1,8 @@
 //! `/livez` and `/readyz`.
 //!
-//! Alive is who answers. Ready is who has what the configuration says is required: informers until their first sync,
-//! unless `required` says otherwise. With `?verbose` each check has a line, as kube-apiserver's.
+//! A process that responds is alive. It is ready if everything that the configuration requires is ready: informers
+//! until their first sync, unless `required` says otherwise. With `?verbose` each check has a line, as in
+//! kube-apiserver.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,30 +17,30 @@ use crate::age::human;
 use crate::config::Required;
 use crate::daemon::{Board, InformerPhase, Place, PluginEntry, PluginPhase};
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Check {
+pub(super) struct ReadinessCheck {
     name: String,
-    good: bool,
-    counts: Counts,
+    passed: bool,
+    gating: Gating,
     text: String,
 }
 
 /// Whether readiness depends on a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counts {
+enum Gating {
     Yes,
-    /// The configuration requires it until it was good once, and it was.
-    NotAnyMore,
+    /// Required only until it passed once, and it has.
+    NoLonger,
     No,
 }
 
-impl Counts {
-    /// Of what is required as the configuration says, and was good before or not.
-    fn of(required: Required, was_good: bool) -> Self {
+impl Gating {
+    /// From the configured requirement and whether the check passed before.
+    fn of(required: Required, passed_before: bool) -> Self {
         match required {
             Required::No => Self::No,
-            Required::Once if was_good => Self::NotAnyMore,
+            Required::Once if passed_before => Self::NoLonger,
             Required::Once | Required::Always => Self::Yes,
         }
     }
@@ -55,7 +56,7 @@ pub(super) async fn livez(RawQuery(query): RawQuery) -> String {
 
 pub(super) async fn readyz(State(state): State<AdminState>, RawQuery(query): RawQuery) -> (StatusCode, String) {
     let checks = checks(&state.board);
-    let ready = checks.iter().all(|check| check.good || check.counts != Counts::Yes);
+    let ready = checks.iter().all(|check| check.passed || check.gating != Gating::Yes);
     let status = if ready {
         StatusCode::OK
     } else {
@@ -78,40 +79,40 @@ fn is_verbose(query: Option<&str>) -> bool {
 }
 
 /// The lines of the verbose form.
-fn show(checks: &[Check], ready: bool) -> String {
+fn show(checks: &[ReadinessCheck], ready: bool) -> String {
     let mut text = String::new();
-    for Check {
+    for ReadinessCheck {
         name,
-        good,
-        counts,
+        passed,
+        gating,
         text: what,
     } in checks
     {
-        let _ = match (good, counts) {
+        let _ = match (passed, gating) {
             (true, _) => writeln!(text, "[+]{name} ok: {what}"),
-            (false, Counts::Yes) => writeln!(text, "[-]{name} failed: {what}"),
-            (false, Counts::NotAnyMore) => {
-                writeln!(text, "[ ]{name} failed, but was ready once and counts no more: {what}")
+            (false, Gating::Yes) => writeln!(text, "[-]{name} failed: {what}"),
+            (false, Gating::NoLonger) => {
+                writeln!(text, "[ ]{name} failing, ignored because it was ready before: {what}")
             }
-            (false, Counts::No) => writeln!(text, "[ ]{name} failed, not required: {what}"),
+            (false, Gating::No) => writeln!(text, "[ ]{name} failed, not required: {what}"),
         };
     }
     let _ = writeln!(text, "readyz check {}", if ready { "passed" } else { "failed" });
     text
 }
 
-/// All checks of the moment.
-fn checks(board: &Board) -> Vec<Check> {
+/// All current checks.
+fn checks(board: &Board) -> Vec<ReadinessCheck> {
     let stopping = board.is_stopping();
     let text = if stopping {
-        "stopping: what was accepted is being delivered"
+        "stopping: delivering accepted events"
     } else {
         "running"
     };
-    let mut checks = vec![Check {
+    let mut checks = vec![ReadinessCheck {
         name: "process".into(),
-        good: !stopping,
-        counts: Counts::Yes,
+        passed: !stopping,
+        gating: Gating::Yes,
         text: text.into(),
     }];
     for entry in board.informers() {
@@ -126,30 +127,30 @@ fn checks(board: &Board) -> Vec<Check> {
     checks
 }
 
-fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Check {
+fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> ReadinessCheck {
     let required = place.section.required;
-    let (good, counts, text) = match &place.phase {
+    let (passed, gating, text) = match &place.phase {
         InformerPhase::Discovering { trouble } => {
             let trouble = trouble.as_ref().map(ToString::to_string);
-            let text = trouble.unwrap_or_else(|| "asking the API server what it is".to_owned());
-            (false, Counts::of(required, false), text)
+            let text = trouble.unwrap_or_else(|| "discovering the resource".to_owned());
+            (false, Gating::of(required, false), text)
         }
-        InformerPhase::Refused { reason } => (false, Counts::of(required, false), reason.to_string()),
-        InformerPhase::Stopped => (false, Counts::of(required, false), "stopped".to_owned()),
+        InformerPhase::Refused { reason } => (false, Gating::of(required, false), reason.to_string()),
+        InformerPhase::Stopped => (false, Gating::of(required, false), "stopped".to_owned()),
         InformerPhase::Running(_) => running(board, name, cluster, place),
     };
-    Check {
+    ReadinessCheck {
         name: match cluster {
             "" => format!("informer/{name}"),
             cluster => format!("informer/{name}/{cluster}"),
         },
-        good,
-        counts,
+        passed,
+        gating,
         text,
     }
 }
 
-fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, Counts, String) {
+fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, Gating, String) {
     let mut sources = board.sources(name);
     sources.retain(|source| source.info().cluster == cluster);
     let mut text = Vec::new();
@@ -164,12 +165,12 @@ fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, Co
         };
         text.push(name + &line(place, source));
     }
-    // Trouble after the first sync shows here all the same; whether it counts is the configuration's to say.
-    let counts = Counts::of(place.section.required, synced);
-    (synced && live, counts, text.join("; "))
+    // Problems after the first sync show here too; the configuration decides whether they affect readiness.
+    let gating = Gating::of(place.section.required, synced);
+    (synced && live, gating, text.join("; "))
 }
 
-/// What tells one of an informer's several sources from the others: `v1/pods in default: `.
+/// Distinguishes the sources of an informer: `v1/pods in default: `.
 fn name_in(place: &Place, source: &Source) -> String {
     let resource = sources::resource_of(place, source);
     let names = [resource.as_deref(), source.info().namespace.as_deref()];
@@ -177,20 +178,20 @@ fn name_in(place: &Place, source: &Source) -> String {
     format!("{}: ", names.join(" in "))
 }
 
-/// How one source fares.
+/// The status of one source.
 fn line(place: &Place, source: &Source) -> String {
     let status = source.status();
     let version = status.snapshot.version().map_or("none", |version| version.as_str());
     let line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
     match (sources::of_reflector(place, source), status.trouble) {
-        (Some(reflector), _) => line + &signs_of_life(&reflector),
+        (Some(reflector), _) => line + &reflector_status(&reflector),
         (None, Some(trouble)) => format!("{line} ({trouble})"),
         (None, None) => line,
     }
 }
 
-/// When the source was last heard of, how often its state was obtained anew, and what went wrong last.
-fn signs_of_life(status: &SourceStatus) -> String {
+/// The time of the last event, the number of relists, and the last error.
+fn reflector_status(status: &SourceStatus) -> String {
     let ago = |age: Duration| human(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let mut text = String::new();
     if let Some(age) = status.last_event_age {
@@ -206,19 +207,19 @@ fn signs_of_life(status: &SourceStatus) -> String {
     text
 }
 
-fn plugin(entry: &PluginEntry) -> Check {
+fn plugin(entry: &PluginEntry) -> ReadinessCheck {
     let phase = entry.phase();
-    let counts = Counts::of(entry.section().required, matches!(phase, PluginPhase::Running(_)));
-    let (good, text) = match phase {
+    let gating = Gating::of(entry.section().required, matches!(phase, PluginPhase::Running(_)));
+    let (passed, text) = match phase {
         PluginPhase::Loading => (false, "loading".to_owned()),
         PluginPhase::Refused { reason } => (false, reason.to_string()),
         PluginPhase::Running(plugin) => super::plugins::health(&plugin),
         PluginPhase::Stopped => (false, "stopped".to_owned()),
     };
-    Check {
+    ReadinessCheck {
         name: format!("plugin/{}", entry.name),
-        good,
-        counts,
+        passed,
+        gating,
         text,
     }
 }

@@ -1,11 +1,10 @@
-//! `GET /api/v1/get/RESOURCE`: objects out of the cache, one JSON document a line.
+//! `GET /api/v1/get/RESOURCE`: objects from the cache, one JSON document per line.
 //!
-//! Reads snapshots and holds nobody up; an answer is never built whole: a client that reads slowly holds snapshots and
-//! one chunk. At most [`STREAMS_MAX`] answers are read at a time. Headers say what the answer is the state of, source
-//! by source.
+//! Reads snapshots, so it never blocks writers. A response is streamed: a slow client holds snapshots and one chunk. At
+//! most [`STREAMS_MAX`] responses are read at a time. Headers show how fresh each source is.
 
 mod find;
-mod walk;
+mod stream;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,30 +20,30 @@ use serde::{Deserialize, Serialize};
 
 use super::AdminState;
 use super::error::{ApiError, Code};
-use super::freshness::{Asked, AtLeast};
+use super::freshness::{AtLeast, FreshnessQuery};
 use super::sources;
 use crate::daemon::{Board, Places};
-use walk::{Stock, Walk, Wanted};
+use stream::{ObjectFilter, ObjectStream, SourceObjects};
 
-/// How many answers with objects are read at a time. Each holds snapshots, and with them what changed since; one more
-/// is answered 429 `busy`.
+/// How many responses with objects may be read at a time. Each holds snapshots, which keep replaced objects in memory;
+/// one more gets 429 `busy`.
 pub const STREAMS_MAX: usize = 16;
 
-/// The header that says which version the answer is the state of; several sources are separated by commas.
+/// The header with the version of the response; several sources are separated by commas.
 pub(crate) const FRESH_AS_OF: &str = "informant-fresh-as-of";
-/// The header that says how the informer's sources fare, in the same order.
+/// The header with the states of the informer's sources, in the same order.
 pub(crate) const STATE: &str = "informant-state";
 /// The header with all of that and more, a JSON list of [`Freshness`].
 pub(crate) const SOURCES: &str = "informant-sources";
 
-/// The header that says how many objects of these sources the index that was asked lacks, because its function failed
-/// on them; absent when it lacks none.
+/// The header with the number of objects that the queried index lacks because its function failed on them; absent if it
+/// lacks none.
 pub(crate) const INDEX_FAILURES: &str = "informant-index-failures";
 
-/// What is asked for.
+/// The query parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct Question {
+pub(super) struct ObjectsQuery {
     namespace: Option<String>,
     name: Option<String>,
     index: Option<String>,
@@ -52,60 +51,60 @@ pub(super) struct Question {
     selector: Option<String>,
     /// Names, separated by commas.
     cluster: Option<String>,
-    /// Whether each line says where its object is from.
+    /// Whether each line includes the source of its object.
     envelope: Option<bool>,
-    /// The answer is to wait until the cache has seen everything up to this version.
+    /// Wait until the cache has seen everything up to this version.
     at_least: Option<String>,
-    /// Of which epoch that version is.
+    /// The epoch of that version.
     epoch: Option<u64>,
     /// How long to wait.
     timeout_ms: Option<u64>,
 }
 
-/// Which state of a source an answer is.
+/// How fresh the objects of one source are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Freshness {
     /// The source's number in the daemon.
     pub(crate) id: u32,
-    /// Empty for the only one.
+    /// Empty for a single unnamed cluster.
     pub(crate) cluster: String,
-    /// As the configuration names it; of several which one.
+    /// As configured; for a pattern, the source's own resource.
     pub(crate) resource: String,
-    /// None: all, or none for what lives outside of namespaces.
+    /// `None`: all namespaces, or a cluster-scoped resource.
     pub(crate) namespace: Option<String>,
-    /// How the source fares.
+    /// The source's state.
     pub(crate) state: String,
-    /// The answer has everything up to it.
+    /// The objects are complete up to this version.
     pub(crate) version: Option<String>,
-    /// How long ago the watch last gave a sign of life, an event or a bookmark. None: not since the first list.
+    /// How long ago the watch last sent an event or a bookmark. `None`: not since the first list.
     pub(crate) age_ms: Option<u64>,
 }
 
 pub(super) async fn get(
     State(state): State<AdminState>,
     Path(resource): Path<String>,
-    question: Result<Query<Question>, QueryRejection>,
+    query: Result<Query<ObjectsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Query(question) = question.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
-    let (wanted, at_least) = (question.wanted()?, question.freshness().judge()?);
+    let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let (filter, at_least) = (query.filter()?, query.freshness().parse()?);
     let asked = find::informer(&state.board, &resource)?;
-    let sources = find::synced_sources(&state.board, &asked, &question.clusters()?)?;
+    let sources = find::synced_sources(&state.board, &asked, &query.clusters()?)?;
     let informer = asked.informer;
     let snapshots = match &at_least {
         None => sources.iter().map(|source| source.snapshot()).collect(),
-        Some(at_least) => fresh_snapshots(&state, &informer.places(), &sources, &question, at_least).await?,
+        Some(at_least) => fresh_snapshots(&state, &informer.places(), &sources, &query, at_least).await?,
     };
     let permit = state.stream()?;
     for snapshot in &snapshots {
-        wanted
-            .judge_index(snapshot)
+        filter
+            .check_index(snapshot)
             .map_err(|error| index_error(&state.board, &informer.name, &error))?;
     }
     let headers = headers(&informer.places(), &sources, &snapshots);
-    let index_failures = wanted.index_failures(&snapshots);
-    let with_envelope = question.envelope.unwrap_or(false);
-    let stocks = sources.iter().zip(snapshots).map(|(source, snapshot)| Stock {
+    let index_failures = filter.index_failures(&snapshots);
+    let with_envelope = query.envelope.unwrap_or(false);
+    let objects = sources.iter().zip(snapshots).map(|(source, snapshot)| SourceObjects {
         snapshot,
         frame: if with_envelope {
             envelope(source)
@@ -113,11 +112,11 @@ pub(super) async fn get(
             Default::default()
         },
     });
-    let walk = Walk::new(wanted, stocks.collect(), permit);
-    let body = match (walk.into_body().await, &question.name) {
+    let stream = ObjectStream::new(filter, objects.collect(), permit);
+    let body = match (stream.into_body().await, &query.name) {
         (Some(body), _) => body,
         (None, None) => Body::empty(),
-        (None, Some(name)) => return Err(question.not_found(&informer.name, name)),
+        (None, Some(name)) => return Err(query.not_found(&informer.name, name)),
     };
     let mut answer = (headers, body).into_response();
     if index_failures > 0 {
@@ -126,27 +125,27 @@ pub(super) async fn get(
     Ok(answer)
 }
 
-/// A state of each source, those that could hold what is asked for at the version that is waited for.
+/// A snapshot of each source; those that may hold a requested object have reached the requested version.
 async fn fresh_snapshots(
     state: &AdminState,
     places: &Places,
     sources: &[Arc<Source>],
-    question: &Question,
+    query: &ObjectsQuery,
     at_least: &AtLeast,
 ) -> Result<Vec<Snapshot>, ApiError> {
     let of_first = sources.first().map(|source| &source.info().cluster);
     if sources.iter().any(|source| Some(&source.info().cluster) != of_first) {
-        let message = "a version is of one cluster, and several are asked: name one with `cluster`";
+        let message = "a version belongs to one cluster, but several were requested: select one with `cluster`";
         return Err(ApiError::new(Code::Invalid, message));
     }
-    let may_hold = |source: &Source| match (&source.info().namespace, &question.namespace) {
+    let may_hold = |source: &Source| match (&source.info().namespace, &query.namespace) {
         (Some(has), Some(wanted)) => has == wanted,
         _ => true,
     };
     let waiting = sources.iter().filter(|source| may_hold(source)).map(|source| {
         let place = places.get(&source.info().cluster);
         let running = place.and_then(|place| sources::running(place, source));
-        running.ok_or_else(|| ApiError::new(Code::NotReady, "a source is being replaced: ask again"))
+        running.ok_or_else(|| ApiError::new(Code::NotReady, "a source is being replaced; try again"))
     });
     let waiting = waiting.collect::<Result<Vec<_>, _>>()?;
     let seen = at_least.seen_by(&waiting, state).await?;
@@ -158,7 +157,7 @@ async fn fresh_snapshots(
     Ok(snapshots.collect())
 }
 
-/// What a line begins and ends with that says where its object is from.
+/// The beginning and end of a line that includes the source of its object.
 fn envelope(source: &Source) -> (String, &'static str) {
     let cluster = serde_json::Value::from(source.info().cluster.as_str());
     (
@@ -174,7 +173,7 @@ fn headers(places: &Places, sources: &[Arc<Source>], snapshots: &[Snapshot]) -> 
         .map(|(source, snapshot)| freshness(places, source, snapshot))
         .collect();
     let version = |fresh: &Freshness| fresh.version.clone().unwrap_or_default();
-    // Of names, numbers and versions, all plain ASCII.
+    // Names, numbers and versions are plain ASCII.
     let all = serde_json::to_string(&fresh).unwrap_or_default();
     [
         (CONTENT_TYPE.as_str(), "application/x-ndjson".to_owned()),
@@ -203,15 +202,18 @@ fn join(words: impl Iterator<Item = String>) -> String {
     words.collect::<Vec<_>>().join(",")
 }
 
-impl Question {
-    fn wanted(&self) -> Result<Wanted, ApiError> {
+impl ObjectsQuery {
+    fn filter(&self) -> Result<ObjectFilter, ApiError> {
         if self.index.is_some() != self.value.is_some() {
-            return Err(ApiError::new(Code::Invalid, "`index` and `value` belong together"));
+            return Err(ApiError::new(
+                Code::Invalid,
+                "`index` and `value` must be given together",
+            ));
         }
         let selector = self.selector.as_deref().unwrap_or_default();
         let selector = LabelSelector::parse(selector)
             .map_err(|error| ApiError::new(Code::Invalid, format!("selector \"{selector}\": {error}")))?;
-        Ok(Wanted {
+        Ok(ObjectFilter {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             index: self.index.clone().zip(self.value.clone()),
@@ -219,21 +221,21 @@ impl Question {
         })
     }
 
-    fn freshness(&self) -> Asked {
-        Asked {
+    fn freshness(&self) -> FreshnessQuery {
+        FreshnessQuery {
             at_least: self.at_least.clone(),
             epoch: self.epoch,
             timeout_ms: self.timeout_ms,
         }
     }
 
-    /// The clusters to ask; none: all of the informer's.
+    /// The requested clusters; empty: all of the informer's.
     fn clusters(&self) -> Result<BTreeSet<String>, ApiError> {
         let Some(clusters) = &self.cluster else {
             return Ok(BTreeSet::new());
         };
         if clusters.split(',').any(str::is_empty) {
-            let message = "`cluster` names one cluster, or several separated by commas; leave it out to ask all";
+            let message = "`cluster` must be one name, or several separated by commas; omit it for all clusters";
             return Err(ApiError::new(Code::Invalid, message));
         }
         Ok(clusters.split(',').map(str::to_owned).collect())
@@ -257,11 +259,11 @@ fn index_error(board: &Board, informer: &str, error: &IndexError) -> ApiError {
     }
 }
 
-/// Why an index is not ready; of a plugin that is not called any more, that waiting does not help.
+/// Why an index is not ready; waiting does not help if its plugin is in quarantine.
 fn not_ready(board: &Board, informer: &str, index: &str, error: &IndexError) -> String {
     match super::plugins::quarantined_behind(board, informer, index) {
         Some(plugin) => format!(
-            "index {index} is not ready: plugin {plugin}, which computes it, is in quarantine; `informant plugin list` says why, `informant plugin resume {plugin}` ends it"
+            "index {index} is not ready: plugin {plugin}, which computes it, is in quarantine; `informant plugin list` shows why, `informant plugin resume {plugin}` ends it"
         ),
         None => error.to_string(),
     }

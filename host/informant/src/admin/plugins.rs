@@ -1,16 +1,17 @@
-//! `/api/v1/plugins`: how each plugin fares, and what people do about one.
+//! `/api/v1/plugins` and `/api/v1/dead-letters`: the status of each plugin, and commands.
 //!
 //! ```text
 //! GET  /api/v1/plugins
+//! GET  /api/v1/dead-letters[?plugin=NAME]
 //! POST /api/v1/plugins/NAME/resume
 //! POST /api/v1/plugins/NAME/requeue   {"key": "namespace/name"}, or {} for all dead letters
 //! ```
 //!
-//! A POST has a JSON body, which no web page can send to a loopback address without asking first.
+//! A POST has a JSON body, which a web page cannot send to a loopback address without a CORS preflight.
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use informant_cache::listener::{DeadLetter, ListenerStats, Requeue};
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use informant_object::Key;
@@ -25,11 +26,11 @@ use crate::daemon::{Board, PluginEntry, PluginPhase};
 /// All plugins, by name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plugins {
-    /// One each.
+    /// One item per plugin.
     pub items: Vec<PluginView>,
 }
 
-/// How a plugin fares.
+/// The status of a plugin.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PluginView {
@@ -37,67 +38,67 @@ pub struct PluginView {
     pub name: String,
     /// The file.
     pub component: String,
-    /// The informers it is told of.
+    /// The informers whose events it receives.
     pub informers: Vec<String>,
     /// A loaded plugin's state, or `loading`, `refused`, `stopped`.
     pub state: String,
-    /// Why, where there is something to say.
+    /// Why, if a reason is known.
     pub because: Option<String>,
-    /// What only a loaded plugin has.
+    /// Only if loaded.
     #[serde(flatten)]
     pub loaded: Option<LoadedView>,
 }
 
-/// What only a loaded plugin has.
+/// The status of a loaded plugin.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadedView {
-    /// What the component calls itself.
+    /// The name in the component's manifest.
     pub manifest_name: String,
-    /// What the component calls itself.
+    /// The version in the component's manifest.
     pub manifest_version: String,
-    /// What it does.
+    /// Its roles.
     pub roles: String,
-    /// Of the component that runs.
+    /// The digest of the running component.
     pub sha256: String,
-    /// Of the one that ran before.
+    /// The digest of the previous component.
     pub previous_sha256: Option<String>,
     /// Linear memory of all instances.
     pub memory_bytes: usize,
-    /// Live ones.
+    /// Live instances.
     pub instances: usize,
     /// Instances rebuilt.
     pub restarts: u64,
     /// Components swapped in.
     pub reloads: u64,
-    /// The last try to swap one in, or to have it run by another section.
+    /// The last attempt to swap in a component or to apply another section.
     pub last_reload: Option<ReloadView>,
-    /// Events that wait.
+    /// Pending events.
     pub pending: usize,
-    /// How long ago the frame of the event was read that has waited longest: the plugin's lag.
+    /// How long ago the frame of the oldest pending event was read: the plugin's lag.
     pub oldest_pending_ms: Option<u64>,
-    /// Events that were handed out and not answered.
+    /// Events being handled.
     pub in_flight: usize,
-    /// Keys in back-off.
+    /// Objects whose events are being retried, in back-off.
     pub failing: usize,
-    /// Whether newer events fold into waiting ones of their key.
+    /// Whether newer events are coalesced with pending ones of the same object.
     pub keyed: bool,
-    /// Events that failed for good.
+    /// The number of dead letters.
     pub dead_letters: usize,
-    /// The one that came last.
+    /// The most recent one.
     #[serde(default)]
     pub last_dead_letter: Option<DeadLetterView>,
     /// Calls made.
     pub delivered: u64,
-    /// Events folded into others.
+    /// Events coalesced with others.
     pub coalesced: u64,
-    /// What went wrong last, though it may be well again.
+    /// The last error; the plugin may have recovered since.
     pub last_error: Option<AgedText>,
-    /// The call that has been under way for longest.
+    /// The longest-running call.
     pub stuck_on: Option<StuckView>,
 }
 
-/// A try to have something else run.
+/// An attempt to reload.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReloadView {
@@ -109,7 +110,7 @@ pub struct ReloadView {
     pub age_ms: u64,
 }
 
-/// An event that failed for good.
+/// A dead letter.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetterView {
@@ -117,45 +118,45 @@ pub struct DeadLetterView {
     pub object: String,
     /// `add`, `update` or `delete`.
     pub event: String,
-    /// What the plugin, or Informant for it, said.
+    /// The plugin's error, or Informant's for it.
     pub error: String,
     /// How long ago it was given up.
     pub age_ms: u64,
 }
 
-/// A call that is under way.
+/// A running call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckView {
     /// The object's source.
     pub source: u32,
-    /// The object; null while it is told that a source is synced.
+    /// The object; null for a sync notification.
     pub object: Option<String>,
     /// `add`, `update`, `delete`, `sync` or `index`.
     pub event: String,
-    /// Since when.
+    /// How long it has been running.
     pub for_ms: u64,
 }
 
-/// What is to be told again.
+/// What to redeliver.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RequeueQuestion {
-    /// `namespace/name`, or a name alone of what is in no namespace. Absent: every dead letter.
+pub struct RequeueRequest {
+    /// `namespace/name`, or the name of a cluster-scoped object. Absent: every dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// What became of a requeue.
+/// The result of a requeue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requeued {
-    /// Wait to be told again.
+    /// Events that were queued for redelivery.
     pub queued: usize,
-    /// Would have been told anyway: something of theirs waits or is being handled.
+    /// Objects whose events are pending or being handled already.
     pub waiting: usize,
 }
 
-/// What became of a resume.
+/// The result of a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
     /// Whether it was in quarantine.
@@ -186,13 +187,13 @@ pub(super) async fn resume(
 pub(super) async fn requeue(
     State(state): State<AdminState>,
     Path(name): Path<String>,
-    question: Result<Json<RequeueQuestion>, JsonRejection>,
+    request: Result<Json<RequeueRequest>, JsonRejection>,
 ) -> Result<Json<Requeued>, ApiError> {
-    let Json(question) = question.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let Json(request) = request.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
     let plugin = loaded(&state.board, &name)?;
     let listener = plugin.listener();
     let now = state.environment.now();
-    let wanted: Vec<_> = match &question.key {
+    let wanted: Vec<_> = match &request.key {
         None => {
             let letters = listener.dead_letters().into_iter();
             letters.map(|letter| (letter.source, letter.key)).collect()
@@ -213,20 +214,20 @@ pub(super) async fn requeue(
             Requeue::Unknown | Requeue::Closed => {}
         }
     }
-    if let Some(key) = question.key.filter(|_| done == Requeued::default()) {
-        let message = format!("plugin {name} is told of no object {key}, and has no dead letter of it");
+    if let Some(key) = request.key.filter(|_| done == Requeued::default()) {
+        let message = format!("plugin {name} does not watch {key} and has no dead letter for it");
         return Err(ApiError::new(Code::NotFound, message));
     }
-    tracing::info!(plugin = %name, queued = done.queued, waiting = done.waiting, "requeued");
+    tracing::info!(plugin = %name, queued = done.queued, waiting = done.waiting, "events requeued");
     Ok(Json(done))
 }
 
-/// Nothing to say.
+/// An empty request body.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Empty {}
 
-/// The plugin called `name`, if there is something to be done about it.
+/// The plugin named `name`, if it is loaded.
 fn loaded(board: &Board, name: &str) -> Result<Plugin, ApiError> {
     let Some(entry) = board.plugin(name) else {
         let entries = board.plugins();
@@ -234,7 +235,7 @@ fn loaded(board: &Board, name: &str) -> Result<Plugin, ApiError> {
         let help = crate::config::did_you_mean(name, &names, "plugins");
         return Err(ApiError::new(
             Code::UnknownPlugin,
-            format!("no plugin is called \"{name}\"; {help}"),
+            format!("no plugin named \"{name}\"; {help}"),
         ));
     };
     match entry.phase() {
@@ -325,12 +326,79 @@ fn stuck(call: &StuckOn, now: Moment) -> StuckView {
     }
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeadLettersQuery {
+    plugin: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DeadLetters {
+    items: Vec<DeadLetterItem>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeadLetterItem {
+    plugin: String,
+    source: u32,
+    informer: Option<String>,
+    namespace: String,
+    name: String,
+    event: &'static str,
+    reason: &'static str,
+    result: &'static str,
+    attempts: u32,
+    error: String,
+    age_ms: u64,
+}
+
+/// Dead letters, oldest first.
+pub(super) async fn dead_letters(
+    State(state): State<AdminState>,
+    query: Result<Query<DeadLettersQuery>, QueryRejection>,
+) -> Result<Json<DeadLetters>, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let now = state.environment.now();
+    let mut items = Vec::new();
+    for entry in state.board.plugins() {
+        if query.plugin.as_ref().is_some_and(|plugin| *plugin != entry.name) {
+            continue;
+        }
+        if let PluginPhase::Running(plugin) = entry.phase() {
+            let letters = plugin.listener().dead_letters();
+            items.extend(
+                letters
+                    .iter()
+                    .map(|letter| dead_letter_item(&state.board, &entry.name, letter, now)),
+            );
+        }
+    }
+    Ok(Json(DeadLetters { items }))
+}
+
+fn dead_letter_item(board: &Board, plugin: &str, letter: &DeadLetter, now: Moment) -> DeadLetterItem {
+    DeadLetterItem {
+        plugin: plugin.to_owned(),
+        source: letter.source.0,
+        informer: board.catalog().info(letter.source).map(|info| info.informer),
+        namespace: letter.key.namespace().to_owned(),
+        name: letter.key.name().to_owned(),
+        event: letter.event,
+        reason: letter.reason.as_str(),
+        result: letter.result,
+        attempts: letter.attempts,
+        error: letter.error.clone(),
+        age_ms: age_ms(now, letter.given_up),
+    }
+}
+
 /// How long ago `when` was.
 pub(super) fn age_ms(now: Moment, when: Moment) -> u64 {
     millis(now - when)
 }
 
-/// The plugin in quarantine that computes an index of an informer, if it is one.
+/// The plugin that computes an index of an informer, if it is in quarantine.
 pub(super) fn quarantined_behind(board: &Board, informer: &str, index: &str) -> Option<String> {
     let entries = board.plugins();
     let behind = entries.iter().find(|entry| {
@@ -345,7 +413,7 @@ pub(super) fn quarantined_behind(board: &Board, informer: &str, index: &str) -> 
     behind.map(|entry| entry.name.clone())
 }
 
-/// Whether a loaded plugin is well, and a line about it.
+/// Whether a loaded plugin is healthy, and its status line.
 pub(super) fn health(plugin: &Plugin) -> (bool, String) {
     let status = plugin.status();
     let good = matches!(status.state, PluginState::Loaded | PluginState::Running);

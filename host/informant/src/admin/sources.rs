@@ -1,25 +1,29 @@
-//! `GET /api/v1/sources`: how each source fares.
+//! `GET /api/v1/sources`: the status of each source; `GET /api/v1/sources/ID[?at-least=VERSION]`: of one source, once
+//! it has seen a version.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
 use informant_cache::{Snapshot, Source};
 use informant_informer::{SharedInformer, SourceStatus, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
+use super::error::{ApiError, Code};
+use super::freshness::FreshnessQuery;
 use crate::config::Resources;
-use crate::daemon::{InformerPhase, Place};
+use crate::daemon::{Board, InformerPhase, Place};
 
-/// Of the objects that an index lacks because its function failed on them, so many are named.
+/// How many of the objects that an index lacks are named.
 pub const FAILED_NAMED_MAX: usize = 16;
 
 /// All sources, by informer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sources {
-    /// One each; informers without a source too.
+    /// One item per source, and one per informer without a source.
     pub items: Vec<SourceView>,
 }
 
@@ -31,49 +35,49 @@ pub struct SourceView {
     pub id: Option<u32>,
     /// The informer's name.
     pub informer: String,
-    /// Empty for the only one.
+    /// Empty for a single unnamed cluster.
     pub cluster: String,
-    /// As the configuration names it.
+    /// As configured; for a pattern, the source's own resource.
     pub resource: String,
-    /// What discovery says.
+    /// From discovery.
     pub api_version: Option<String>,
-    /// What discovery says.
+    /// From discovery.
     pub kind: Option<String>,
-    /// Null: all, or none for what lives outside of namespaces.
+    /// Null: all namespaces, or a cluster-scoped resource.
     pub namespace: Option<String>,
     /// A source's state, or `Discovering`, `Refused`.
     pub state: String,
     /// Whether its first list is in the cache.
     pub synced: bool,
-    /// In the cache.
+    /// Objects in the cache.
     pub objects: usize,
-    /// In the cache.
+    /// Bytes in the cache.
     pub bytes: usize,
-    /// The store has seen everything up to it.
+    /// The cache is complete up to this version.
     pub resource_version: Option<String>,
-    /// How often it went back in time, as after a restored backup.
+    /// How often the versions went back in time, as after a restored backup.
     pub epoch: u64,
-    /// How long ago the watch last brought an event or a bookmark.
+    /// How long ago the watch last sent an event or a bookmark.
     pub last_event_age_ms: Option<u64>,
-    /// How long ago the last bookmark came.
+    /// How long ago the last bookmark arrived.
     pub bookmark_age_ms: Option<u64>,
-    /// Lists after the first one that succeeded.
+    /// Successful lists after the first.
     pub relists: u64,
     /// Watches opened.
     pub watches: u64,
-    /// What went wrong last, though it may be well again.
+    /// The last error; the source may have recovered since.
     pub last_error: Option<AgedText>,
-    /// How its state is obtained: `in-use`, `refused`, `off` or `untried`.
+    /// Whether WatchList is used: `in-use`, `refused`, `off` or `untried`.
     pub watch_list: Option<String>,
-    /// Why WatchList is not used although it was asked for.
+    /// Why WatchList is not used although it is enabled.
     pub watch_list_refused: Option<String>,
-    /// Its section changed, and the new request has not taken the old one's place yet: why, or that it is under way.
+    /// Set while a changed section is not in effect yet: its error, or that its first list is in progress.
     pub reconfiguring: Option<String>,
-    /// Those it has, attached or not.
+    /// Its indexes, attached or not.
     pub indexes: Vec<String>,
-    /// Those that lack objects because their functions failed on them.
+    /// The indexes that lack objects because their functions failed on them.
     pub index_failures: Vec<IndexFailuresView>,
-    /// What is wrong, if anything is.
+    /// The current problem, if any.
     pub trouble: Option<String>,
 }
 
@@ -83,9 +87,9 @@ pub struct SourceView {
 pub struct IndexFailuresView {
     /// The index's name.
     pub index: String,
-    /// Objects that are not in it because its function failed on them.
+    /// The number of objects that it lacks because its function failed on them.
     pub failures: usize,
-    /// Which, at most [`FAILED_NAMED_MAX`] of them.
+    /// At most [`FAILED_NAMED_MAX`] of them.
     pub failed: Vec<FailedView>,
 }
 
@@ -93,17 +97,17 @@ pub struct IndexFailuresView {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedView {
-    /// `namespace/name`, or the name of what lives outside of namespaces.
+    /// `namespace/name`, or the name of a cluster-scoped object.
     pub key: String,
-    /// What the index function said, or the host for it.
+    /// The error of the index function, or the host's for it.
     pub message: String,
 }
 
-/// Something that was said, and how long ago.
+/// A message and its age.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgedText {
-    /// What.
+    /// The message.
     pub message: String,
     /// How long ago.
     pub age_ms: u64,
@@ -128,6 +132,44 @@ pub(super) async fn list(State(state): State<AdminState>) -> Json<Sources> {
         }
     }
     Json(Sources { items })
+}
+
+pub(super) async fn get(
+    State(state): State<AdminState>,
+    id: Result<Path<u32>, PathRejection>,
+    query: Result<Query<FreshnessQuery>, QueryRejection>,
+) -> Result<Json<SourceView>, ApiError> {
+    let Path(id) = id.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+    let at_least = query.parse()?;
+    let (place, shared) = find_source(&state.board, id)?;
+    let sources = [shared];
+    if let Some(at_least) = at_least {
+        at_least.seen_by(&sources, &state).await?;
+    }
+    let source = state.board.catalog().source(sources[0].source());
+    let source = source.ok_or_else(|| unknown_source(id))?;
+    Ok(Json(of_source(&place, &source)))
+}
+
+/// The source with that number, and its informer in its cluster.
+fn find_source(board: &Board, id: u32) -> Result<(Place, Arc<SharedInformer>), ApiError> {
+    for entry in board.informers() {
+        for place in entry.places().into_values() {
+            let running = running_in(&place);
+            if let Some(found) = running.into_iter().find(|source| source.source().0 == id) {
+                return Ok((place, found));
+            }
+        }
+    }
+    Err(unknown_source(id))
+}
+
+fn unknown_source(id: u32) -> ApiError {
+    let message = format!(
+        "there is no source {id}: /api/v1/sources lists them; a recreated source, for example after a change of its section, has a new number"
+    );
+    ApiError::new(Code::UnknownSource, message)
 }
 
 fn without_source(informer: &str, cluster: &str, place: &Place) -> SourceView {
@@ -176,7 +218,7 @@ pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
     }
 }
 
-/// Which objects the indexes of a state lack.
+/// The objects that the indexes of a snapshot lack.
 fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
     let names = snapshot.index_names().into_iter();
     let failing = names.filter_map(|index| {
@@ -195,12 +237,12 @@ fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
     failing.collect()
 }
 
-/// What the source's reflector says.
+/// The status of the source's reflector.
 pub(super) fn of_reflector(place: &Place, source: &Source) -> Option<SourceStatus> {
     Some(running(place, source)?.status())
 }
 
-/// Which of an informer's several resources a source is of; of an only one the configuration says it.
+/// The source's own resource if its informer has a pattern; `None` if the configuration names the resource.
 pub(super) fn resource_of(place: &Place, source: &Source) -> Option<String> {
     match &place.section.resource.value {
         Resources::One(_) => None,
@@ -208,7 +250,7 @@ pub(super) fn resource_of(place: &Place, source: &Source) -> Option<String> {
     }
 }
 
-/// The resource a source is of, or else the one its section names.
+/// The source's own resource, or else the one in its section.
 pub(super) fn resource_or_section(place: &Place, source: &Source) -> String {
     resource_of(place, source).unwrap_or_else(|| place.section.resource.value.text())
 }
@@ -218,7 +260,7 @@ pub(super) fn running(place: &Place, source: &Source) -> Option<Arc<SharedInform
     sources.find(|other| other.source() == source.id())
 }
 
-/// The sources of an informer in one cluster, if it runs there.
+/// The sources of an informer in one cluster, if it is running there.
 pub(crate) fn running_in(place: &Place) -> Vec<Arc<SharedInformer>> {
     match &place.phase {
         InformerPhase::Running(running) => running.shared.sources(),
@@ -233,7 +275,7 @@ fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {
         reconfiguring: status.reconfiguring.map(|change| {
             change
                 .last_error
-                .unwrap_or_else(|| "the new request's first list is under way".to_owned())
+                .unwrap_or_else(|| "the first list of the new request is in progress".to_owned())
         }),
         relists: status.relists,
         watches: status.watches,
@@ -250,7 +292,7 @@ fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {
     }
 }
 
-/// In whole milliseconds.
+/// Whole milliseconds.
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -13,7 +13,7 @@ use informant_apiserver::{ApiServer, Fault, Identity, Options};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use self::kubeconfig::{Kubeconfig, Served};
+use self::kubeconfig::{Kubeconfig, KubeconfigEntry};
 use self::snapshot::SnapshotFile;
 use super::{Exit, output};
 use crate::signals::Signals;
@@ -21,37 +21,35 @@ use crate::signals::Signals;
 /// `informant apiserver`.
 #[derive(Debug, Args)]
 pub(super) struct ApiserverArgs {
-    /// Where to listen, without asking who is there; port 0 takes a free one
+    /// Address to listen on (no authentication); port 0 picks a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8088")]
     listen: SocketAddr,
-    /// Writes a kubeconfig for this server, for kubectl and for --kubeconfig
+    /// Write a kubeconfig for this server, for kubectl and for --kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// What the kubeconfig calls this server: its cluster, user and context
+    /// Name of the cluster, user and context in the kubeconfig
     #[arg(long, value_name = "NAME", default_value = "informant", value_parser = NonEmptyStringValueParser::new())]
     context_name: String,
-    /// Speaks TLS, with a certificate authority made for this run; the kubeconfig carries it
+    /// Serve TLS, with a certificate authority generated for this run and included in the kubeconfig
     #[arg(long)]
     tls: bool,
-    /// Begins with the state in this file, if it is there, and keeps it there: every 10 s and at the end
+    /// Load the state from this file if it exists, and save it there every 10 s and at exit
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Serves /informant/faults too, where watches can be dropped and errors ordered
+    /// Serve /informant/faults too, to drop watches and inject errors
     #[arg(long)]
     faults: bool,
-    /// Begins with this fault, in JSON as for /informant/faults; may be given more than once
+    /// Start with this fault, in JSON as for /informant/faults; may be repeated
     #[arg(long, value_name = "JSON", value_parser = fault)]
     fault: Vec<Fault>,
-    /// Where a second replica listens, which faults can make lag; the kubeconfig's context NAME-replica
+    /// Address of a second replica, which faults can make lag; its kubeconfig context is NAME-replica
     #[arg(long, value_name = "ADDRESS:PORT")]
     replica: Option<SocketAddr>,
 }
 
 fn fault(text: &str) -> Result<Fault, String> {
     serde_json::from_str(text).map_err(|error| {
-        format!(
-            "{error}; say it for example as {{\"rule\":{{\"times\":1,\"action\":{{\"answer\":\"internal-error\"}}}}}}"
-        )
+        format!("{error}; example: {{\"rule\":{{\"times\":1,\"action\":{{\"answer\":\"internal-error\"}}}}}}")
     })
 }
 
@@ -59,14 +57,14 @@ pub(super) fn run(args: &ApiserverArgs) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no runtime can be made")?;
+        .context("cannot start the async runtime")?;
     runtime.block_on(serve(args))
 }
 
 async fn serve(args: &ApiserverArgs) -> Result<Exit> {
-    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let options = Options {
-        // Uids tell one cluster from another: no two servers give out the same. A snapshot goes on with its own.
+        // Uids tell clusters apart, so no two servers assign the same ones. A snapshot keeps its own.
         seed: crate::daemon::seed(),
         faults_over_http: args.faults,
         ..Options::at_wall_time()
@@ -77,7 +75,7 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
         None => ApiServer::new(options),
     };
     if let Some(file) = &snapshot {
-        // At once: a path that cannot be written to is better known now than at the end.
+        // Report a path that cannot be written to now, not at exit.
         file.save(server.snapshot()).await?;
     }
     let (listener, address) = bind(args.listen).await?;
@@ -92,16 +90,16 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     if let Some(path) = &args.kubeconfig_out {
         let config = Kubeconfig {
             authority_pem: identity.as_ref().map(Identity::authority_pem),
-            first: Served::new(&args.context_name, address),
+            first: KubeconfigEntry::new(&args.context_name, address),
             replica: addresses
                 .get(1)
-                .map(|address| Served::new(format!("{}-replica", args.context_name), *address)),
+                .map(|address| KubeconfigEntry::new(format!("{}-replica", args.context_name), *address)),
         };
         config.write(path)?;
     }
     let scheme = if identity.is_some() { "https" } else { "http" };
-    tracing::info!(url = %format!("{scheme}://{address}"), "API server listens");
-    // Made before the faults that begin with the server, which may be about it.
+    tracing::info!(url = %format!("{scheme}://{address}"), "API server listening");
+    // Created before the initial faults, which may refer to it.
     let replica = replica.map(|(listener, address)| (listener, address, server.replica()));
     for fault in &args.fault {
         server.faults().apply(fault.clone());
@@ -120,21 +118,21 @@ async fn serve(args: &ApiserverArgs) -> Result<Exit> {
     let second = async {
         match replica {
             Some((listener, address, replica)) => {
-                tracing::info!(url = %format!("{scheme}://{address}"), "second replica listens");
+                tracing::info!(url = %format!("{scheme}://{address}"), "second replica listening");
                 replica.serve(listener, identity.as_ref(), stopping.cancelled()).await
             }
             None => Ok(()),
         }
     };
-    let keep = async {
+    let save = async {
         match &snapshot {
-            Some(file) => file.keep(&server, &stopping).await,
+            Some(file) => file.save_periodically(&server, &stopping).await,
             None => Ok(()),
         }
     };
-    let ((), first, second, kept) = tokio::join!(stop, first, second, keep);
-    first.and(second).context("the API server ended")?;
-    kept?;
+    let ((), first, second, saved) = tokio::join!(stop, first, second, save);
+    first.and(second).context("the API server failed")?;
+    saved?;
     Ok(Exit::Done)
 }
 
@@ -145,13 +143,13 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let address = listener.local_addr().context("the listener has no address")?;
     if !address.ip().is_loopback() {
         output::note(&format!(
-            "warning: {address} can be reached from outside, and this server asks nobody who they are"
+            "warning: {address} is reachable from other machines, and this server has no authentication"
         ));
     }
     Ok((listener, address))
 }
 
-/// A certificate for where the server listens, and for the usual names of this machine.
+/// A certificate for the addresses that the server listens on, and for the usual names of this machine.
 fn identity(addresses: &[SocketAddr]) -> Result<Identity> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     for address in addresses {

@@ -1,11 +1,10 @@
-//! `informant check`: judges a configuration before it runs anywhere.
+//! `informant check`: validates a configuration before it runs anywhere.
 //!
-//! In three steps, each reported whole: the file itself; the components, which are compiled and described as at start;
-//! the cluster, if it can be reached: whether it serves the resources and lets us list and watch them.
+//! It has three steps, each with a complete report: the file; the components, which are compiled and described as at
+//! start; the cluster, if it can be reached: whether it serves the resources and permits listing and watching them.
 
 mod cluster;
 mod components;
-mod excludes;
 mod grants;
 
 use anyhow::{Result, bail};
@@ -14,17 +13,17 @@ use clap::builder::NonEmptyStringValueParser;
 use informant_state::Sealer;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
-use crate::config::{Config, Problem, Problems, there_is};
+use crate::config::{Config, Problem, Problems, known_values};
 use crate::guests::Guests;
-use cluster::Asked;
+use cluster::ClusterReport;
 
 /// `informant check`.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFlag,
-    /// A cluster that cannot be reached is an error, not a warning; with a name, as in [cluster.NAME], only that one is
-    /// asked; several are separated by commas
+    /// Fail, not only warn, if a cluster cannot be reached; with names, as in [cluster.NAME], separated by commas,
+    /// check only those
     #[arg(
         long,
         value_name = "NAME",
@@ -34,35 +33,35 @@ pub(super) struct CheckArgs {
         conflicts_with = "offline"
     )]
     cluster: Option<Vec<String>>,
-    /// Does not ask the cluster
+    /// Do not contact the cluster
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
     cluster_args: ClusterArgs,
 }
 
-/// What a step has found.
+/// The results of one step.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// What is wrong, or worth a look.
+    /// Errors and warnings.
     pub(super) problems: Vec<Problem>,
-    /// What is good, a line each.
-    pub(super) good: Vec<String>,
+    /// Passed checks, one line each.
+    pub(super) passed: Vec<String>,
 }
 
 impl Findings {
     fn add(&mut self, other: Self) {
         self.problems.extend(other.problems);
-        self.good.extend(other.good);
+        self.passed.extend(other.passed);
     }
 }
 
 pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     let config = Config::load(&args.config.config)?;
-    let clusters = which(&config, args.cluster.as_deref().unwrap_or_default())?;
+    let clusters = select_clusters(&config, args.cluster.as_deref().unwrap_or_default())?;
     let mut findings = Findings {
         problems: config.warnings.clone(),
-        good: Vec::new(),
+        passed: Vec::new(),
     };
     findings.problems.extend(key_files(&config));
     let guests = Guests::for_inspection()?;
@@ -70,58 +69,57 @@ pub(super) fn run(args: &CheckArgs) -> Result<Exit> {
     findings.add(found);
     if !args.offline {
         let (flags, required) = (args.cluster_args.flags(), args.cluster.is_some());
-        let asked = guests.block_on(cluster::ask(&config, &clusters, &flags, required));
+        let report = guests.block_on(cluster::check(&config, &clusters, &flags, required));
         findings
             .problems
-            .extend(components::told_nothing(&config, &inspections, &asked));
-        let Asked { findings: found, .. } = asked;
+            .extend(components::unmatched_informers(&config, &inspections, &report));
+        let ClusterReport { findings: found, .. } = report;
         findings.add(found);
     }
     report(&config, findings)
 }
 
-/// The clusters that are asked: those that are named, or else all.
-fn which<'c>(config: &'c Config, named: &[String]) -> Result<Vec<&'c str>> {
+/// The clusters to check: the named ones, or else all.
+fn select_clusters<'c>(config: &'c Config, named: &[String]) -> Result<Vec<&'c str>> {
     let known: Vec<&str> = config.clusters.keys().map(String::as_str).collect();
     if let Some(unknown) = named.iter().find(|name| !known.contains(&name.as_str())) {
         if !config.has_named_clusters() {
-            bail!(
-                "--cluster {unknown}: the configuration has one cluster, which has no name: write `--cluster` without one"
-            );
+            bail!("--cluster {unknown}: the configuration has one unnamed cluster: use `--cluster` without a name");
         }
         bail!(
-            "--cluster {unknown}: the configuration has no such cluster; {}",
-            there_is(&known, "clusters")
+            "--cluster {unknown}: no such cluster in the configuration; {}",
+            known_values(&known, "clusters")
         );
     }
     let is_meant = |name: &&str| named.is_empty() || named.iter().any(|named| named == name);
     Ok(known.into_iter().filter(is_meant).collect())
 }
 
-/// Keys of durable informers that are none.
+/// Reports unusable key files of durable informers.
 fn key_files(config: &Config) -> Vec<Problem> {
     let informers = config.informers.values();
-    let key_files = informers.filter_map(|section| Some((section.place, section.durable.as_ref()?.key_file.as_ref()?)));
-    let problems = key_files.filter_map(|(place, path)| {
+    let key_files =
+        informers.filter_map(|section| Some((section.position, section.durable.as_ref()?.key_file.as_ref()?)));
+    let problems = key_files.filter_map(|(position, path)| {
         let error = Sealer::read(path).err()?;
-        Some(config.problem(place, format!("`durable-key-file`: {error}")))
+        Some(config.problem(position, format!("`durable-key-file`: {error}")))
     });
     problems.collect()
 }
 
 fn report(config: &Config, findings: Findings) -> Result<Exit> {
-    let Findings { problems, good } = findings;
+    let Findings { problems, passed } = findings;
     let mut problems = Problems(problems);
     problems.sort();
     if !problems.0.is_empty() {
         output::note(&problems.to_string());
     }
-    output::to_stdout(|out| good.iter().try_for_each(|line| writeln!(out, "{line}")))?;
+    output::to_stdout(|out| passed.iter().try_for_each(|line| writeln!(out, "{line}")))?;
     if problems.has_errors() {
-        output::note(&format!("{} is refused", config.path.display()));
+        output::note(&format!("{} is invalid", config.path.display()));
         return Ok(Exit::Config);
     }
-    output::to_stdout(|out| writeln!(out, "{} is good", config.path.display()))?;
+    output::to_stdout(|out| writeln!(out, "{} is valid", config.path.display()))?;
     Ok(Exit::Done)
 }
 

@@ -1,4 +1,4 @@
-//! Questions to the admin server of a running daemon, and their answers.
+//! A client of the admin server of a running daemon.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -21,97 +21,97 @@ use super::{CONFIG_DEFAULT, Exit, output};
 use crate::admin::{ApiError, Freshness, INDEX_FAILURES, SOURCES};
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How long the answer may take to begin, and how long it may pause.
+/// How long a response may take to begin, and how long it may pause.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// How long an error may be.
+/// The longest error response.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// How long an answer may be that is no list of objects.
+/// The longest response that is not a list of objects.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How long one object may be: as long as the longest line a watch may bring.
+/// The longest object: as long as the longest line of a watch.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Where the daemon is.
+/// Selects the daemon.
 #[derive(Debug, Args)]
 pub(super) struct AdminArgs {
-    /// The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
+    /// Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin: Option<SocketAddr>,
-    /// The configuration [default: config.toml]
-    // No default to clap: a file that was named has to be there.
+    /// Configuration file [default: config.toml]
+    // No default for clap: only a file that was named explicitly has to exist.
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-/// Where the admin server is looked for, and who says so.
+/// The address of the admin server, and where it was configured.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+struct AdminTarget {
     address: SocketAddr,
-    said_by: SaidBy,
+    origin: TargetOrigin,
 }
 
-/// Who says where the admin server is.
+/// Where the address of the admin server was configured.
 #[derive(Debug, PartialEq, Eq)]
-enum SaidBy {
+enum TargetOrigin {
     Flag,
     File(PathBuf),
     Default,
 }
 
 impl AdminArgs {
-    /// Connects to the daemon and asks it.
-    pub(super) fn ask(&self, question: impl AsyncFnOnce(&mut AdminClient) -> Result<Exit>) -> Result<Exit> {
+    /// Connects to the daemon and runs `request`.
+    pub(super) fn with_client(&self, request: impl AsyncFnOnce(&mut AdminClient) -> Result<Exit>) -> Result<Exit> {
         let target = self.target()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("no runtime can be made")?;
-        runtime.block_on(async { question(&mut AdminClient::connect(&target).await?).await })
+            .context("cannot start the async runtime")?;
+        runtime.block_on(async { request(&mut AdminClient::connect(&target).await?).await })
     }
 
-    /// The flag, the configuration, the default.
-    fn target(&self) -> Result<Target> {
+    /// From the flag, the configuration or the default, in this order.
+    fn target(&self) -> Result<AdminTarget> {
         let target = match self.admin {
-            Some(address) => Target {
+            Some(address) => AdminTarget {
                 address,
-                said_by: SaidBy::Flag,
+                origin: TargetOrigin::Flag,
             },
             None => self.target_by_config()?,
         };
         if target.address.port() == 0 {
-            bail!("{target} is no address to ask at: name the port with --admin, the daemon's log says which it took");
+            bail!("{target} has no port to connect to: pass the port from the daemon's log with --admin");
         }
-        Ok(Target {
+        Ok(AdminTarget {
             address: reachable(target.address),
             ..target
         })
     }
 
-    /// The configuration is read only as far as `[admin]`, and what is wrong with it does not keep anybody from asking:
-    /// a daemon refuses such a file and goes on with what it had before. A configuration that was not named and is not
-    /// there is none.
-    fn target_by_config(&self) -> Result<Target> {
+    /// Reads only `[admin]` of the configuration. Errors in the rest become warnings: the daemon refuses such a file
+    /// and keeps running its previous configuration, so that it can still be queried. A missing file is an error only
+    /// if it was named explicitly.
+    fn target_by_config(&self) -> Result<AdminTarget> {
         let path = self.config.as_deref().unwrap_or(Path::new(CONFIG_DEFAULT));
-        let nothing = || Target {
+        let default = || AdminTarget {
             address: ADMIN_LISTEN_DEFAULT,
-            said_by: SaidBy::Default,
+            origin: TargetOrigin::Default,
         };
         if self.config.is_none() && !path.exists() {
-            return Ok(nothing());
+            return Ok(default());
         }
         let (listen, errors) = match Config::admin_listen_of(path) {
             Ok(AdminListen { listen, errors }) => (listen, errors),
             Err(problems) if self.config.is_some() => return Err(problems.into()),
             Err(problems) => (None, problems),
         };
-        let target = listen.map_or_else(nothing, |address| Target {
+        let target = listen.map_or_else(default, |address| AdminTarget {
             address,
-            said_by: SaidBy::File(path.to_owned()),
+            origin: TargetOrigin::File(path.to_owned()),
         });
         for error in errors.0 {
             output::note(&error.warning().to_string());
@@ -120,30 +120,30 @@ impl AdminArgs {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for AdminTarget {
     /// `127.0.0.1:8089 (--admin)`
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} ", self.address)?;
-        match &self.said_by {
-            SaidBy::Flag => out.write_str("(--admin)"),
-            SaidBy::File(path) => write!(out, "([admin] listen in {})", path.display()),
-            SaidBy::Default => out.write_str("(the default)"),
+        match &self.origin {
+            TargetOrigin::Flag => out.write_str("(--admin)"),
+            TargetOrigin::File(path) => write!(out, "([admin] listen in {})", path.display()),
+            TargetOrigin::Default => out.write_str("(the default)"),
         }
     }
 }
 
-impl Target {
-    /// What to say when nobody answers there.
+impl AdminTarget {
+    /// The error message if the address does not respond.
     fn unreachable(&self) -> String {
-        let but = match &self.said_by {
-            SaidBy::File(_) => "; a daemon stays where it listened when it started",
-            SaidBy::Flag | SaidBy::Default => "",
+        let hint = match &self.origin {
+            TargetOrigin::File(_) => "; a running daemon keeps the address it started with",
+            TargetOrigin::Flag | TargetOrigin::Default => "",
         };
-        format!("no daemon answers at {self}{but}; start `informant run`, or name its admin server with --admin")
+        format!("no daemon answers at {self}{hint}; start `informant run`, or pass its admin address with --admin")
     }
 }
 
-/// Who listens everywhere is reached on loopback.
+/// A server that listens on all addresses is reached on loopback.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -160,7 +160,7 @@ pub(super) struct AdminClient {
 }
 
 impl AdminClient {
-    async fn connect(target: &Target) -> Result<Self> {
+    async fn connect(target: &AdminTarget) -> Result<Self> {
         let address = target.address;
         let unreachable = || target.unreachable();
         let socket = tokio::time::timeout(CONNECT_MAX, TcpStream::connect(address))
@@ -168,17 +168,19 @@ impl AdminClient {
             .with_context(unreachable)?
             .with_context(unreachable)?;
         let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.with_context(unreachable)?;
-        // What goes wrong with the connection shows in the answer.
+        // A connection error shows in the response as well.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { address, sender })
     }
 
-    /// Asks for objects; the inner result is what the daemon says.
-    pub(super) async fn get(&mut self, resource: &str, questions: &[(&str, &str)]) -> Result<Result<Answer, ApiError>> {
-        let answered = self
-            .request(Method::GET, &path(resource, questions), Bytes::new())
-            .await?;
-        Ok(answered.map(|response| Answer {
+    /// Requests objects; the inner error is the daemon's.
+    pub(super) async fn get(
+        &mut self,
+        resource: &str,
+        query: &[(&str, &str)],
+    ) -> Result<Result<ObjectLines, ApiError>> {
+        let answered = self.request(Method::GET, &path(resource, query), Bytes::new()).await?;
+        Ok(answered.map(|response| ObjectLines {
             response,
             buffer: Vec::new(),
             scanned: 0,
@@ -186,19 +188,19 @@ impl AdminClient {
         }))
     }
 
-    /// Asks for a document.
+    /// Requests a document.
     pub(super) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, ApiError>> {
         let answered = self.request(Method::GET, path, Bytes::new()).await?;
         self.document(answered).await
     }
 
-    /// Asks for something to be done.
+    /// Posts a command.
     pub(super) async fn post<T: DeserializeOwned>(
         &mut self,
         path: &str,
         body: &impl Serialize,
     ) -> Result<Result<T, ApiError>> {
-        let body = serde_json::to_vec(body).context("the question makes no JSON")?;
+        let body = serde_json::to_vec(body).context("cannot encode the request as JSON")?;
         let answered = self.request(Method::POST, path, body.into()).await?;
         self.document(answered).await
     }
@@ -211,10 +213,10 @@ impl AdminClient {
             Ok(response) => response,
             Err(error) => return Ok(Err(error)),
         };
-        let body = whole(response, ANSWER_BYTES_MAX).await?;
+        let body = read_body(response, ANSWER_BYTES_MAX).await?;
         let document = serde_json::from_slice(&body);
-        let unknown = || format!("{} answers what this version does not understand", self.address);
-        Ok(Ok(document.with_context(unknown)?))
+        let malformed = || format!("{} sent a response that this version does not understand", self.address);
+        Ok(Ok(document.with_context(malformed)?))
     }
 
     async fn request(
@@ -230,38 +232,38 @@ impl AdminClient {
             .header(http::header::HOST, self.address.to_string())
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Full::new(body))
-            .context("the question makes no request")?;
+            .context("cannot build the request")?;
         let answered = tokio::time::timeout(SILENCE_MAX, self.sender.send_request(request)).await;
         let response = answered
-            .context("the daemon does not answer")?
-            .context("the daemon's answer was cut off")?;
+            .context("the daemon did not respond in time")?
+            .context("the daemon's response was cut off")?;
         if response.status() == StatusCode::OK {
             return Ok(Ok(response));
         }
         let status = response.status();
-        match serde_json::from_slice(&whole(response, ERROR_BYTES_MAX).await?) {
+        match serde_json::from_slice(&read_body(response, ERROR_BYTES_MAX).await?) {
             Ok(error) => Ok(Err(error)),
             Err(_) => bail!(
-                "{} answers {status}: is it an informant daemon of this version?",
+                "{} responded with {status}: is it an Informant daemon of this version?",
                 self.address
             ),
         }
     }
 }
 
-async fn whole(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes> {
+async fn read_body(response: Response<Incoming>, bytes_max: usize) -> Result<Bytes> {
     let body = tokio::time::timeout(SILENCE_MAX, Limited::new(response.into_body(), bytes_max).collect()).await;
     let body = body
-        .context("the daemon stopped answering")?
+        .context("the daemon stopped responding")?
         .map_err(|error| anyhow::anyhow!("{error}"))
-        .context("the daemon's answer was cut off")?;
+        .context("the daemon's response was cut off")?;
     Ok(body.to_bytes())
 }
 
-fn path(resource: &str, questions: &[(&str, &str)]) -> String {
+fn path(resource: &str, query: &[(&str, &str)]) -> String {
     let mut path = String::from("/api/v1/get/");
     escape(resource, b"/", &mut path);
-    for (number, (key, value)) in questions.iter().enumerate() {
+    for (number, (key, value)) in query.iter().enumerate() {
         path.push(if number == 0 { '?' } else { '&' });
         path.push_str(key);
         path.push('=');
@@ -270,7 +272,7 @@ fn path(resource: &str, questions: &[(&str, &str)]) -> String {
     path
 }
 
-/// Percent-encodes what is not plain; bytes of `also` stay too.
+/// Percent-encodes all but unreserved characters and the bytes in `also`.
 pub(super) fn escape(text: &str, also: &[u8], out: &mut String) {
     use std::fmt::Write as _;
     for byte in text.bytes() {
@@ -282,22 +284,23 @@ pub(super) fn escape(text: &str, also: &[u8], out: &mut String) {
     }
 }
 
-/// Objects, one a line, as they arrive.
-pub(super) struct Answer {
+/// Objects as they arrive, one per line.
+pub(super) struct ObjectLines {
     response: Response<Incoming>,
     buffer: Vec<u8>,
-    /// No newline is before this.
+    /// No newline before this offset.
     scanned: usize,
     ended: bool,
 }
 
-impl Answer {
-    /// Which states of which sources this is.
+impl ObjectLines {
+    /// The sources of the objects, and how fresh each is.
     pub(super) fn freshness(&self) -> Result<Vec<Freshness>> {
-        serde_json::from_str(self.header(SOURCES)).context("the daemon does not say what its answer is the state of")
+        serde_json::from_str(self.header(SOURCES))
+            .context("the daemon's response has no valid `informant-sources` header")
     }
 
-    /// How many objects the index that was asked lacks because its function failed on them.
+    /// How many objects the queried index lacks because its function failed on them.
     pub(super) fn index_failures(&self) -> u64 {
         self.header(INDEX_FAILURES).parse().unwrap_or_default()
     }
@@ -310,7 +313,7 @@ impl Answer {
             .unwrap_or_default()
     }
 
-    /// The next line without its end; none after the last.
+    /// The next line without its newline; `None` after the last.
     pub(super) async fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             if let Some(at) = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {
@@ -322,13 +325,13 @@ impl Answer {
             }
             self.scanned = self.buffer.len();
             if self.scanned > LINE_BYTES_MAX {
-                bail!("the daemon's answer has a line of more than {LINE_BYTES_MAX} bytes");
+                bail!("a line of the daemon's response is longer than {LINE_BYTES_MAX} bytes");
             }
             if self.ended {
                 if self.buffer.is_empty() {
                     return Ok(None);
                 }
-                bail!("the daemon's answer was cut off");
+                bail!("the daemon's response was cut off");
             }
             self.read().await?;
         }
@@ -336,10 +339,10 @@ impl Answer {
 
     async fn read(&mut self) -> Result<()> {
         let frame = tokio::time::timeout(SILENCE_MAX, self.response.body_mut().frame()).await;
-        match frame.context("the daemon stopped answering")? {
+        match frame.context("the daemon stopped responding")? {
             None => self.ended = true,
             Some(frame) => {
-                let frame = frame.context("the daemon's answer was cut off")?;
+                let frame = frame.context("the daemon's response was cut off")?;
                 if let Ok(data) = frame.into_data() {
                     self.buffer.extend_from_slice(data.chunk());
                 }
@@ -354,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn questions_are_escaped() {
+    fn queries_are_percent_encoded() {
         assert_eq!(path("apps/v1/deployments", &[]), "/api/v1/get/apps/v1/deployments");
         assert_eq!(
             path("pods", &[("index", "image"), ("value", "a/b:1&c=ü")]),

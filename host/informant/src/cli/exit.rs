@@ -7,17 +7,17 @@ use crate::config::Problems;
 /// What an exit code means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done. For `run`: stopped by one signal, in order.
+    /// Success. For `run`: stopped cleanly by one signal.
     Done,
-    /// Failed. For `get`: not found.
+    /// Failure. For `get`: not found.
     Failed,
-    /// The command line is wrong.
+    /// Invalid command line.
     Usage,
-    /// The configuration is refused.
+    /// Invalid configuration.
     Config,
-    /// For `get`: the index is not attached. For others: not ready yet.
+    /// For `get`: the index is not attached. For other commands: not ready yet.
     NotReady,
-    /// For `get`: the informer's first list is not in the cache.
+    /// For `get`: the informer's first list is not in the cache yet.
     NotSynced,
 }
 
@@ -42,7 +42,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What an error means for the exit code.
+/// The exit code of an error.
 pub(super) fn of(error: &anyhow::Error) -> Exit {
     if error.downcast_ref::<Problems>().is_some() {
         Exit::Config

@@ -1,4 +1,4 @@
-//! `informant plugin inspect`: what a component is, without a cluster and without calling more of it than `describe`.
+//! `informant plugin inspect`: a component's description. It needs no cluster and calls only `describe`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ use crate::version::CONTRACT;
 /// `informant plugin inspect`.
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// The component
+    /// Component file
     file: PathBuf,
-    /// How it is shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
     output: Format,
 }
 
-/// How a component is shown.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people.
@@ -40,7 +40,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<Exit> {
         Format::Text => show(out, args, &inspection),
         Format::Json => writeln!(out, "{:#}", as_json(args, &inspection)),
     })
-    .context("the inspection cannot be shown")?;
+    .context("cannot print the inspection")?;
     Ok(Exit::Done)
 }
 
@@ -53,10 +53,10 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     line("size", &show_size(inspection.size_bytes as u64))?;
     line("contract", CONTRACT)?;
     line("roles", &inspection.roles.to_string())?;
-    for (number, rule) in told(inspection).iter().enumerate() {
+    for (number, rule) in event_rules(inspection).iter().enumerate() {
         line(if number == 0 { "events" } else { "" }, rule)?;
     }
-    for (number, rule) in indexed(manifest).iter().enumerate() {
+    for (number, rule) in index_rules(manifest).iter().enumerate() {
         line(if number == 0 { "indexes" } else { "" }, rule)?;
     }
     for (number, import) in inspection.imports.iter().enumerate() {
@@ -68,14 +68,14 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     }
 }
 
-/// One line for each rule on events.
-fn told(inspection: &Inspection) -> Vec<String> {
+/// One line per event rule.
+fn event_rules(inspection: &Inspection) -> Vec<String> {
     if !inspection.roles.wants_events() {
         return Vec::new();
     }
     let rules = inspection.manifest.events.iter().map(|rule| {
         let extras = [
-            (rule.old, ", with the old state"),
+            (rule.old, ", with the old object"),
             (rule.changed_only, ", only if it changed"),
         ];
         let extras: String = extras
@@ -87,8 +87,8 @@ fn told(inspection: &Inspection) -> Vec<String> {
     rules.collect()
 }
 
-/// One line for each rule on indexes.
-fn indexed(manifest: &Manifest) -> Vec<String> {
+/// One line per index rule.
+fn index_rules(manifest: &Manifest) -> Vec<String> {
     let names = manifest.index_names().join(", ");
     let rules = manifest.indexes.iter().flat_map(|indexes| &indexes.objects);
     rules
@@ -137,7 +137,7 @@ fn as_json(args: &InspectArgs, inspection: &Inspection) -> serde_json::Value {
     })
 }
 
-/// As the manifest writes it.
+/// As in the manifest.
 fn payload_json(payload: &Payload) -> serde_json::Value {
     match payload {
         Payload::Metadata => json!("metadata"),

@@ -1,7 +1,6 @@
-//! What goes to stdout and stderr.
+//! Output to stdout and stderr.
 //!
-//! The only place that writes there (the log apart). A reader that went away, as in `informant get … | head`, is no
-//! error.
+//! Everything but the log is printed here. A closed stdout, as in `informant get … | head`, is not an error.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -12,33 +11,33 @@ use super::Exit;
 use crate::admin::{ApiError, Code};
 use crate::config::Problems;
 
-/// Writes to stdout; the command ends quietly if nobody reads any more.
+/// Writes to stdout; a closed stdout ends the command without an error.
 pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    unless_gone(write(&mut out).and_then(|()| out.flush()))
+    ignore_broken_pipe(write(&mut out).and_then(|()| out.flush()))
 }
 
-/// Writes a document to stdout, for programs.
+/// Writes a JSON document to stdout.
 pub(super) fn json(document: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(document).context("the answer makes no JSON")?;
+    let text = serde_json::to_string_pretty(document).context("cannot encode the response as JSON")?;
     to_stdout(|out| writeln!(out, "{text}"))
 }
 
-/// Passes over a broken pipe.
-pub(super) fn unless_gone(result: io::Result<()>) -> Result<()> {
+/// Ignores a broken pipe.
+pub(super) fn ignore_broken_pipe(result: io::Result<()>) -> Result<()> {
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.context("failed to write to stdout"),
     }
 }
 
-/// A line on stderr for the person in front of it.
+/// Writes a line to stderr.
 pub(super) fn note(line: &str) {
-    // There is nobody left to tell when stderr is gone.
+    // A failure to write to stderr cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// What the daemon says it cannot do; "not ready" is worth asking again, "not found" is an answer.
+/// Prints the daemon's error and returns the exit code: "not ready" may be retried, "not found" is final.
 pub(super) fn refused(error: &ApiError) -> Exit {
     note(&format!("error: {error}"));
     match error.code {
@@ -51,25 +50,25 @@ pub(super) fn refused(error: &ApiError) -> Exit {
 /// An error and its causes on stderr.
 pub(super) fn error(error: &anyhow::Error) {
     match error.downcast_ref::<Problems>() {
-        // These are formatted already, one "error:" each.
+        // These are formatted already, each with its own "error:".
         Some(problems) => note(&problems.to_string()),
         None => note(&format!("error: {}", chain(error))),
     }
 }
 
-/// The causes of an error, outermost first, without those that the one before has said already.
+/// The causes of an error, outermost first, without those that an outer one already contains.
 fn chain(error: &anyhow::Error) -> String {
-    let mut said = String::new();
+    let mut text = String::new();
     for cause in error.chain() {
-        let text = cause.to_string();
-        if !said.contains(&text) {
-            if !said.is_empty() {
-                said.push_str(": ");
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            if !text.is_empty() {
+                text.push_str(": ");
             }
-            said.push_str(&text);
+            text.push_str(&cause);
         }
     }
-    said
+    text
 }
 
 #[cfg(test)]
@@ -77,7 +76,7 @@ mod tests {
     use anyhow::anyhow;
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn repeated_causes_are_printed_once() {
         let error = anyhow!("no such file")
             .context("plugin.wasm: no such file")
             .context("plugin x");

@@ -1,5 +1,4 @@
-//! `informant plugin list | resume | requeue`: what a running daemon's plugins do, and what is done about one that is
-//! stuck.
+//! `informant plugin list | resume | requeue`: inspects and manages the plugins of a running daemon.
 
 use std::io::{self, Write};
 
@@ -8,14 +7,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::client::{AdminArgs, escape};
-use super::table::{self, or_nothing};
+use super::table::{self, or_dash};
 use super::{Exit, output};
-use crate::admin::{PluginView, Plugins, RequeueQuestion, Requeued, Resumed};
+use crate::admin::{PluginView, Plugins, RequeueRequest, Requeued, Resumed};
 
 /// `informant plugin list`.
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// How they are shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
     #[command(flatten)]
@@ -25,7 +24,7 @@ pub(super) struct ListArgs {
 /// `informant plugin resume`.
 #[derive(Debug, Args)]
 pub(super) struct ResumeArgs {
-    /// The plugin's name in the configuration
+    /// Plugin name, as in the configuration
     name: String,
     #[command(flatten)]
     admin: AdminArgs,
@@ -34,30 +33,30 @@ pub(super) struct ResumeArgs {
 /// `informant plugin requeue`.
 #[derive(Debug, Args)]
 pub(super) struct RequeueArgs {
-    /// The plugin's name in the configuration
+    /// Plugin name, as in the configuration
     name: String,
-    /// This object, whether the plugin failed on it or not [default: all dead letters]
+    /// Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
     #[arg(long, value_name = "NAMESPACE/NAME")]
     key: Option<String>,
-    /// All dead letters, which is the default
+    /// Redeliver all dead letters (the default)
     #[arg(long, conflicts_with = "key")]
     all: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// How answers are shown.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// For people.
     Table,
-    /// As the admin API answers.
+    /// The JSON of the admin API.
     Json,
 }
 
 pub(super) fn list(args: &ListArgs) -> Result<Exit> {
     args.admin
-        .ask(async |client| match client.read::<Plugins>("/api/v1/plugins").await? {
+        .with_client(async |client| match client.read::<Plugins>("/api/v1/plugins").await? {
             Err(error) => Ok(output::refused(&error)),
             Ok(plugins) => {
                 match args.output {
@@ -74,12 +73,12 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
     let path = path(&args.name, "resume");
     let name = &args.name;
     args.admin
-        .ask(async |client| match client.post::<Resumed>(&path, &json!({})).await? {
+        .with_client(async |client| match client.post::<Resumed>(&path, &json!({})).await? {
             Err(error) => Ok(output::refused(&error)),
             Ok(Resumed { resumed }) => {
                 let line = match resumed {
                     true => format!("plugin/{name} resumed"),
-                    false => format!("plugin/{name} is not in quarantine: there is nothing to resume"),
+                    false => format!("plugin/{name} is not in quarantine; nothing to resume"),
                 };
                 output::to_stdout(|out| writeln!(out, "{line}"))?;
                 Ok(Exit::Done)
@@ -89,9 +88,9 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit> {
 
 pub(super) fn requeue(args: &RequeueArgs) -> Result<Exit> {
     let path = path(&args.name, "requeue");
-    let question = RequeueQuestion { key: args.key.clone() };
+    let request = RequeueRequest { key: args.key.clone() };
     args.admin
-        .ask(async |client| match client.post::<Requeued>(&path, &question).await? {
+        .with_client(async |client| match client.post::<Requeued>(&path, &request).await? {
             Err(error) => Ok(output::refused(&error)),
             Ok(done) => {
                 output::to_stdout(|out| writeln!(out, "plugin/{} {}", args.name, requeued(done)))?;
@@ -110,11 +109,11 @@ fn requeued(done: Requeued) -> String {
     match (done.queued, done.waiting) {
         (0, 0) => "has no dead letters".to_owned(),
         (queued, 0) => format!("requeued: {queued}"),
-        (queued, waiting) => format!("requeued: {queued}, would have been told anyway: {waiting}"),
+        (queued, waiting) => format!("requeued: {queued}, already pending: {waiting}"),
     }
 }
 
-/// The table, and below it what is wrong, a line each.
+/// Prints the table, and below it one line per problem.
 pub(super) fn show(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()> {
     let headings = [
         "PLUGIN",
@@ -130,32 +129,32 @@ pub(super) fn show(out: &mut dyn Write, plugins: &[PluginView]) -> io::Result<()
     table::write(out, headings, plugins.iter().map(row))?;
     plugins
         .iter()
-        .flat_map(troubles)
+        .flat_map(problems)
         .try_for_each(|line| writeln!(out, "{line}"))
 }
 
 fn row(plugin: &PluginView) -> [String; 9] {
     let loaded = plugin.loaded.as_ref();
-    let number = |read: fn(&crate::admin::LoadedView) -> String| or_nothing(loaded, read);
+    let number = |read: fn(&crate::admin::LoadedView) -> String| or_dash(loaded, read);
     [
         plugin.name.clone(),
         plugin.state.clone(),
         number(|loaded| loaded.instances.to_string()),
         number(|loaded| loaded.pending.to_string()),
-        or_nothing(loaded.and_then(|loaded| loaded.oldest_pending_ms), table::duration),
+        or_dash(loaded.and_then(|loaded| loaded.oldest_pending_ms), table::duration),
         number(|loaded| loaded.dead_letters.to_string()),
         number(|loaded| loaded.restarts.to_string()),
-        or_nothing(loaded.and_then(|loaded| loaded.last_reload.as_ref()), |reload| {
+        or_dash(loaded.and_then(|loaded| loaded.last_reload.as_ref()), |reload| {
             format!("{} {} ago", reload.result, table::ago(reload.age_ms))
         }),
         plugin.informers.join(","),
     ]
 }
 
-/// A call that takes shorter is no sign of anything.
+/// Shorter calls are not reported as stuck.
 const STUCK_MS: u64 = 1_000;
 
-fn troubles(plugin: &PluginView) -> Vec<String> {
+fn problems(plugin: &PluginView) -> Vec<String> {
     let name = &plugin.name;
     let mut lines = Vec::new();
     lines.extend(
@@ -177,7 +176,7 @@ fn troubles(plugin: &PluginView) -> Vec<String> {
     }
     if loaded.failing > 0 {
         lines.push(format!(
-            "{name} fails on {} objects, which are tried again",
+            "{name} failed on {} objects and is retrying them",
             loaded.failing
         ));
     }
@@ -185,7 +184,7 @@ fn troubles(plugin: &PluginView) -> Vec<String> {
         let (event, object, error) = (&letter.event, &letter.object, &letter.error);
         let age = table::ago(letter.age_ms);
         lines.push(format!(
-            "{name} gave up on {event} of {object} {age} ago: {error} (all: /api/v1/dead-letters?plugin={name})"
+            "{name} dead-lettered {event} of {object} {age} ago: {error} (all: /api/v1/dead-letters?plugin={name})"
         ));
     }
     let refused = loaded.last_reload.as_ref().and_then(|reload| reload.error.as_ref());

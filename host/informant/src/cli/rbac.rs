@@ -1,4 +1,4 @@
-//! `informant rbac`: the least rights in the cluster that a configuration needs, as YAML to apply.
+//! `informant rbac`: prints the least-privilege RBAC of a configuration as YAML.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use kube::Client;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::cluster::{Cluster, ClusterFlags};
-use crate::config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, judge_name};
-use crate::rbac::{Rights, Subject, yaml};
+use crate::config::{Config, InformerSection, Problem, Problems, Resources, did_you_mean, validate_name};
+use crate::rbac::{Permissions, Subject, yaml};
 
 /// `informant rbac`.
 #[derive(Debug, Args)]
 pub(super) struct RbacArgs {
     #[command(flatten)]
     config: ConfigFlag,
-    /// The namespace that Informant runs in: its ServiceAccount's
+    /// Namespace of Informant and its ServiceAccount
     #[arg(short, long, default_value = "informant", value_parser = dns_label)]
     namespace: String,
-    /// What the ServiceAccount, the roles and the bindings are called
+    /// Name of the ServiceAccount, the roles and the bindings
     #[arg(long, default_value = "informant", value_parser = dns_label)]
     name: String,
-    /// The rights in this one of several clusters, as in [cluster.NAME]
+    /// Print RBAC for this cluster, as in [cluster.NAME]; required with more than one
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct RbacArgs {
 }
 
 fn dns_label(text: &str) -> Result<String, String> {
-    judge_name(text).map(|()| text.to_owned()).map_err(str::to_owned)
+    validate_name(text).map(|()| text.to_owned()).map_err(str::to_owned)
 }
 
 pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
@@ -42,11 +42,11 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("no runtime can be made")?;
+        .context("cannot start the async runtime")?;
     let flags = args.cluster_args.flags();
     flags.judge(&config)?;
-    let cluster = which(&config, args.cluster.as_deref())?;
-    let rights = runtime.block_on(rights(&config, cluster, &flags))?;
+    let cluster = select_cluster(&config, args.cluster.as_deref())?;
+    let permissions = runtime.block_on(permissions(&config, cluster, &flags))?;
     let subject = Subject {
         name: &args.name,
         namespace: &args.namespace,
@@ -54,39 +54,40 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
     output::to_stdout(|out| {
         writeln!(
             out,
-            "# What {} needs{}, by `informant rbac`. Apply it again when that changes.",
+            "# RBAC for {}{}, printed by `informant rbac`. Print and apply it again when the configuration changes.",
             config.path.display(),
             match cluster {
                 "" => String::new(),
                 name => format!(" in cluster {name}"),
             }
         )?;
-        out.write_all(yaml(&rights, &subject).as_bytes())
+        out.write_all(yaml(&permissions, &subject).as_bytes())
     })?;
     Ok(Exit::Done)
 }
 
-/// The cluster whose rights are meant: each has its own, and they are applied to one at a time.
-fn which<'c>(config: &'c Config, named: Option<&'c str>) -> Result<&'c str> {
+/// The cluster to print RBAC for: each has its own, and `kubectl apply` takes one at a time.
+fn select_cluster<'c>(config: &'c Config, named: Option<&'c str>) -> Result<&'c str> {
     let known: Vec<&str> = config.clusters.keys().map(String::as_str).collect();
     match (named, &known[..]) {
         (None, &[only]) => Ok(only),
         (None, several) => bail!(
-            "which cluster? Rights are printed for one at a time: name it with --cluster, one of {}",
+            "RBAC is printed for one cluster at a time: select it with --cluster, one of {}",
             several.join(", ")
         ),
         (Some(name), known) if !name.is_empty() && known.contains(&name) => Ok(name),
-        (Some(name), &[""]) => bail!("--cluster {name}: the configuration has one cluster, which has no name"),
+        (Some(name), &[""]) => bail!("--cluster {name}: the configuration has one unnamed cluster"),
         (Some(name), known) => bail!(
-            "--cluster {name}: the configuration has no such cluster; {}",
+            "--cluster {name}: no such cluster in the configuration; {}",
             did_you_mean(name, known, "clusters")
         ),
     }
 }
 
-/// Collects what every section needs in a cluster. It is asked only for informers whose resource is not named exactly.
-async fn rights(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<Rights> {
-    let mut rights = Rights::default();
+/// Collects the permissions that every section needs in a cluster. The cluster is contacted only for informers whose
+/// resource is not named exactly.
+async fn permissions(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<Permissions> {
+    let mut permissions = Permissions::default();
     let mut connected: Option<Cluster> = None;
     for (name, section) in &config.informers {
         if !config.clusters_of(section).any(|name| name == cluster) {
@@ -102,29 +103,29 @@ async fn rights(config: &Config, cluster: &str, flags: &ClusterFlags) -> Result<
                         connected.insert(Cluster::connect(&section).await?).client.clone()
                     }
                 };
-                let found = found(&client, not_exact, section).await;
-                found.map_err(|error| unknown(config, name, &error))?
+                let found = discover_resources(&client, not_exact, section).await;
+                found.map_err(|error| unknown_resource(config, name, &error))?
             }
         };
         for found in &found {
             if section.namespaces.is_empty() {
-                rights.add_informer(name, &found.group, &found.plural, None);
+                permissions.add_informer(name, &found.group, &found.plural, None);
             }
             for namespace in &section.namespaces {
-                rights.add_informer(name, &found.group, &found.plural, Some(namespace));
+                permissions.add_informer(name, &found.group, &found.plural, Some(namespace));
             }
         }
     }
     for (name, section) in &config.plugins {
         for grant in &section.allow_kube {
-            rights.add_grant(name, &grant.value);
+            permissions.add_grant(name, &grant.value);
         }
     }
-    Ok(rights)
+    Ok(permissions)
 }
 
-/// What the cluster serves of what is not named exactly; of a pattern, what it serves now.
-async fn found(
+/// Discovers a resource that is not named exactly, or all that a pattern matches now.
+async fn discover_resources(
     client: &Client,
     resources: &Resources,
     section: &InformerSection,
@@ -148,11 +149,11 @@ async fn found(
     }
 }
 
-fn unknown(config: &Config, informer: &str, why: &str) -> Problems {
-    let place = config.informers[informer].resource.place;
-    let problem: Problem = config.problem(place, format!("[informer.{informer}] {why}"));
+fn unknown_resource(config: &Config, informer: &str, why: &str) -> Problems {
+    let position = config.informers[informer].resource.position;
+    let problem: Problem = config.problem(position, format!("[informer.{informer}] {why}"));
     Problems(vec![problem.help(
-        "write the resource with group, version and plural, as in \"v1/pods\": then the cluster need not be asked",
+        "write the resource with group, version and plural, for example \"v1/pods\": then no cluster is needed",
     )])
 }
 
@@ -162,18 +163,18 @@ mod tests {
     use crate::config::SourceFile;
 
     #[test]
-    fn of_several_clusters_one_is_named() {
+    fn cluster_flag_is_required_with_several_clusters() {
         let config = |text: &str| Config::parse(&SourceFile::new("config.toml", text)).unwrap();
         let one = config("[informer.pods]\nresource = \"v1/pods\"\n");
         let two = config("[cluster.east]\ncontext = \"e\"\n[cluster.west]\ncontext = \"w\"\n");
-        let said = |config: &Config, named: Option<&str>| match which(config, named) {
+        let selected = |config: &Config, named: Option<&str>| match select_cluster(config, named) {
             Ok(name) => format!("cluster {name:?}"),
             Err(error) => error.to_string(),
         };
-        assert_eq!(said(&one, None), "cluster \"\"");
-        assert_eq!(said(&two, Some("west")), "cluster \"west\"");
-        insta::assert_snapshot!(said(&one, Some("east")), @"--cluster east: the configuration has one cluster, which has no name");
-        insta::assert_snapshot!(said(&two, Some("wset")), @"--cluster wset: the configuration has no such cluster; did you mean `west`?");
-        insta::assert_snapshot!(said(&two, None), @"which cluster? Rights are printed for one at a time: name it with --cluster, one of east, west");
+        assert_eq!(selected(&one, None), "cluster \"\"");
+        assert_eq!(selected(&two, Some("west")), "cluster \"west\"");
+        insta::assert_snapshot!(selected(&one, Some("east")), @"--cluster east: the configuration has one unnamed cluster");
+        insta::assert_snapshot!(selected(&two, Some("wset")), @"--cluster wset: no such cluster in the configuration; did you mean `west`?");
+        insta::assert_snapshot!(selected(&two, None), @"RBAC is printed for one cluster at a time: select it with --cluster, one of east, west");
     }
 }

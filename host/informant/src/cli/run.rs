@@ -1,4 +1,4 @@
-//! `informant run`: the daemon on two runtimes, until a signal ends it.
+//! `informant run`: runs the daemon on two runtimes, until a signal ends it.
 
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -20,10 +20,10 @@ use crate::signals::{Signal, Signals};
 pub(super) struct RunArgs {
     #[command(flatten)]
     config: ConfigFlag,
-    /// Where the admin server listens; port 0 takes a free one [default: [admin] in the configuration, 127.0.0.1:8089]
+    /// Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
-    /// Where compiled components are kept [default: $XDG_CACHE_HOME/informant, ~/.cache/informant]
+    /// Folder for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant]
     #[arg(long, value_name = "FOLDER", env = "INFORMANT_CACHE_DIR", hide_env_values = true)]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -37,18 +37,18 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let informers = runtime("informer", informer_threads(cores))?;
-    // Guests that spin must not keep informers and the admin server from running: they get threads of their own.
+    // Busy guests must not starve informers and the admin server: they get their own threads.
     let guests = runtime("guest", cores)?;
     let exit = informers.block_on(serve(args, config, &guests));
-    // Nothing is waited for: what had to be delivered was, and a guest may never come back.
+    // Do not wait: accepted events were delivered, and a guest may never return.
     guests.shutdown_background();
     informers.shutdown_background();
     exit
 }
 
 async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit> {
-    // Before anything is started: a signal at any time ends in order.
-    let mut signals = Signals::listen().context("signals cannot be listened to")?;
+    // Before anything starts, so that a signal always ends in a clean stop.
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let access = ClusterAccess::new(&config, args.cluster.flags()).await?;
     let clusters: Vec<_> = match &access.connected {
         Some(cluster) => vec![cluster.url.as_str()],
@@ -56,7 +56,7 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
     };
     let clusters = clusters.join(", ");
     let (informers, plugins) = (config.informers.len(), config.plugins.len());
-    tracing::info!(config = %config.path.display(), %clusters, informers, plugins, "informant starts");
+    tracing::info!(config = %config.path.display(), %clusters, informers, plugins, "informant starting");
     let daemon = Daemon::start(DaemonOptions {
         config,
         access,
@@ -67,10 +67,10 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
     })
     .await?;
     let signal = signals.next().await;
-    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping: what was accepted is delivered; a second signal ends at once");
+    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping: delivering accepted events; a second signal ends the process immediately");
     tokio::select! {
         biased;
-        signal = signals.next() => end_at_once(signal),
+        signal = signals.next() => exit_immediately(signal),
         report = daemon.stop(STOP_MAX) => {
             tracing::info!(undelivered = report.undelivered, "stopped");
             Ok(Exit::Done)
@@ -78,15 +78,15 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
     }
 }
 
-/// Ends the process without waiting for anybody, as a shell expects of a process that a signal ended.
-fn end_at_once(signal: Signal) -> ! {
-    tracing::warn!(%signal, "ended at once: events that were accepted may be undelivered");
+/// Ends the process without waiting, with the exit code that shells expect after a signal.
+fn exit_immediately(signal: Signal) -> ! {
+    tracing::warn!(%signal, "ended immediately; accepted events may be undelivered");
     std::process::exit(signal.exit_code())
 }
 
-/// The threads of informers and the admin server on a machine of so many cores: half of them. What a frame brings
-/// passes through several tasks, and waking one on another thread costs more than the task does; more threads than are
-/// busy also spread objects over more heaps, which costs memory. Guests, which compute, may have all cores.
+/// The threads for informers and the admin server: half of the cores. A frame passes through several tasks, and waking
+/// a task on another thread costs more than the task itself; idle threads also spread objects over more heaps, which
+/// costs memory. Guests compute, so they may use all cores.
 const fn informer_threads(cores: usize) -> usize {
     if cores < 4 { 1 } else { cores / 2 }
 }
@@ -97,5 +97,5 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
         .thread_name(name)
         .enable_all()
         .build()
-        .with_context(|| format!("the {name} runtime cannot be made"))
+        .with_context(|| format!("cannot start the {name} runtime"))
 }

@@ -1,4 +1,4 @@
-//! `informant status`: how a running daemon fares, at a glance: configuration, informers, plugins.
+//! `informant status`: the status of a running daemon: configuration, informers, plugins.
 
 use std::io::{self, Write};
 
@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use super::client::{AdminArgs, AdminClient};
 use super::plugin::{self, Format};
-use super::source_columns::SourceColumns;
-use super::table;
+use super::table::{self, SourceColumns};
 use super::{Exit, output};
 use crate::admin::{
     ApiError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, SourceView, Sources,
@@ -18,14 +17,14 @@ use crate::admin::{
 /// `informant status`.
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
-    /// How it is shown
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// All there is to know of a daemon.
+/// The status of a daemon.
 #[derive(Debug, Serialize)]
 struct Status {
     configuration: ConfigurationView,
@@ -34,7 +33,7 @@ struct Status {
 }
 
 pub(super) fn run(args: &StatusArgs) -> Result<Exit> {
-    args.admin.ask(async |client| match Status::of(client).await? {
+    args.admin.with_client(async |client| match Status::of(client).await? {
         Err(error) => Ok(output::refused(&error)),
         Ok(status) => {
             match args.output {
@@ -85,16 +84,19 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
     let ago = table::ago(*age_ms);
     match (&configuration.refused, &*configuration.waiting) {
         (Some(refused), _) => {
-            writeln!(out, "Configuration {path}: refused {ago} ago; what ran before goes on")?;
+            writeln!(
+                out,
+                "Configuration {path}: refused {ago} ago; the previous one keeps running"
+            )?;
             for line in refused.lines() {
                 writeln!(out, "  {line}")?;
             }
         }
         (None, []) => writeln!(out, "Configuration {path}: {state} {ago} ago")?,
-        (None, _) => writeln!(out, "Configuration {path}: taken in {ago} ago, but for what waits")?,
+        (None, _) => writeln!(out, "Configuration {path}: partially applied {ago} ago")?,
     }
     for waiting in &configuration.waiting {
-        writeln!(out, "  [{}] waits: {}", waiting.section, waiting.reason)?;
+        writeln!(out, "  [{}] pending: {}", waiting.section, waiting.reason)?;
     }
     Ok(())
 }
@@ -109,7 +111,7 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
             (name, cluster) => format!("{name} in cluster {cluster}"),
         };
         if let Some(why) = &source.reconfiguring {
-            writeln!(out, "{name} goes on as it was until its new section can be had: {why}")?;
+            writeln!(out, "{name} is still running its previous configuration: {why}")?;
         }
         if let Some(trouble) = &source.trouble {
             writeln!(out, "{name} is {}: {trouble}", source.state)?;
@@ -117,19 +119,19 @@ fn show_sources(out: &mut dyn Write, sources: &[SourceView]) -> io::Result<()> {
             writeln!(out, "{name} failed {} ago: {}", table::ago(error.age_ms), error.message)?;
         }
         for lacking in &source.index_failures {
-            show_lacking(out, &name, lacking)?;
+            show_index_failures(out, &name, lacking)?;
         }
     }
     Ok(())
 }
 
-/// What one index of a source lacks, and an example with the first line of why.
-fn show_lacking(out: &mut dyn Write, source: &str, lacking: &IndexFailuresView) -> io::Result<()> {
-    let subject = match lacking.failures {
-        1 => "1 object is".to_owned(),
-        many => format!("{many} objects are"),
+/// The number of objects that an index of a source lacks, and an example with the first line of its error.
+fn show_index_failures(out: &mut dyn Write, source: &str, lacking: &IndexFailuresView) -> io::Result<()> {
+    let objects = match lacking.failures {
+        1 => "1 object".to_owned(),
+        many => format!("{many} objects"),
     };
-    write!(out, "index {} of {source}: {subject} not in it", lacking.index)?;
+    write!(out, "index {} of {source} lacks {objects}", lacking.index)?;
     match lacking.failed.first() {
         Some(FailedView { key, message }) => {
             let example = if lacking.failures == 1 { "" } else { "for example " };

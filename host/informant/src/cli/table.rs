@@ -1,13 +1,17 @@
-//! Small tables, as kubectl prints them: left aligned, three spaces between columns.
+//! Tables like kubectl's: left aligned, three spaces between columns.
 
 use std::io::{self, Write};
 
 use tabwriter::TabWriter;
 
+use crate::admin::SourceView;
 use crate::age;
 
-/// What stands where there is nothing to say.
-pub(super) const NOTHING: &str = "-";
+/// The spaces between columns.
+const GAP: usize = 3;
+
+/// The cell of an absent value.
+pub(super) const DASH: &str = "-";
 
 /// Writes a table; nothing if it has no rows.
 pub(super) fn write<const COLUMNS: usize>(
@@ -19,22 +23,22 @@ pub(super) fn write<const COLUMNS: usize>(
     write_columns(out, &headings, rows)
 }
 
-/// As [`write`], with as many columns as it takes: a row has a cell for each heading.
+/// Like [`write`], with any number of columns: a row has a cell for each heading.
 pub(super) fn write_columns(out: &mut dyn Write, headings: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let mut table = TabWriter::new(out).padding(3);
+    let mut table = TabWriter::new(out).padding(GAP);
     writeln!(table, "{}", headings.join("\t"))?;
     for row in rows {
-        // A tab or a newline in a cell would be a cell or a row of its own.
+        // A tab or newline would begin another cell or row.
         let cells: Vec<_> = row.iter().map(|cell| cell.replace(['\t', '\n'], " ")).collect();
         writeln!(table, "{}", cells.join("\t"))?;
     }
     table.flush()
 }
 
-/// How long something lasts or lasted: to the millisecond below ten seconds, in kubectl's words above.
+/// A duration: in milliseconds below a second, in tenths below ten seconds, in kubectl's format above.
 pub(super) fn duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis}ms"),
@@ -43,12 +47,158 @@ pub(super) fn duration(millis: u64) -> String {
     }
 }
 
-/// How long ago, in kubectl's words.
+/// An age, in kubectl's format.
 pub(super) fn ago(millis: u64) -> String {
     age::human(i64::try_from(millis / 1_000).unwrap_or(i64::MAX))
 }
 
-/// What there is, or a dash.
-pub(super) fn or_nothing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
-    value.map_or_else(|| NOTHING.to_owned(), show)
+/// The value, or a dash.
+pub(super) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| DASH.to_owned(), show)
+}
+
+/// The first columns of each table of sources, in `informant status` and `informant get sources`.
+pub(super) struct SourceColumns {
+    /// Only if clusters have names.
+    with_cluster: bool,
+}
+
+impl SourceColumns {
+    pub(super) fn of(sources: &[SourceView]) -> Self {
+        let with_cluster = sources.iter().any(|source| !source.cluster.is_empty());
+        Self { with_cluster }
+    }
+
+    /// `version` is the heading for the version up to which a source is complete.
+    pub(super) fn headings(&self, version: &'static str) -> Vec<&'static str> {
+        let mut headings = vec!["INFORMER"];
+        headings.extend(self.with_cluster.then_some("CLUSTER"));
+        headings.extend(["RESOURCE", "NAMESPACE", "STATE", "OBJECTS", version, "SEEN", "BOOKMARK"]);
+        headings
+    }
+
+    /// A cell for each of the [`headings`](Self::headings).
+    pub(super) fn row(&self, source: &SourceView) -> Vec<String> {
+        let age = |age_ms: Option<u64>| or_dash(age_ms, |age_ms| format!("{} ago", ago(age_ms)));
+        let mut row = vec![source.informer.clone()];
+        row.extend(self.with_cluster.then(|| source.cluster.clone()));
+        row.extend([
+            source.resource.clone(),
+            source.namespace.clone().unwrap_or_else(|| "*".to_owned()),
+            source.state.clone(),
+            source.objects.to_string(),
+            or_dash(source.resource_version.clone(), |version| version),
+            age(source.last_event_age_ms),
+            age(source.bookmark_age_ms),
+        ]);
+        row
+    }
+}
+
+/// The rows that are kept to measure columns, as many as in one page of kubectl.
+const CHUNK_ROWS: usize = 500;
+
+/// A table of any length. Rows are aligned in chunks of [`CHUNK_ROWS`], so that a large response is printed while it
+/// arrives; columns never get narrower from one chunk to the next.
+pub(super) struct StreamedTable {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    widths: Vec<usize>,
+    headings_due: bool,
+}
+
+impl StreamedTable {
+    /// A row has a cell for each of `headings`, whether or not these are printed.
+    pub(super) fn new(headings: Vec<&'static str>, with_headings: bool) -> Self {
+        Self {
+            widths: vec![0; headings.len()],
+            headings,
+            rows: Vec::new(),
+            headings_due: with_headings,
+        }
+    }
+
+    pub(super) fn row(&mut self, out: &mut impl Write, row: Vec<String>) -> io::Result<()> {
+        if self.headings_due {
+            self.headings_due = false;
+            let headings = self.headings.iter().map(|heading| (*heading).to_owned());
+            self.rows.push(headings.collect());
+        }
+        self.rows.push(row);
+        if self.rows.len() >= CHUNK_ROWS {
+            self.finish(out)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The number of rows that are not printed yet.
+    #[cfg(test)]
+    pub(super) fn rows_kept(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Prints the rows that are kept.
+    pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
+        for row in &self.rows {
+            for (width, cell) in self.widths.iter_mut().zip(row.iter()) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for row in self.rows.drain(..) {
+            let Some((last, others)) = row.split_last() else {
+                continue;
+            };
+            for (cell, width) in others.iter().zip(&self.widths) {
+                write!(out, "{cell:width$}", width = width + GAP)?;
+            }
+            writeln!(out, "{last}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_owned()).collect()
+    }
+
+    fn printed(mut table: StreamedTable, rows: Vec<Vec<String>>) -> String {
+        let mut out = Vec::new();
+        for row in rows {
+            table.row(&mut out, row).unwrap();
+        }
+        table.finish(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn columns_fit_their_widest_cell() {
+        let headings = || vec!["NAMESPACE", "NAME", "AGE"];
+        let rows = vec![row(&["default", "web-0", "5s"]), row(&["kube-system", "d", "3m20s"])];
+        insta::assert_snapshot!(printed(StreamedTable::new(headings(), true), rows.clone()), @"
+        NAMESPACE     NAME    AGE
+        default       web-0   5s
+        kube-system   d       3m20s
+        ");
+        insta::assert_snapshot!(printed(StreamedTable::new(headings(), false), rows), @"
+        default       web-0   5s
+        kube-system   d       3m20s
+        ");
+        assert_eq!(printed(StreamedTable::new(headings(), true), Vec::new()), "");
+    }
+
+    #[test]
+    fn large_tables_are_printed_in_chunks() {
+        let mut out = Vec::new();
+        let mut table = StreamedTable::new(vec!["NAMESPACE", "NAME", "AGE"], true);
+        for _ in 0..CHUNK_ROWS {
+            table.row(&mut out, row(&["ns", "name", "1s"])).unwrap();
+        }
+        assert!(out.iter().filter(|byte| **byte == b'\n').count() >= CHUNK_ROWS - 1);
+        assert_eq!(table.rows_kept(), 1);
+    }
 }

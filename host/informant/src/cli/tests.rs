@@ -1,9 +1,10 @@
-//! The command line as people read it.
+//! Help texts and errors of the command line.
 
 use clap::CommandFactory;
 
 use super::*;
 
+/// The short help. The log flags, which every command has, are included for `informant` only.
 fn help(path: &[&str]) -> String {
     let mut command = Cli::command();
     command.build();
@@ -11,29 +12,33 @@ fn help(path: &[&str]) -> String {
     for name in path {
         command = command.find_subcommand_mut(name).expect("a command");
     }
-    command.render_help().to_string()
+    let text = command.render_help().to_string();
+    match text.split_once("\nLog:\n") {
+        Some((before, _)) if !path.is_empty() => before.to_owned(),
+        _ => text,
+    }
 }
 
 #[test]
-fn the_command_line_holds_together() {
+fn command_line_is_consistent() {
     Cli::command().debug_assert();
 }
 
 #[test]
 fn help_names_every_command() {
     insta::assert_snapshot!(help(&[]), @r#"
-    Runs Kubernetes informers once, natively, and calls handlers and index functions that are WebAssembly components
+    Run Kubernetes informers natively, and call handlers and index functions written as WebAssembly components or scripts
 
     Usage: informant [OPTIONS] <COMMAND>
 
     Commands:
-      run        Runs the informers and plugins of a configuration
-      check      Judges a configuration: the file, its components, and what the cluster says to it
-      get        Shows objects out of the cache of a running `informant run`
-      status     Shows how a running `informant run` fares: configuration, informers, plugins
-      rbac       Prints the least rights in the cluster that a configuration needs, as YAML to apply
-      apiserver  Serves the embedded API server, for trying things out without a cluster
-      plugin     Works on plugins
+      run        Run the informers and plugins of a configuration
+      check      Validate a configuration, its plugins, and the permissions it needs
+      get        Show objects from the cache of a running `informant run`
+      status     Show the status of a running `informant run`: configuration, informers, plugins
+      rbac       Print least-privilege RBAC as YAML
+      apiserver  Serve the embedded API server, to try things out without a cluster
+      plugin     Inspect and manage plugins
       help       Print this message or the help of the given subcommand(s)
 
     Options:
@@ -45,166 +50,142 @@ fn help_names_every_command() {
           --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
 
     Exit codes:
-      0    done; for run: stopped by one SIGINT or SIGTERM, in order
-      1    failed; for get and plugin requeue: not found
-      2    the command line is wrong
-      3    the configuration is refused
-      4    not ready: for get, the index is not attached, or --at-least not seen in time
-      5    for get: not synced, the first list is not in the cache
-      130  run was ended at once by a second SIGINT (143: SIGTERM)
+      0    success; for run: stopped cleanly by one SIGINT or SIGTERM
+      1    failure; for get and plugin requeue: not found
+      2    invalid command line
+      3    invalid configuration
+      4    not ready: for get, the index is not attached, or --at-least was not seen in time
+      5    for get: not synced, the first list is not in the cache yet
+      130  run was ended immediately by a second SIGINT (143: SIGTERM)
     "#);
 }
 
 #[test]
 fn help_of_run() {
-    insta::assert_snapshot!(help(&["run"]), @r#"
-    Runs the informers and plugins of a configuration
+    insta::assert_snapshot!(help(&["run"]), @"
+    Run the informers and plugins of a configuration
 
     Usage: informant run [OPTIONS]
 
     Options:
-      -c, --config <FILE>                The configuration [default: config.toml]
-          --admin-listen <ADDRESS:PORT>  Where the admin server listens; port 0 takes a free one [default: [admin] in the configuration, 127.0.0.1:8089]
-          --cache-dir <FOLDER>           Where compiled components are kept [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
+      -c, --config <FILE>                Configuration file [default: config.toml]
+          --admin-listen <ADDRESS:PORT>  Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
+          --cache-dir <FOLDER>           Folder for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
       -h, --help                         Print help (see more with '--help')
 
     Cluster:
-          --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+          --kubeconfig <FILE>  Kubeconfig file [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>     Kubeconfig context [default: [cluster] in the configuration, the kubeconfig's current context]
+    ");
 }
 
 #[test]
 fn help_of_rbac() {
-    insta::assert_snapshot!(help(&["rbac"]), @r#"
-    Prints the least rights in the cluster that a configuration needs, as YAML to apply
+    insta::assert_snapshot!(help(&["rbac"]), @"
+    Print least-privilege RBAC as YAML
 
     Usage: informant rbac [OPTIONS]
 
     Options:
-      -c, --config <FILE>          The configuration [default: config.toml]
-      -n, --namespace <NAMESPACE>  The namespace that Informant runs in: its ServiceAccount's [default: informant]
-          --name <NAME>            What the ServiceAccount, the roles and the bindings are called [default: informant]
-          --cluster <NAME>         The rights in this one of several clusters, as in [cluster.NAME]
+      -c, --config <FILE>          Configuration file [default: config.toml]
+      -n, --namespace <NAMESPACE>  Namespace of Informant and its ServiceAccount [default: informant]
+          --name <NAME>            Name of the ServiceAccount, the roles and the bindings [default: informant]
+          --cluster <NAME>         Print RBAC for this cluster, as in [cluster.NAME]; required with more than one
       -h, --help                   Print help (see more with '--help')
 
     Cluster:
-          --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+          --kubeconfig <FILE>  Kubeconfig file [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>     Kubeconfig context [default: [cluster] in the configuration, the kubeconfig's current context]
+    ");
 }
 
 #[test]
 fn help_of_check() {
-    insta::assert_snapshot!(help(&["check"]), @r#"
-    Judges a configuration: the file, its components, and what the cluster says to it
+    insta::assert_snapshot!(help(&["check"]), @"
+    Validate a configuration, its plugins, and the permissions it needs
 
     Usage: informant check [OPTIONS]
 
     Options:
-      -c, --config <FILE>     The configuration [default: config.toml]
-          --cluster [<NAME>]  A cluster that cannot be reached is an error, not a warning; with a name, as in [cluster.NAME], only that one is asked; several are separated by commas
-          --offline           Does not ask the cluster
+      -c, --config <FILE>     Configuration file [default: config.toml]
+          --cluster [<NAME>]  Fail, not only warn, if a cluster cannot be reached; with names, as in [cluster.NAME], separated by commas, check only those
+          --offline           Do not contact the cluster
       -h, --help              Print help (see more with '--help')
 
     Cluster:
-          --kubeconfig <FILE>  The kubeconfig [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
-          --context <NAME>     The context of the kubeconfig [default: [cluster] in the configuration, the kubeconfig's current context]
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+          --kubeconfig <FILE>  Kubeconfig file [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]
+          --context <NAME>     Kubeconfig context [default: [cluster] in the configuration, the kubeconfig's current context]
+    ");
 }
 
 #[test]
 fn help_of_get() {
-    insta::assert_snapshot!(help(&["get"]), @r#"
-    Shows objects out of the cache of a running `informant run`
+    insta::assert_snapshot!(help(&["get"]), @"
+    Show objects from the cache of a running `informant run`
 
     Usage: informant get [OPTIONS] <RESOURCE> [NAME]
 
     Arguments:
-      <RESOURCE>  An informer's name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, how each source fares
-      [NAME]      Only objects of this name; of sources, only this informer's
+      <RESOURCE>  Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each source
+      [NAME]      Only the objects of this name; for `sources`, only this informer's
 
     Options:
-      -n, --namespace <NAMESPACE>  Only objects of this namespace [default: all]
-      -A, --all-namespaces         Objects of all namespaces, which is the default; kubectl's habit
-          --cluster <NAME>         Only objects of this cluster, as in [cluster.NAME]; several are separated by commas [default: all of the informer's]
-          --all-clusters           Objects of all clusters of the informer, which is the default
-          --index <NAME=VALUE>     Only objects that this index finds under this value
+      -n, --namespace <NAMESPACE>  Only objects in this namespace [default: all]
+      -A, --all-namespaces         Objects in all namespaces (the default; accepted because kubectl has it)
+          --cluster <NAME>         Only objects in these clusters, as in [cluster.NAME], separated by commas [default: all of the informer's]
+          --all-clusters           Objects in all clusters of the informer (the default)
+          --index <NAME=VALUE>     Only objects that this index holds under this value
       -l, --selector <SELECTOR>    Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
-          --at-least <VERSION>     Waits, for at most 10s, until the cache has seen this resource version, as the answer to one's own write names it
-      -o, --output <FORMAT>        How they are shown [default: table] [possible values: table, wide, json, yaml, name]
-          --no-headers             Leaves the table's headings out
-          --admin <ADDRESS:PORT>   The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>          The configuration [default: config.toml]
+          --at-least <VERSION>     Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
+      -o, --output <FORMAT>        Output format [default: table] [possible values: table, wide, json, yaml, name]
+          --no-headers             Omit the table's headings
+          --admin <ADDRESS:PORT>   Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>          Configuration file [default: config.toml]
       -h, --help                   Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }
 
 #[test]
 fn help_of_apiserver() {
-    insta::assert_snapshot!(help(&["apiserver"]), @r#"
-    Serves the embedded API server, for trying things out without a cluster
+    insta::assert_snapshot!(help(&["apiserver"]), @"
+    Serve the embedded API server, to try things out without a cluster
 
     Usage: informant apiserver [OPTIONS]
 
     Options:
-          --listen <ADDRESS:PORT>   Where to listen, without asking who is there; port 0 takes a free one [default: 127.0.0.1:8088]
-          --kubeconfig-out <FILE>   Writes a kubeconfig for this server, for kubectl and for --kubeconfig
-          --context-name <NAME>     What the kubeconfig calls this server: its cluster, user and context [default: informant]
-          --tls                     Speaks TLS, with a certificate authority made for this run; the kubeconfig carries it
-          --snapshot <FILE>         Begins with the state in this file, if it is there, and keeps it there: every 10 s and at the end
-          --faults                  Serves /informant/faults too, where watches can be dropped and errors ordered
-          --fault <JSON>            Begins with this fault, in JSON as for /informant/faults; may be given more than once
-          --replica <ADDRESS:PORT>  Where a second replica listens, which faults can make lag; the kubeconfig's context NAME-replica
+          --listen <ADDRESS:PORT>   Address to listen on (no authentication); port 0 picks a free port [default: 127.0.0.1:8088]
+          --kubeconfig-out <FILE>   Write a kubeconfig for this server, for kubectl and for --kubeconfig
+          --context-name <NAME>     Name of the cluster, user and context in the kubeconfig [default: informant]
+          --tls                     Serve TLS, with a certificate authority generated for this run and included in the kubeconfig
+          --snapshot <FILE>         Load the state from this file if it exists, and save it there every 10 s and at exit
+          --faults                  Serve /informant/faults too, to drop watches and inject errors
+          --fault <JSON>            Start with this fault, in JSON as for /informant/faults; may be repeated
+          --replica <ADDRESS:PORT>  Address of a second replica, which faults can make lag; its kubeconfig context is NAME-replica
       -h, --help                    Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }
 
 #[test]
 fn help_of_plugin_inspect() {
-    insta::assert_snapshot!(help(&["plugin", "inspect"]), @r#"
-    Shows what a component is: its roles, its imports, its manifest
+    insta::assert_snapshot!(help(&["plugin", "inspect"]), @"
+    Show a component's roles, imports and manifest
 
     Usage: informant plugin inspect [OPTIONS] <FILE>
 
     Arguments:
-      <FILE>  The component
+      <FILE>  Component file
 
     Options:
-      -o, --output <FORMAT>  How it is shown [default: text] [possible values: text, json]
+      -o, --output <FORMAT>  Output format [default: text] [possible values: text, json]
       -h, --help             Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }
 
 #[test]
-fn wrong_arguments_say_what_is_wanted() {
+fn wrong_arguments_are_explained() {
     let refusal = |args: &[&str]| Cli::try_parse_from(args).map(|_| ()).unwrap_err().to_string();
     insta::assert_snapshot!(refusal(&["informant", "get", "pods", "--index", "image"]), @"
-    error: invalid value 'image' for '--index <NAME=VALUE>': write NAME=VALUE, as in image=nginx:1.27
+    error: invalid value 'image' for '--index <NAME=VALUE>': write NAME=VALUE, for example image=nginx:1.25
 
     For more information, try '--help'.
     ");
@@ -221,82 +202,66 @@ fn wrong_arguments_say_what_is_wanted() {
 
 #[test]
 fn help_of_status() {
-    insta::assert_snapshot!(help(&["status"]), @r#"
-    Shows how a running `informant run` fares: configuration, informers, plugins
+    insta::assert_snapshot!(help(&["status"]), @"
+    Show the status of a running `informant run`: configuration, informers, plugins
 
     Usage: informant status [OPTIONS]
 
     Options:
-      -o, --output <FORMAT>       How it is shown [default: table] [possible values: table, json]
-          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         The configuration [default: config.toml]
+      -o, --output <FORMAT>       Output format [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         Configuration file [default: config.toml]
       -h, --help                  Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }
 
 #[test]
 fn help_of_plugin_list() {
-    insta::assert_snapshot!(help(&["plugin", "list"]), @r#"
-    Shows the plugins of a running `informant run`
+    insta::assert_snapshot!(help(&["plugin", "list"]), @"
+    List the plugins of a running `informant run`
 
     Usage: informant plugin list [OPTIONS]
 
     Options:
-      -o, --output <FORMAT>       How they are shown [default: table] [possible values: table, json]
-          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         The configuration [default: config.toml]
+      -o, --output <FORMAT>       Output format [default: table] [possible values: table, json]
+          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         Configuration file [default: config.toml]
       -h, --help                  Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }
 
 #[test]
 fn help_of_plugin_resume() {
-    insta::assert_snapshot!(help(&["plugin", "resume"]), @r#"
-    Ends a plugin's quarantine
+    insta::assert_snapshot!(help(&["plugin", "resume"]), @"
+    End a plugin's quarantine
 
     Usage: informant plugin resume [OPTIONS] <NAME>
 
     Arguments:
-      <NAME>  The plugin's name in the configuration
+      <NAME>  Plugin name, as in the configuration
 
     Options:
-          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         The configuration [default: config.toml]
+          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         Configuration file [default: config.toml]
       -h, --help                  Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }
 
 #[test]
 fn help_of_plugin_requeue() {
-    insta::assert_snapshot!(help(&["plugin", "requeue"]), @r#"
-    Has a plugin told again of what it failed on, or of one object
+    insta::assert_snapshot!(help(&["plugin", "requeue"]), @"
+    Redeliver dead-lettered events to a plugin
 
     Usage: informant plugin requeue [OPTIONS] <NAME>
 
     Arguments:
-      <NAME>  The plugin's name in the configuration
+      <NAME>  Plugin name, as in the configuration
 
     Options:
-          --key <NAMESPACE/NAME>  This object, whether the plugin failed on it or not [default: all dead letters]
-          --all                   All dead letters, which is the default
-          --admin <ADDRESS:PORT>  The admin server of the daemon [default: [admin] in the configuration, 127.0.0.1:8089]
-      -c, --config <FILE>         The configuration [default: config.toml]
+          --key <NAMESPACE/NAME>  Redeliver this object, whether the plugin failed on it or not [default: all dead letters]
+          --all                   Redeliver all dead letters (the default)
+          --admin <ADDRESS:PORT>  Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
+      -c, --config <FILE>         Configuration file [default: config.toml]
       -h, --help                  Print help (see more with '--help')
-
-    Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
-    "#);
+    ");
 }

@@ -1,12 +1,11 @@
-//! `[admin]`: where the admin server listens.
+//! `[admin]`: the address of the admin server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::problem::Problems;
 use super::table::{Keys, Table};
 
-/// Where the admin server listens unless config.toml or `--admin-listen` says otherwise: loopback, because it shows
-/// what is in the cache and asks nobody who they are.
+/// The default address of the admin server: loopback, because it exposes the cache without authentication.
 pub const ADMIN_LISTEN_DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8089);
 
 const KEYS: Keys = Keys {
@@ -17,7 +16,7 @@ const KEYS: Keys = Keys {
 /// The admin server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminSection {
-    /// Address and port; port 0 takes a free one, which the log names.
+    /// Address and port; port 0 picks a free one, which is logged.
     pub listen: SocketAddr,
 }
 
@@ -33,17 +32,16 @@ pub(super) fn read(root: &Table<'_>) -> AdminSection {
     }
 }
 
-/// What a file says of where the admin server of a daemon with it listens.
+/// The admin address in a file that may be invalid.
 #[derive(Debug)]
 pub(crate) struct AdminListen {
-    /// None: the file does not say it, or cannot be read that far.
+    /// `None` if the file does not set it or cannot be parsed.
     pub(crate) listen: Option<SocketAddr>,
-    /// What is wrong with the file as far as it was read: errors for which a daemon refuses it, and goes on with what
-    /// it had before.
+    /// The errors in the part that was read. A daemon refuses such a file and keeps running its previous configuration.
     pub(crate) errors: Problems,
 }
 
-/// `listen` alone, whatever else there is.
+/// Reads `listen` alone.
 pub(super) fn listen_of(root: &Table<'_>) -> Option<SocketAddr> {
     let table = root.has("admin").then(|| root.table("admin")).flatten()?;
     table.only(&KEYS);
@@ -54,7 +52,7 @@ fn read_listen(table: &Table<'_>) -> Option<SocketAddr> {
     let text = table.string("listen")?;
     let Ok(listen) = text.value.parse::<SocketAddr>() else {
         let problem = table.error(
-            text.place,
+            text.position,
             format!("`listen` = \"{}\" is not an address and a port", text.value),
         );
         let help = "write \"127.0.0.1:8089\", \"[::1]:8089\" or \"0.0.0.0:8089\"";
@@ -63,10 +61,10 @@ fn read_listen(table: &Table<'_>) -> Option<SocketAddr> {
     };
     if !listen.ip().is_loopback() {
         let problem = table.error(
-            text.place,
-            format!("the admin server at {listen} can be reached from outside"),
+            text.position,
+            format!("the admin server at {listen} is reachable from other machines"),
         );
-        let help = "it asks nobody who they are and shows every cached object: keep strangers out by a NetworkPolicy";
+        let help = "it has no authentication and exposes every cached object: restrict access with a NetworkPolicy";
         table.reporter().report(problem.help(help).warning());
     }
     Some(listen)

@@ -1,4 +1,4 @@
-//! `allow` of a plugin: what it may do beside reading its informers.
+//! `allow` of a plugin: what it may do apart from reading its informers.
 
 use informant_plugin_host::{KubeGrant, KubeResource, KubeVerb};
 
@@ -9,8 +9,8 @@ use super::table::{Keys, Table};
 const KEYS: Keys = Keys {
     known: &["kube"],
     planned: &[
-        ("http", "plugins cannot reach the network yet: leave it out"),
-        ("kv", "plugins keep nothing yet: leave it out"),
+        ("http", "plugins cannot access the network yet: remove it"),
+        ("kv", "plugins cannot store data yet: remove it"),
     ],
 };
 
@@ -41,12 +41,12 @@ pub(super) fn read(plugin: &Table<'_>) -> Vec<Located<KubeGrant>> {
 fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
     table.only(&GRANT_KEYS);
     let verbs = read_verbs(table);
-    let resource = table.required_string("resource", "name what it is about: resource = \"v1/pods\"")?;
+    let resource = table.required_string("resource", "set the resource: resource = \"v1/pods\"")?;
     let resource = KubeResource::parse(&resource.value)
         .inspect_err(|error| {
             table
                 .reporter()
-                .report(table.error(resource.place, format!("`resource`: {error}")));
+                .report(table.error(resource.position, format!("`resource`: {error}")));
         })
         .ok();
     let words = |key: &str| {
@@ -61,48 +61,48 @@ fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
         subresources: words("subresources").unwrap_or_default(),
     };
     if let Err(problem) = grant.judge() {
-        table.reporter().report(table.error(table.place(), problem));
+        table.reporter().report(table.error(table.position(), problem));
         return None;
     }
     Some(Located {
         value: grant,
-        place: table.place(),
+        position: table.position(),
     })
 }
 
-/// Each of them once. `None` after something was reported.
+/// The verbs without duplicates. `None` if a problem was reported.
 fn read_verbs(table: &Table<'_>) -> Option<Vec<KubeVerb>> {
     if !table.has("verbs") {
-        let problem = table.error(table.place(), format!("{} lacks `verbs`", table.title()));
+        let problem = table.error(table.position(), format!("{} lacks `verbs`", table.title()));
         table
             .reporter()
-            .report(problem.help("name what may be done: verbs = [\"patch\"]"));
+            .report(problem.help("list what it may do: verbs = [\"patch\"]"));
         return None;
     }
     let mut verbs = Vec::new();
-    let mut all_good = true;
+    let mut all_known = true;
     for written in table.strings("verbs")? {
         match VERBS.iter().find(|(word, _)| *word == written.value) {
             Some((_, verb)) if verbs.contains(verb) => {}
             Some((_, verb)) => verbs.push(*verb),
             None => {
-                let problem = table.error(written.place, format!("`verbs` cannot be \"{}\"", written.value));
+                let problem = table.error(written.position, format!("`verbs` cannot be \"{}\"", written.value));
                 table.reporter().report(problem.help(help_with_verb(&written.value)));
-                all_good = false;
+                all_known = false;
             }
         }
     }
-    all_good.then_some(verbs)
+    all_known.then_some(verbs)
 }
 
-/// Who mistypes a verb has its first letter right. `watch` is another verb, no mistyped `patch`, and nobody is talked
-/// into writing.
+/// Suggests only verbs with the same first letter: `watch` is not a typo of `patch`, and no suggestion should turn a
+/// read into a write.
 fn help_with_verb(written: &str) -> String {
     let verbs = VERBS.map(|(verb, _)| verb);
     let first = written.get(..1).unwrap_or_default().to_ascii_lowercase();
     match suggest::nearest(written, verbs) {
         Some(verb) if verb.starts_with(&first) => format!("did you mean `{verb}`?"),
-        _ => suggest::there_is(&verbs, "possible values"),
+        _ => suggest::known_values(&verbs, "possible values"),
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn grants_are_read_in_both_forms_of_toml() {
+    fn grants_are_read_inline_and_as_sections() {
         for allow in [
             r#"allow.kube = [{ verbs = ["get", "get", "patch"], resource = "v1/pods", namespaces = ["a"], names = ["b"], subresources = ["status"] }]"#,
             "[[plugin.p.allow.kube]]\nverbs = [\"get\", \"patch\"]\nresource = \"v1/pods\"\nnamespaces = [\"a\"]\nnames = [\"b\"]\nsubresources = [\"status\"]",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_grant_is_said_with_its_line() {
+    fn invalid_grants_are_reported_with_their_lines() {
         let text = plugin(
             r#"allow.kbue = []
 allow.kube = [
@@ -152,9 +152,9 @@ allow.kube = [
         error: config.toml:8:14: `verbs` cannot be "patsh"
           help: did you mean `patch`?
         error: config.toml:9:3: [plugin.p.allow.kube] lacks `verbs`
-          help: name what may be done: verbs = ["patch"]
+          help: list what it may do: verbs = ["patch"]
         error: config.toml:10:3: [plugin.p.allow.kube] lacks `resource`
-          help: name what it is about: resource = "v1/pods"
+          help: set the resource: resource = "v1/pods"
         error: config.toml:11:14: `verbs` cannot be "*"
           help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
         error: config.toml:11:31: `resource`: "v1/*" names no resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`

@@ -1,9 +1,9 @@
-//! `[cluster]` and `[cluster.NAME]`: which clusters, where the usual inference is not meant.
+//! `[cluster]` and `[cluster.NAME]`: overrides for the usual kubeconfig inference.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::source::{Located, Place};
+use super::source::{FilePosition, Located};
 use super::table::{Keys, Table};
 use super::{folder_of, sections};
 
@@ -12,46 +12,45 @@ const KEYS: Keys = Keys {
     planned: &[],
 };
 
-/// How a cluster is reached. Without any key: `KUBECONFIG`, `~/.kube/config`, then the service account of the pod.
+/// How to connect to a cluster. Without any key: `KUBECONFIG`, `~/.kube/config`, then the service account of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterSection {
-    /// The context of the kubeconfig; `None`: its current one.
+    /// The context of the kubeconfig; `None`: its current context.
     pub context: Option<String>,
-    /// The kubeconfig, already relative to the current folder.
+    /// The kubeconfig, resolved relative to the current folder.
     pub kubeconfig: Option<PathBuf>,
-    /// The service account of the pod, and nothing else.
+    /// Use only the pod's service account.
     pub in_cluster: bool,
 }
 
-/// The clusters by name. The only one of `[cluster]`, or of no section at all, has the empty name.
+/// The clusters by name. The single one of `[cluster]`, or of no section at all, has the empty name.
 pub(super) fn read(root: &Table<'_>) -> BTreeMap<String, Located<ClusterSection>> {
-    let nameless = |place, value| BTreeMap::from([(String::new(), Located { value, place })]);
+    let unnamed = |position, value| BTreeMap::from([(String::new(), Located { value, position })]);
     let Some(table) = root.has("cluster").then(|| root.table("cluster")).flatten() else {
-        return nameless(Place { line: 1, column: 1 }, ClusterSection::default());
+        return unnamed(FilePosition { line: 1, column: 1 }, ClusterSection::default());
     };
     if !table.keys().any(|key| table.is_table(key.value)) {
-        return nameless(table.place(), read_one(&table));
+        return unnamed(table.position(), read_one(&table));
     }
     let named = sections(root, "cluster");
     let mut read: BTreeMap<String, Located<ClusterSection>> = BTreeMap::new();
     for (name, table) in named {
         let value = read_one(&table);
         if value == ClusterSection::default() {
-            let problem = table.error(
-                table.place(),
-                format!("[cluster.{name}] does not say which cluster it is"),
-            );
+            let problem = table.error(table.position(), format!("[cluster.{name}] does not select a cluster"));
             let help = "add `context`, `kubeconfig`, or `in-cluster = true`";
             table.reporter().report(problem.help(help));
         } else if let Some((other, _)) = read.iter().find(|(_, other)| other.value == value) {
             let problem = table.error(
-                table.place(),
-                format!("[cluster.{name}] and [cluster.{other}] are the same cluster: everything would come twice"),
+                table.position(),
+                format!(
+                    "[cluster.{name}] and [cluster.{other}] are the same cluster: every event would be delivered twice"
+                ),
             );
-            table.reporter().report(problem.help("leave one of them out").warning());
+            table.reporter().report(problem.help("remove one of them").warning());
         }
-        let place = table.place();
-        read.insert(name, Located { value, place });
+        let position = table.position();
+        read.insert(name, Located { value, position });
     }
     read
 }
@@ -63,13 +62,13 @@ fn read_one(table: &Table<'_>) -> ClusterSection {
         kubeconfig: read_kubeconfig(table),
         in_cluster: table.boolean("in-cluster").unwrap_or(false),
     };
-    let beside = ["context", "kubeconfig"].into_iter().find(|key| table.has(key));
-    if let Some(key) = beside.filter(|_| section.in_cluster) {
+    let conflicting = ["context", "kubeconfig"].into_iter().find(|key| table.has(key));
+    if let Some(key) = conflicting.filter(|_| section.in_cluster) {
         let problem = table.error(
-            table.value_place(key),
-            format!("`{key}` and `in-cluster = true` exclude each other"),
+            table.value_position(key),
+            format!("`{key}` and `in-cluster = true` are mutually exclusive"),
         );
-        let help = "`in-cluster` means the service account of the pod that Informant runs in: leave one of them out";
+        let help = "`in-cluster` uses the service account of Informant's pod: remove one of them";
         table.reporter().report(problem.help(help));
     }
     section
@@ -78,7 +77,7 @@ fn read_one(table: &Table<'_>) -> ClusterSection {
 fn read_kubeconfig(table: &Table<'_>) -> Option<PathBuf> {
     let path = table.string("kubeconfig")?;
     if path.value.starts_with('~') {
-        let problem = table.error(path.place, "`kubeconfig`: ~ is not expanded");
+        let problem = table.error(path.position, "`kubeconfig`: ~ is not expanded");
         table
             .reporter()
             .report(problem.help("write the whole path, or one relative to this file"));

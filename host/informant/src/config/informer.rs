@@ -1,15 +1,15 @@
-//! `[informer.NAME]`: what is watched and how it is kept.
+//! `[informer.NAME]`: what to watch, and how to cache it.
 
 use std::time::Duration;
 
 use informant_informer::Exclude;
 use informant_object::{FieldSelector, LabelSelector, Pointer, Shape};
 
-use super::durable::{self, Durable};
 use super::name;
 use super::pointers;
 use super::resources::{self, Resources};
-use super::source::{Located, Place};
+use super::source::{FilePosition, Located};
+use super::state::{self, Durable};
 use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
@@ -33,81 +33,84 @@ const KEYS: Keys = Keys {
         "watch-list",
     ],
     planned: &[
-        ("store", "whole objects are kept: leave it out, and use `drop`"),
-        ("transform", "use `drop` to leave fields out"),
+        ("store", "whole objects are kept: remove it, and use `drop`"),
+        ("transform", "use `drop` to remove fields"),
     ],
 };
 
-/// The shortest resync: below it handlers would do nothing else.
+/// The shortest resync: with less, handlers would do nothing else.
 pub(super) const RESYNC_MIN: Duration = Duration::from_secs(1);
-/// The longest: a week, beyond which it is the same as none.
+/// The longest resync: a week; more is as good as none.
 pub(super) const RESYNC_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Whether readiness waits for something.
+/// Whether readiness depends on an informer or plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Required {
-    /// Not at all.
+    /// Never.
     No,
-    /// Until it was ready once; later trouble shows in `/readyz?verbose` and in metrics.
+    /// Until it was ready once; later problems show in `/readyz?verbose` and in metrics only.
     Once,
-    /// And later trouble turns `/readyz` red again.
+    /// Always: later problems make `/readyz` fail again.
     Always,
 }
 
 /// An informer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InformerSection {
-    /// Where the section begins.
-    pub place: Place,
+    /// The position of the section.
+    pub position: FilePosition,
     /// group/version/plural, a kind, or a pattern.
     pub resource: Located<Resources>,
-    /// What is left out of a pattern.
+    /// Resources that are excluded from a pattern.
     pub exclude: Exclude,
-    /// Where each entry of `exclude` stands, as written.
+    /// The entries of `exclude` as written.
     pub exclude_entries: Vec<Located<String>>,
-    /// The clusters it is watched in, a source for each. Empty: all there are.
+    /// The clusters to watch, with one source each. Empty: all clusters.
     pub clusters: Vec<Located<String>>,
-    /// In the order of the file, a source for each. Empty: all, or none for what lives outside of namespaces.
+    /// In the order of the file, with one source each. Empty: all namespaces, or a cluster-scoped resource.
     pub namespaces: Vec<String>,
-    /// Judged by the API server.
+    /// Evaluated by the API server.
     pub label_selector: Option<LabelSelector>,
-    /// Judged by the API server.
+    /// Evaluated by the API server.
     pub field_selector: Option<FieldSelector>,
-    /// How often handlers are shown everything again, unless their own section says so.
+    /// How often handlers receive all objects again, unless their own section overrides it.
     pub resync: Option<Duration>,
-    /// Whether plugins are told of what a relist shows unchanged.
+    /// Whether plugins receive objects that a relist shows unchanged.
     pub relist_notify_unchanged: bool,
-    /// What is cut from each object before it is kept.
+    /// Fields that are removed from each object before it is cached.
     pub drop: Vec<Pointer>,
-    /// Whether `metadata.managedFields` stays.
+    /// Whether `metadata.managedFields` is kept.
     pub keep_managed_fields: bool,
-    /// Whether the API server is asked for metadata alone.
+    /// Whether only metadata is requested from the API server.
     pub metadata_only: bool,
-    /// Whether the first state is asked for by WatchList before LIST.
+    /// Whether the first state is requested by WatchList, before falling back to LIST.
     pub watch_list: bool,
     /// Native indexes by name.
     pub indexes: Vec<(String, Pointer)>,
-    /// What outlives the process; none: nothing.
+    /// What is persisted; `None`: nothing.
     pub durable: Option<Durable>,
-    /// Whether readiness waits for its first sync.
+    /// Whether readiness depends on its first sync.
     pub required: Required,
 }
 
 impl InformerSection {
-    /// Whether both mean the same, wherever in the file they stand.
+    /// Whether both have the same settings, wherever in the file they are.
     #[must_use]
     pub fn says_the_same_as(&self, other: &Self) -> bool {
-        let place = other.place;
-        Self { place, ..self.clone() } == *other
+        let position = other.position;
+        Self {
+            position,
+            ..self.clone()
+        } == *other
     }
 }
 
 pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
     table.only(&KEYS);
-    let resource = table.required_string("resource", "name what is watched: resource = \"v1/pods\"");
+    let resource = table.required_string("resource", "set what to watch: resource = \"v1/pods\"");
     let exclude_entries = table.strings("exclude").unwrap_or_default();
     let section = InformerSection {
-        place: table.place(),
+        position: table.position(),
         clusters: read_clusters(table),
         namespaces: read_namespaces(table),
         label_selector: read_parsed(table, "label-selector", LabelSelector::parse),
@@ -119,7 +122,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<InformerSection> {
         metadata_only: table.boolean("metadata-only").unwrap_or(false),
         watch_list: table.boolean("watch-list").unwrap_or(true),
         indexes: read_indexes(table),
-        durable: durable::read(table, resource.as_ref().map(|resource| resource.value.as_str())),
+        durable: state::read_durable(table, resource.as_ref().map(|resource| resource.value.as_str())),
         required: read_required(table, Required::Once),
         exclude: resources::read_exclude(table, &exclude_entries),
         exclude_entries,
@@ -134,7 +137,7 @@ pub(super) fn read_required(table: &Table<'_>, default: Required) -> Required {
         return match table.string("required") {
             Some(text) if text.value == "always" => Required::Always,
             _ => {
-                let problem = table.error(table.value_place("required"), "`required` cannot be that");
+                let problem = table.error(table.value_position("required"), "`required` has an invalid value");
                 table
                     .reporter()
                     .report(problem.help("possible values: true, false, \"always\""));
@@ -154,42 +157,42 @@ fn read_namespaces(table: &Table<'_>) -> Vec<String> {
         return Vec::new();
     };
     if names.is_empty() {
-        let problem = table.error(table.value_place("namespaces"), "`namespaces` is empty");
+        let problem = table.error(table.value_position("namespaces"), "`namespaces` is empty");
         table
             .reporter()
-            .report(problem.help("leave it out to watch all namespaces"));
+            .report(problem.help("remove it to watch all namespaces"));
     }
     let mut read: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
-        if let Err(rule) = name::judge_name(&name.value) {
-            let problem = table.error(name.place, format!("\"{}\" cannot be a namespace", name.value));
+        if let Err(rule) = name::validate_name(&name.value) {
+            let problem = table.error(name.position, format!("\"{}\" is not a valid namespace", name.value));
             table.reporter().report(problem.help(rule));
         }
         if read.contains(&name.value) {
-            let problem = table.error(name.place, format!("`namespaces` names \"{}\" twice", name.value));
-            table.reporter().report(problem.help("leave one of them out"));
+            let problem = table.error(name.position, format!("`namespaces` names \"{}\" twice", name.value));
+            table.reporter().report(problem.help("remove one of them"));
         }
         read.push(name.value);
     }
     read
 }
 
-/// Names alone: whether there are such clusters is judged with the whole file.
+/// Reads the names only; whether these clusters exist is checked with the whole file.
 fn read_clusters(table: &Table<'_>) -> Vec<Located<String>> {
     let Some(names) = table.strings("clusters") else {
         return Vec::new();
     };
     if names.is_empty() {
-        let problem = table.error(table.value_place("clusters"), "`clusters` is empty");
+        let problem = table.error(table.value_position("clusters"), "`clusters` is empty");
         table
             .reporter()
-            .report(problem.help("leave it out to watch in all clusters"));
+            .report(problem.help("remove it to watch in all clusters"));
     }
     let mut read: Vec<Located<String>> = Vec::with_capacity(names.len());
     for name in names {
         if read.contains(&name) {
-            let problem = table.error(name.place, format!("`clusters` names \"{}\" twice", name.value));
-            table.reporter().report(problem.help("leave one of them out"));
+            let problem = table.error(name.position, format!("`clusters` names \"{}\" twice", name.value));
+            table.reporter().report(problem.help("remove one of them"));
         }
         read.push(name);
     }
@@ -202,18 +205,18 @@ fn read_drop(table: &Table<'_>) -> Vec<Pointer> {
         .iter()
         .filter_map(|text| Some((text, parse_pointer(table, "drop", text)?)));
     parsed
-        .filter_map(|(text, pointer)| judge_drop(table, text, pointer))
+        .filter_map(|(text, pointer)| check_drop(table, text, pointer))
         .collect()
 }
 
-/// What names and versions an object cannot be dropped.
-fn judge_drop(table: &Table<'_>, text: &Located<String>, pointer: Pointer) -> Option<Pointer> {
+/// Rejects fields that name or version an object, which cannot be dropped.
+fn check_drop(table: &Table<'_>, text: &Located<String>, pointer: Pointer) -> Option<Pointer> {
     match Shape::new("", "", vec![pointer.clone()], true) {
         Ok(_) => Some(pointer),
         Err(error) => {
             table
                 .reporter()
-                .report(table.error(text.place, format!("`drop`: {error}")));
+                .report(table.error(text.position, format!("`drop`: {error}")));
             None
         }
     }
@@ -226,11 +229,11 @@ fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
     let mut read = Vec::new();
     for key in indexes.keys() {
         let rule = match key.value {
-            "namespace" => Err("every informer has an index of that name already"),
-            name => name::judge_word(name),
+            "namespace" => Err("every informer already has an index of that name"),
+            name => name::validate_alias(name),
         };
         if let Err(rule) = rule {
-            let problem = indexes.error(key.place, format!("\"{}\" cannot be the name of an index", key.value));
+            let problem = indexes.error(key.position, format!("\"{}\" is not a valid index name", key.value));
             indexes.reporter().report(problem.help(rule));
         }
         let pointer = indexes
@@ -244,7 +247,7 @@ fn read_indexes(table: &Table<'_>) -> Vec<(String, Pointer)> {
 fn parse_pointer(table: &Table<'_>, key: &str, text: &Located<String>) -> Option<Pointer> {
     match Pointer::parse(&text.value) {
         Ok(pointer) => {
-            pointers::warn_of_divided_key(table, key, text);
+            pointers::warn_about_divided_key(table, key, text);
             Some(pointer)
         }
         Err(error) => {
@@ -264,7 +267,7 @@ fn read_parsed<T, E: std::fmt::Display>(
         .inspect_err(|error| {
             table
                 .reporter()
-                .report(table.error(text.place, format!("`{key}`: {error}")));
+                .report(table.error(text.position, format!("`{key}`: {error}")));
         })
         .ok()
 }

@@ -1,14 +1,14 @@
-//! What may be the name of an informer, a plugin, an index, an alias or a namespace.
+//! Rules for the names of informers, plugins, indexes, aliases and namespaces.
 
-/// How long a name may be, in bytes: as long as a DNS label, which namespaces are too.
+/// The longest name, in bytes: the length of a DNS label, which a namespace is too.
 pub(crate) const NAME_BYTES_MAX: usize = 63;
 
-/// Judges the name of an informer, a plugin or a namespace: a DNS label. Names are metric labels, parts of paths and
-/// words on the command line, so nothing needs quoting.
+/// Validates the name of an informer, a plugin or a namespace: a DNS label. Names are used in metric labels, paths and
+/// on the command line, so they must not need quoting.
 ///
 /// # Errors
-/// The rule.
-pub(crate) fn judge_name(name: &str) -> Result<(), &'static str> {
+/// The rule that is violated.
+pub(crate) fn validate_name(name: &str) -> Result<(), &'static str> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let good = (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(inner)
@@ -21,12 +21,11 @@ pub(crate) fn judge_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Judges the name of an index or of an alias: these are the plugin's words, so capitals, '_', '.' and '/' are theirs
-/// to use.
+/// Validates the name of an index or an alias. Plugins choose these, so capitals, '_', '.' and '/' are allowed.
 ///
 /// # Errors
-/// The rule.
-pub(crate) fn judge_word(word: &str) -> Result<(), &'static str> {
+/// The rule that is violated.
+pub(crate) fn validate_alias(word: &str) -> Result<(), &'static str> {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     let good = (1..=NAME_BYTES_MAX).contains(&word.len())
         && word.bytes().all(inner)
@@ -43,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_dns_labels_and_words_are_a_little_more() {
+    fn names_are_dns_labels_and_aliases_allow_more() {
         let longest = "a".repeat(NAME_BYTES_MAX);
         let too_long = "a".repeat(NAME_BYTES_MAX + 1);
         for (name, good) in [
@@ -60,7 +59,7 @@ mod tests {
             ("a.b", false),
             ("ä", false),
         ] {
-            assert_eq!(judge_name(name).is_ok(), good, "{name}");
+            assert_eq!(validate_name(name).is_ok(), good, "{name}");
         }
         for (word, good) in [
             ("byNode", true),
@@ -70,7 +69,7 @@ mod tests {
             ("_a", false),
             ("a=b", false),
         ] {
-            assert_eq!(judge_word(word).is_ok(), good, "{word}");
+            assert_eq!(validate_alias(word).is_ok(), good, "{word}");
         }
     }
 }

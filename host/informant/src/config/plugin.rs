@@ -1,4 +1,4 @@
-//! `[plugin.NAME]`: a component or a script, what it is told and what it may use.
+//! `[plugin.NAME]`: a component or script, the events it receives and what it may use.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::allow;
 use super::folder_of;
 use super::informer::{Required, read_required};
 use super::name;
-use super::source::{Located, Place};
+use super::source::{FilePosition, Located};
 use super::table::{Keys, Table};
 
 const KEYS: Keys = Keys {
@@ -32,9 +32,9 @@ const KEYS: Keys = Keys {
     planned: &[
         (
             "as",
-            "plugins act with Informant's own identity, within `allow`: leave it out",
+            "plugins act with Informant's own identity, within `allow`: remove it",
         ),
-        ("cache-beyond-identity", "leave it out"),
+        ("cache-beyond-identity", "remove it"),
     ],
 };
 
@@ -43,17 +43,17 @@ const LIMIT_KEYS: Keys = Keys {
     planned: &[],
 };
 
-/// Least memory: less than a language's runtime needs to start.
+/// Least memory: a language runtime needs more than this to start.
 const MEMORY_BYTES_MIN: usize = 1 << 20;
 /// Most memory: all that 32-bit WebAssembly can address.
 const MEMORY_BYTES_MAX: usize = 4 << 30;
-/// Least time: a few ticks of the clock that interrupts guests.
+/// Least time: a few ticks of the epoch clock that interrupts guests.
 const TIME_MIN: Duration = Duration::from_millis(10);
 /// Most CPU in one call.
 const CPU_MAX: Duration = Duration::from_secs(60);
 /// Most wall time in one call.
 const CALL_MAX: Duration = Duration::from_secs(600);
-/// Most events that wait in full.
+/// Most pending events that are kept in full.
 const PENDING_EVENTS_MAX: u64 = 1_000_000;
 
 const ON_FAILURE: [(&str, OnFailure); 3] = [
@@ -68,40 +68,43 @@ const CONTINUATION: [(&str, Continuation); 2] =
 /// A plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PluginSection {
-    /// Where the section begins.
-    pub place: Place,
-    /// The file of the component or script, already relative to the current folder.
+    /// The position of the section.
+    pub position: FilePosition,
+    /// The file of the component or script, resolved relative to the current folder.
     pub component: Located<PathBuf>,
-    /// What the file's SHA-256 must be.
+    /// The required SHA-256 of the file.
     pub sha256: Option<Digest>,
-    /// Pairs of the plugin's own name for an informer and the informer's.
+    /// Pairs of the plugin's alias for an informer and the informer's name.
     pub informers: Vec<(String, Located<String>)>,
-    /// What init receives: a JSON object.
+    /// The JSON object that init receives.
     pub config: Located<serde_json::Value>,
-    /// What it may do on the cluster.
+    /// Its permissions on the cluster.
     pub allow_kube: Vec<Located<KubeGrant>>,
-    /// Limits.
+    /// Its limits.
     pub limits: Limits,
     /// Overrides the informers' resync.
     pub resync: Option<Duration>,
-    /// What happens with an event whose handling failed.
+    /// What happens to an event whose handler failed.
     pub on_failure: OnFailure,
-    /// What a new version is shown.
+    /// Whether a new version receives a replay of the cache.
     pub on_reload: Continuation,
-    /// What it is shown after a trap or a timeout cost it its memory.
+    /// Whether it receives a replay after a trap or timeout, which loses its memory.
     pub on_restart: Continuation,
-    /// What it is shown of durable informers when Informant was restarted.
+    /// Whether it receives a replay of durable informers after a restart of Informant.
     pub on_start: Continuation,
-    /// Whether readiness waits for it to be loaded.
+    /// Whether readiness depends on its loading.
     pub required: Required,
 }
 
 impl PluginSection {
-    /// Whether both mean the same, wherever in the file they stand.
+    /// Whether both have the same settings, wherever in the file they are.
     #[must_use]
     pub fn says_the_same_as(&self, other: &Self) -> bool {
-        let place = other.place;
-        Self { place, ..self.clone() } == *other
+        let position = other.position;
+        Self {
+            position,
+            ..self.clone()
+        } == *other
     }
 }
 
@@ -109,7 +112,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
     table.only(&KEYS);
     let component = read_file(table);
     let section = PluginSection {
-        place: table.place(),
+        position: table.position(),
         sha256: read_sha256(table),
         informers: read_informers(table),
         config: read_config(table),
@@ -117,7 +120,10 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         limits: read_limits(table),
         resync: table.duration("resync", super::informer::RESYNC_MIN..=super::informer::RESYNC_MAX),
         on_failure: table.choice("on-failure", &ON_FAILURE).unwrap_or_default(),
-        on_reload: table.choice("on-reload", &CONTINUATION).unwrap_or(Continuation::Replay),
+        // A saved file changes the code, not the past: no replay unless requested.
+        on_reload: table
+            .choice("on-reload", &CONTINUATION)
+            .unwrap_or(Continuation::Continue),
         on_restart: table
             .choice("on-restart", &CONTINUATION)
             .unwrap_or(Continuation::Continue),
@@ -133,7 +139,7 @@ fn read_file(table: &Table<'_>) -> Option<Located<PathBuf>> {
     match (table.has("component"), table.has("script")) {
         (true, true) => {
             let problem = table.error(
-                table.value_place("script"),
+                table.value_position("script"),
                 format!("{} has both `component` and `script`", table.title()),
             );
             table
@@ -151,10 +157,10 @@ fn read_script(table: &Table<'_>) -> Option<Located<PathBuf>> {
     if is_script(Path::new(&text.value)) && !text.value.contains("://") {
         return Some(located(table, &text));
     }
-    let problem = table.error(text.place, "`script` must name a file that ends in .js or .mjs");
+    let problem = table.error(text.position, "`script` must name a file that ends in .js or .mjs");
     let help = match Path::new(&text.value).extension().and_then(OsStr::to_str) {
         Some("ts" | "mts") => "compile it to JavaScript: esbuild NAME.ts --format=esm --outfile=NAME.js",
-        Some("wasm") => "a component is named with component = \"NAME.wasm\"",
+        Some("wasm") => "for a component use component = \"NAME.wasm\"",
         _ => "scripts are JavaScript modules: script = \"NAME.js\"",
     };
     table.reporter().report(problem.help(help));
@@ -164,26 +170,28 @@ fn read_script(table: &Table<'_>) -> Option<Located<PathBuf>> {
 fn located(table: &Table<'_>, text: &Located<String>) -> Located<PathBuf> {
     Located {
         value: folder_of(table.reporter().file().path()).join(&text.value),
-        place: text.place,
+        position: text.position,
     }
 }
 
 fn read_component(table: &Table<'_>) -> Option<Located<PathBuf>> {
     let text = table.required_string(
         "component",
-        "name its file: component = \"plugins/NAME.wasm\", or script = \"NAME.js\"",
+        "set its file: component = \"plugins/NAME.wasm\", or script = \"NAME.js\"",
     )?;
     if let Some((scheme, _)) = text.value.split_once("://") {
         let what = format!("`component` from {scheme}://");
-        table.report_planned(text.place, &what, "fetch the component beforehand and name the file");
+        table.report_planned(text.position, &what, "download the component first, and set its file");
         return None;
     }
     if text.value.is_empty() {
-        table.reporter().report(table.error(text.place, "`component` is empty"));
+        table
+            .reporter()
+            .report(table.error(text.position, "`component` is empty"));
         return None;
     }
     if is_script(Path::new(&text.value)) {
-        let problem = table.error(text.place, "`component` names a script");
+        let problem = table.error(text.position, "`component` names a script");
         let help = format!("write script = \"{}\"", text.value);
         table.reporter().report(problem.help(help));
         return None;
@@ -196,7 +204,7 @@ fn read_sha256(table: &Table<'_>) -> Option<Digest> {
     if let Ok(digest) = text.value.parse() {
         return Some(digest);
     }
-    let problem = table.error(text.place, "`sha256` must be 64 hexadecimal digits");
+    let problem = table.error(text.position, "`sha256` must be 64 hexadecimal digits");
     table
         .reporter()
         .report(problem.help("`informant plugin inspect FILE` prints it"));
@@ -206,10 +214,10 @@ fn read_sha256(table: &Table<'_>) -> Option<Digest> {
 /// `informers = ["pods"]`, or `informers = { main = "pods" }`.
 fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     if !table.has("informers") {
-        let problem = table.error(table.place(), format!("{} lacks `informers`", table.title()));
+        let problem = table.error(table.position(), format!("{} lacks `informers`", table.title()));
         table
             .reporter()
-            .report(problem.help("name what it is told about: informers = [\"pods\"]"));
+            .report(problem.help("list the informers whose events it receives: informers = [\"pods\"]"));
         return Vec::new();
     }
     if !table.is_table("informers") {
@@ -217,10 +225,10 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
             return Vec::new();
         };
         if names.is_empty() {
-            let problem = table.error(table.value_place("informers"), "`informers` is empty");
+            let problem = table.error(table.value_position("informers"), "`informers` is empty");
             table
                 .reporter()
-                .report(problem.help("name what the plugin is told about: informers = [\"pods\"]"));
+                .report(problem.help("list the informers whose events it receives: informers = [\"pods\"]"));
         }
         return names.into_iter().map(|name| (name.value.clone(), name)).collect();
     }
@@ -229,10 +237,10 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     };
     let mut informers = Vec::new();
     for alias in aliases.keys() {
-        if let Err(rule) = name::judge_word(alias.value) {
+        if let Err(rule) = name::validate_alias(alias.value) {
             let problem = aliases.error(
-                alias.place,
-                format!("\"{}\" cannot be a plugin's name for an informer", alias.value),
+                alias.position,
+                format!("\"{}\" is not a valid alias for an informer", alias.value),
             );
             aliases.reporter().report(problem.help(rule));
         }
@@ -241,17 +249,17 @@ fn read_informers(table: &Table<'_>) -> Vec<(String, Located<String>)> {
     informers
 }
 
-/// `config`; where it is absent, the section stands for it.
+/// `config`; if it is absent, its position is the section's.
 fn read_config(table: &Table<'_>) -> Located<serde_json::Value> {
     let is_table = table.has("config") && table.table("config").is_some();
     let config = is_table.then(|| table.json("config")).flatten();
     let empty = || serde_json::Value::Object(serde_json::Map::new());
     Located {
         value: config.unwrap_or_else(empty),
-        place: if is_table {
-            table.value_place("config")
+        position: if is_table {
+            table.value_position("config")
         } else {
-            table.place()
+            table.position()
         },
     }
 }
@@ -267,7 +275,7 @@ fn read_limits(table: &Table<'_>) -> Limits {
         .filter(|instances| instances.value > 1)
     {
         let what = format!("`instances` = {}", instances.value);
-        limits.report_planned(instances.place, &what, "a plugin has one instance");
+        limits.report_planned(instances.position, &what, "a plugin has one instance");
     }
     let pending = limits
         .integer("pending", 1..=PENDING_EVENTS_MAX)

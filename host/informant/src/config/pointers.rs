@@ -1,20 +1,20 @@
-//! What is said of JSON pointers that are none, or that cannot find anything.
+//! Problems with JSON pointers that are malformed, or that cannot match anything.
 
 use informant_object::{Pointer, PointerError};
 
 use super::source::Located;
 use super::table::Table;
 
-/// Reports a text that is no pointer, with the pointer that may have been meant.
+/// Reports a malformed pointer, with the one that was probably meant.
 pub(super) fn report(table: &Table<'_>, key: &str, text: &Located<String>, error: &PointerError) {
-    let turned = match error {
-        PointerError::NoSlash(_) => turned_round(&text.value),
+    let pointer = match error {
+        PointerError::NoSlash(_) => to_pointer(&text.value),
         _ => None,
     };
-    let (message, help) = match turned {
+    let (message, help) = match pointer {
         Some(pointer) => (
             format!(
-                "`{key}`: {:?} is no JSON pointer: it does not begin with \"/\"",
+                "`{key}`: {:?} is not a JSON pointer: it does not begin with \"/\"",
                 text.value
             ),
             format!("write \"{pointer}\""),
@@ -24,12 +24,12 @@ pub(super) fn report(table: &Table<'_>, key: &str, text: &Located<String>, error
             "in a JSON pointer `*` stands for every element, `~1` for a slash in a key".to_owned(),
         ),
     };
-    table.reporter().report(table.error(text.place, message).help(help));
+    table.reporter().report(table.error(text.position, message).help(help));
 }
 
-/// Warns of a key of a label or annotation whose slash is read as the way to a level that labels and annotations do not
-/// have.
-pub(super) fn warn_of_divided_key(table: &Table<'_>, key: &str, text: &Located<String>) {
+/// Warns about a label or annotation key with an unescaped slash, which divides the key into two levels that labels and
+/// annotations do not have.
+pub(super) fn warn_about_divided_key(table: &Table<'_>, key: &str, text: &Located<String>) {
     let parts: Vec<&str> = text.value.split('/').collect();
     let Some(at) = parts.windows(2).position(|pair| is_map_of_strings(pair[0], pair[1])) else {
         return;
@@ -39,7 +39,7 @@ pub(super) fn warn_of_divided_key(table: &Table<'_>, key: &str, text: &Located<S
         return;
     }
     let message = format!(
-        "`{key}`: \"{}\" finds nothing: {} have no level below their keys",
+        "`{key}`: \"{}\" matches nothing: {} have no level below their keys",
         text.value,
         parts[at + 1]
     );
@@ -50,18 +50,18 @@ pub(super) fn warn_of_divided_key(table: &Table<'_>, key: &str, text: &Located<S
     );
     table
         .reporter()
-        .report(table.error(text.place, message).help(help).warning());
+        .report(table.error(text.position, message).help(help).warning());
 }
 
 fn is_map_of_strings(parent: &str, field: &str) -> bool {
     parent == "metadata" && matches!(field, "labels" | "annotations")
 }
 
-/// A path as kubectl's JSONPath or a program writes it, as a pointer: `spec.containers[*].image` is
+/// Converts a path in dot notation or kubectl's JSONPath to a pointer: `spec.containers[*].image` is
 /// `/spec/containers/*/image`.
-fn turned_round(text: &str) -> Option<String> {
+fn to_pointer(text: &str) -> Option<String> {
     let path = text.trim_start_matches(['{', '$', '.']).trim_end_matches('}');
-    // What is below labels and annotations is one key, dots and all.
+    // Everything below labels and annotations is one key, including dots.
     let (path, name) = ["labels", "annotations"]
         .iter()
         .find_map(|field| {
@@ -88,7 +88,7 @@ mod tests {
     use crate::config::{Config, SourceFile};
 
     #[test]
-    fn a_path_with_dots_is_turned_round() {
+    fn dotted_paths_become_pointers() {
         for (text, pointer) in [
             ("metadata.labels.app", "/metadata/labels/app"),
             (".spec.nodeName", "/spec/nodeName"),
@@ -104,13 +104,13 @@ mod tests {
                 "/spec/template/metadata/annotations/example.com~1a",
             ),
         ] {
-            assert_eq!(turned_round(text).as_deref(), Some(pointer), "{text}");
+            assert_eq!(to_pointer(text).as_deref(), Some(pointer), "{text}");
         }
-        assert_eq!(turned_round("..."), None);
+        assert_eq!(to_pointer("..."), None);
     }
 
     #[test]
-    fn a_pointer_that_is_none_or_finds_nothing_is_said_with_the_right_one() {
+    fn malformed_or_useless_pointers_come_with_a_correction() {
         let pods = |rest: &str| {
             let text = format!("[informer.pods]\nresource = \"v1/pods\"\n{rest}\n");
             match Config::parse(&SourceFile::new("config.toml", text)) {
@@ -124,15 +124,15 @@ mod tests {
             }
         };
         insta::assert_snapshot!(pods("index = { app = \"metadata.labels.app\" }"), @r#"
-        error: config.toml:3:17: `app`: "metadata.labels.app" is no JSON pointer: it does not begin with "/"
+        error: config.toml:3:17: `app`: "metadata.labels.app" is not a JSON pointer: it does not begin with "/"
           help: write "/metadata/labels/app"
         "#);
         insta::assert_snapshot!(pods("index = { app = \"/metadata/labels/app.kubernetes.io/name\" }"), @r#"
-        warning: config.toml:3:17: `app`: "/metadata/labels/app.kubernetes.io/name" finds nothing: labels have no level below their keys
+        warning: config.toml:3:17: `app`: "/metadata/labels/app.kubernetes.io/name" matches nothing: labels have no level below their keys
           help: a slash in a key is written `~1`: "/metadata/labels/app.kubernetes.io~1name"
         "#);
         insta::assert_snapshot!(pods("drop = [\"/metadata/annotations/example.com/a\"]"), @r#"
-        warning: config.toml:3:9: `drop`: "/metadata/annotations/example.com/a" finds nothing: annotations have no level below their keys
+        warning: config.toml:3:9: `drop`: "/metadata/annotations/example.com/a" matches nothing: annotations have no level below their keys
           help: a slash in a key is written `~1`: "/metadata/annotations/example.com~1a"
         "#);
         for good in [

@@ -1,28 +1,28 @@
-//! What is wrong with a configuration, as people read it.
+//! Problems of a configuration, as they are printed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::source::Place;
+use super::source::FilePosition;
 
-/// Whether a problem keeps the configuration from being used.
+/// Whether a problem makes the configuration invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// The configuration is refused.
+    /// The configuration is invalid.
     Error,
-    /// The configuration is used; somebody should look at it.
+    /// The configuration is valid, but probably not what was meant.
     Warning,
 }
 
-/// One thing that is wrong: what, where and what to do.
+/// One problem: what is wrong, where, and what to do.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    /// How bad it is.
+    /// Error or warning.
     pub severity: Severity,
-    /// The file, as it was named to us.
+    /// The file, as passed to Informant.
     pub path: PathBuf,
-    /// Where in the file; `None` when it is about the file as a whole.
-    pub place: Option<Place>,
+    /// The position in the file; `None` for a problem of the whole file.
+    pub position: Option<FilePosition>,
     /// What is wrong: a lowercase fragment.
     pub message: String,
     /// What to do about it.
@@ -36,29 +36,29 @@ impl Problem {
         Self {
             severity: Severity::Error,
             path: path.into(),
-            place: None,
+            position: None,
             message: message.into(),
             help: None,
         }
     }
 
-    /// An error at a place.
+    /// An error at a position.
     #[must_use]
-    pub fn at(path: &Path, place: Place, message: impl Into<String>) -> Self {
+    pub fn at(path: &Path, position: FilePosition, message: impl Into<String>) -> Self {
         Self {
-            place: Some(place),
+            position: Some(position),
             ..Self::of_file(path, message)
         }
     }
 
-    /// Adds what to do.
+    /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Makes it a warning.
+    /// Turns it into a warning.
     #[must_use]
     pub fn warning(mut self) -> Self {
         self.severity = Severity::Warning;
@@ -73,8 +73,8 @@ impl fmt::Display for Problem {
             Severity::Warning => "warning",
         };
         write!(f, "{severity}: {}", self.path.display())?;
-        if let Some(place) = self.place {
-            write!(f, ":{place}")?;
+        if let Some(position) = self.position {
+            write!(f, ":{position}")?;
         }
         write!(f, ": {}", self.message)?;
         if let Some(help) = &self.help {
@@ -84,20 +84,20 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with one configuration, in the order of the file.
+/// All problems of one configuration, in the order of the file.
 #[derive(Debug, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// Whether any of them keeps the configuration from being used.
+    /// Whether any of them makes the configuration invalid.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Sorts by place; what concerns the whole file comes first.
+    /// Sorts by position; problems of the whole file come first.
     pub(crate) fn sort(&mut self) {
-        self.0.sort_by_key(|problem| problem.place);
+        self.0.sort_by_key(|problem| problem.position);
     }
 }
 

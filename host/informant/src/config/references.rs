@@ -1,25 +1,25 @@
-//! What no section can judge alone: names of other sections, and how sections add up.
+//! Checks across sections: references to other sections, and limits on their sum.
 
 use std::collections::BTreeMap;
 
 use super::cluster::ClusterSection;
 use super::informer::InformerSection;
-use super::name::judge_name;
+use super::name::validate_name;
 use super::plugin::PluginSection;
-use super::source::{Located, Place};
+use super::source::{FilePosition, Located};
 use super::suggest;
 use super::table::Table;
 
-/// How many watches one cluster is asked for. Each is a connection of its own, which the API server counts too.
+/// The most watches per cluster. Each is a separate connection, which the API server limits too.
 pub const WATCHES_MAX: usize = 256;
 
-pub(super) fn judge(
+pub(super) fn validate(
     root: &Table<'_>,
     clusters: &BTreeMap<String, Located<ClusterSection>>,
     informers: &BTreeMap<String, InformerSection>,
     plugins: &BTreeMap<String, PluginSection>,
 ) {
-    // An informer whose section is broken exists all the same: one error is enough.
+    // An informer with an invalid section still counts as defined: one error is enough.
     let names: Vec<&str> = match root.has("informer").then(|| root.is_table("informer")) {
         Some(true) => root
             .table("informer")
@@ -28,23 +28,23 @@ pub(super) fn judge(
         _ => Vec::new(),
     };
     for (name, plugin) in plugins {
-        judge_informers_of(root, name, plugin, &names);
+        check_informers_of(root, name, plugin, &names);
     }
     for (name, informer) in informers {
-        judge_clusters_of(root, name, informer, clusters);
+        check_clusters_of(root, name, informer, clusters);
     }
-    warn_of_double_watches(root, informers);
+    warn_about_duplicate_watches(root, informers);
     for cluster in clusters.keys() {
-        judge_watches_of(root, cluster, informers);
+        check_watches_of(root, cluster, informers);
     }
     if names.is_empty() && !root.has("plugin") {
         let problem = root.error(
-            Place { line: 1, column: 1 },
-            "there is nothing to do: no [informer.NAME], no [plugin.NAME]",
+            FilePosition { line: 1, column: 1 },
+            "nothing to do: no [informer.NAME] and no [plugin.NAME]",
         );
         root.reporter().report(
             problem
-                .help("begin with [informer.pods] and resource = \"v1/pods\"")
+                .help("start with [informer.pods] and resource = \"v1/pods\"")
                 .warning(),
         );
     }
@@ -55,7 +55,7 @@ fn is_in(informer: &InformerSection, cluster: &str) -> bool {
     informer.clusters.is_empty() || informer.clusters.iter().any(|name| name.value == cluster)
 }
 
-fn judge_clusters_of(
+fn check_clusters_of(
     root: &Table<'_>,
     name: &str,
     informer: &InformerSection,
@@ -73,37 +73,37 @@ fn judge_clusters_of(
         );
         let help = match known[..] {
             [""] => format!(
-                "there is one cluster, which has no name: leave `clusters` out, or add [cluster.{}]",
+                "the only cluster has no name: remove `clusters`, or add [cluster.{}]",
                 cluster.value
             ),
             _ => suggest::did_you_mean(&cluster.value, &known, "clusters"),
         };
-        root.reporter().report(root.error(cluster.place, message).help(help));
+        root.reporter().report(root.error(cluster.position, message).help(help));
     }
 }
 
-fn judge_watches_of(root: &Table<'_>, cluster: &str, informers: &BTreeMap<String, InformerSection>) {
-    // A broken section asks for none, and is reported by itself.
-    let there = || informers.values().filter(|informer| is_in(informer, cluster));
-    let watches: usize = there().map(|informer| informer.namespaces.len().max(1)).sum();
+fn check_watches_of(root: &Table<'_>, cluster: &str, informers: &BTreeMap<String, InformerSection>) {
+    // An invalid section is reported separately and adds no watches.
+    let present = || informers.values().filter(|informer| is_in(informer, cluster));
+    let watches: usize = present().map(|informer| informer.namespaces.len().max(1)).sum();
     if watches <= WATCHES_MAX {
         return;
     }
-    let place = there()
-        .map(|informer| informer.place)
+    let position = present()
+        .map(|informer| informer.position)
         .max()
-        .unwrap_or(Place { line: 1, column: 1 });
-    let which = match cluster {
-        "" => "one cluster".to_owned(),
-        name => format!("cluster {name}, as any cluster,"),
+        .unwrap_or(FilePosition { line: 1, column: 1 });
+    let of_cluster = match cluster {
+        "" => String::new(),
+        name => format!(" of cluster {name}"),
     };
     let message = format!(
-        "{watches} watches (an informer has one, or one for each of its namespaces) are more than the {WATCHES_MAX} that {which} is asked for"
+        "{watches} watches{of_cluster} (one per informer, or one per namespace of an informer) exceed the limit of {WATCHES_MAX} per cluster"
     );
-    root.reporter().report(root.error(place, message));
+    root.reporter().report(root.error(position, message));
 }
 
-fn judge_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
+fn check_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, informers: &[&str]) {
     let mut seen: Vec<&Located<String>> = Vec::new();
     for (alias, informer) in &plugin.informers {
         if !informers.contains(&informer.value.as_str()) {
@@ -112,28 +112,32 @@ fn judge_informers_of(root: &Table<'_>, name: &str, plugin: &PluginSection, info
                 informer.value
             );
             let help = help_with_informer(&informer.value, informers);
-            root.reporter().report(root.error(informer.place, message).help(help));
+            root.reporter()
+                .report(root.error(informer.position, message).help(help));
         } else if seen.iter().any(|other| other.value == informer.value) {
             let message = format!("[plugin.{name}] names the informer \"{}\" twice", informer.value);
-            let help = format!("leave `{alias}` out: every event would come twice");
-            root.reporter().report(root.error(informer.place, message).help(help));
+            let help = format!("remove `{alias}`: every event would be delivered twice");
+            root.reporter()
+                .report(root.error(informer.position, message).help(help));
         }
         seen.push(informer);
     }
 }
 
-/// A name that is refused itself is no way out: who wrote it in both places is told which of the two to change.
+/// Never suggests an invalid name: if both places have it, the help says which of them to change.
 fn help_with_informer(written: &str, informers: &[&str]) -> String {
-    let (good, refused): (Vec<&str>, Vec<&str>) = informers.iter().partition(|name| judge_name(name).is_ok());
+    let (good, refused): (Vec<&str>, Vec<&str>) = informers.iter().partition(|name| validate_name(name).is_ok());
     match suggest::nearest(written, refused) {
-        Some(refused) if suggest::nearest(written, good.iter().copied()).is_none() && judge_name(written).is_ok() => {
-            format!("[informer.{refused}] cannot be called that: call it [informer.{written}]")
+        Some(refused)
+            if suggest::nearest(written, good.iter().copied()).is_none() && validate_name(written).is_ok() =>
+        {
+            format!("[informer.{refused}] is not a valid name: rename it to [informer.{written}]")
         }
         _ => suggest::did_you_mean(written, &good, "informers"),
     }
 }
 
-fn warn_of_double_watches(root: &Table<'_>, informers: &BTreeMap<String, InformerSection>) {
+fn warn_about_duplicate_watches(root: &Table<'_>, informers: &BTreeMap<String, InformerSection>) {
     let mut by_resource: BTreeMap<String, Vec<(&str, &InformerSection)>> = BTreeMap::new();
     for (name, informer) in informers {
         by_resource
@@ -151,9 +155,8 @@ fn warn_of_double_watches(root: &Table<'_>, informers: &BTreeMap<String, Informe
             };
             let message =
                 format!("informers \"{first}\" and \"{name}\" both watch {resource}: two watches and two caches");
-            let problem = root.error(informer.resource.place, message);
-            let help =
-                "informers are shared by name: let plugins name the same one, unless selectors or namespaces differ";
+            let problem = root.error(informer.resource.position, message);
+            let help = "let the plugins use the same informer, unless selectors or namespaces differ";
             root.reporter().report(problem.help(help).warning());
         }
     }

@@ -1,4 +1,4 @@
-//! `resource = …` and `exclude = […]`: one resource, or all that a pattern means.
+//! `resource = …` and `exclude = […]`: one resource, or all that match a pattern.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use super::table::Table;
 pub enum Resources {
     /// `v1/pods`, `Pod`, `deployments.apps`.
     One(ResourceName),
-    /// `*`, `apps/v1/*`: what is served of it at a time.
+    /// `*`, `apps/v1/*`: every matching resource that is served.
     Several(ResourcePattern),
 }
 
 impl Resources {
-    /// As the configuration writes it.
+    /// As in the configuration.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -28,7 +28,7 @@ impl Resources {
 }
 
 impl fmt::Display for Resources {
-    /// As messages quote it.
+    /// As quoted in messages.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::One(name) => name.fmt(out),
@@ -50,36 +50,36 @@ pub(super) fn read(table: &Table<'_>, resource: &Located<String>) -> Option<Loca
     };
     match read {
         Ok(value) => {
-            judge_keys_of_one(table, &value);
-            let place = resource.place;
-            Some(Located { value, place })
+            check_keys(table, &value);
+            let position = resource.position;
+            Some(Located { value, position })
         }
         Err(error) => {
-            let problem = table.error(resource.place, format!("`resource`: {error}"));
+            let problem = table.error(resource.position, format!("`resource`: {error}"));
             table.reporter().report(problem);
             None
         }
     }
 }
 
-/// What only one resource can have, and what only several can.
-fn judge_keys_of_one(table: &Table<'_>, resources: &Resources) {
-    let out_of_place: &[(&str, &str)] = match resources {
-        Resources::One(_) => &[("exclude", "it leaves resources out of `*` and the like: leave it out")],
+/// Reports keys that do not fit: some need a single resource, others a pattern.
+fn check_keys(table: &Table<'_>, resources: &Resources) {
+    let misplaced: &[(&str, &str)] = match resources {
+        Resources::One(_) => &[("exclude", "it excludes resources from a pattern such as `*`: remove it")],
         Resources::Several(_) => &[
             (
                 "field-selector",
-                "every kind has other fields: leave it out, or write an informer for each resource",
+                "every kind has different fields: remove it, or add an informer for each resource",
             ),
             (
                 "durable",
-                "what is kept on disk is named one by one: write an informer for each such resource",
+                "durable resources are listed one by one: add an informer for each",
             ),
         ],
     };
-    for (key, help) in out_of_place.iter().filter(|(key, _)| table.has(key)) {
-        let message = format!("`{key}` cannot be had with resource = \"{}\"", resources.text());
-        let problem = table.error(table.value_place(key), message);
+    for (key, help) in misplaced.iter().filter(|(key, _)| table.has(key)) {
+        let message = format!("`{key}` cannot be combined with resource = \"{}\"", resources.text());
+        let problem = table.error(table.value_position(key), message);
         table.reporter().report(problem.help(*help));
     }
 }
@@ -99,14 +99,14 @@ pub(super) fn read_exclude(table: &Table<'_>, entries: &[Located<String>]) -> Ex
                     None
                 }
                 Ok(ResourceName::Loose { .. }) => Some(format!(
-                    "`{}` has no version: write it as in `v1/secrets` and `apps/v1/deployments`",
+                    "`{}` has no version: write it like `v1/secrets` or `apps/v1/deployments`",
                     text.value
                 )),
                 Err(error) => Some(error.to_string()),
             },
         };
         if let Some(why) = refused {
-            let problem = table.error(text.place, format!("`exclude`: {why}"));
+            let problem = table.error(text.position, format!("`exclude`: {why}"));
             table.reporter().report(problem);
         }
     }

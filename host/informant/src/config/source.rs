@@ -1,4 +1,4 @@
-//! The text of a configuration file and where in it something stands.
+//! The text of a configuration file, and positions in it.
 //!
 //! Owns the text and its line starts. Knows nothing of TOML.
 
@@ -8,32 +8,31 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// How long a configuration file may be, in bytes. A ConfigMap holds no more than 1 MiB either; what is longer is
-/// refused before it is parsed.
+/// The longest configuration file, in bytes: as much as a ConfigMap holds. Longer files are refused before parsing.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A position in a file, both counted from one, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FilePosition {
     /// The line.
     pub line: u32,
     /// The column, in characters.
     pub column: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// A value and where it was written. Two are equal if the values are: moving a line changes nothing.
+/// A value and its position. Equality ignores the position: moving a line changes nothing.
 #[derive(Debug, Clone)]
 pub struct Located<T> {
-    /// What was written.
+    /// The value.
     pub value: T,
-    /// Where.
-    pub place: Place,
+    /// Its position.
+    pub position: FilePosition,
 }
 
 impl<T: PartialEq> PartialEq for Located<T> {
@@ -42,7 +41,7 @@ impl<T: PartialEq> PartialEq for Located<T> {
     }
 }
 
-/// Why a configuration file has no text to look at.
+/// Why a configuration file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -55,7 +54,7 @@ pub enum ReadError {
     /// The file is not UTF-8.
     #[error("byte {offset} is not UTF-8")]
     NotUtf8 {
-        /// The first byte that is wrong, counted from zero.
+        /// The first invalid byte, counted from zero.
         offset: usize,
     },
 }
@@ -69,7 +68,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Takes a text that was read already; `path` is what messages call it.
+    /// Wraps a text that was read already; messages refer to it as `path`.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -89,7 +88,7 @@ impl SourceFile {
     /// [`ReadError`] when it is missing, too long or not UTF-8.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let mut bytes = Vec::new();
-        // One byte more than allowed is enough to know that it is too long, whatever the file's metadata says.
+        // Reading one byte more than allowed shows that it is too long, whatever the file's metadata says.
         std::fs::File::open(path)?
             .take(CONFIG_BYTES_MAX + 1)
             .read_to_end(&mut bytes)?;
@@ -102,7 +101,7 @@ impl SourceFile {
         Ok(Self::new(path, text))
     }
 
-    /// What the file is called in messages.
+    /// The file's name in messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -120,9 +119,9 @@ impl SourceFile {
         TextHash::of(&self.text)
     }
 
-    /// Where the byte at `offset` stands. An offset past the end is the end.
+    /// The position of the byte at `offset`. An offset past the end means the end.
     #[must_use]
-    pub fn place(&self, offset: usize) -> Place {
+    pub fn position(&self, offset: usize) -> FilePosition {
         let offset = offset.min(self.text.len());
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts[line - 1];
@@ -131,14 +130,14 @@ impl SourceFile {
             .take_while(|(at, _)| start + at < offset)
             .count()
             + 1;
-        Place {
+        FilePosition {
             line: clamp(line),
             column: clamp(column),
         }
     }
 }
 
-/// The SHA-256 of a text: whether it is the one that was seen before.
+/// The SHA-256 of a text, to detect changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TextHash([u8; 32]);
 
@@ -150,7 +149,7 @@ impl TextHash {
 
 impl fmt::Debug for TextHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of use to nobody who reads, and another one at each comma.
+        // The digits are of no use in debug output, and change with every edit.
         f.write_str("TextHash(…)")
     }
 }
@@ -164,18 +163,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_count_characters_and_lines_begin_at_one() {
+    fn lines_and_columns_count_from_one_in_characters() {
         let file = SourceFile::new("c.toml", "a = 1\nü = 2\n");
-        assert_eq!(file.place(0).to_string(), "1:1");
-        assert_eq!(file.place(4).to_string(), "1:5");
-        assert_eq!(file.place(6).to_string(), "2:1");
+        assert_eq!(file.position(0).to_string(), "1:1");
+        assert_eq!(file.position(4).to_string(), "1:5");
+        assert_eq!(file.position(6).to_string(), "2:1");
         // ü is two bytes and one column.
-        assert_eq!(file.place(9).to_string(), "2:3");
-        assert_eq!(file.place(10_000).to_string(), "3:1");
+        assert_eq!(file.position(9).to_string(), "2:3");
+        assert_eq!(file.position(10_000).to_string(), "3:1");
     }
 
     #[test]
-    fn a_file_that_is_too_long_or_not_utf8_is_refused() {
+    fn overlong_and_non_utf8_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let long = folder.path().join("long.toml");
         std::fs::write(&long, vec![b'#'; CONFIG_BYTES_MAX as usize + 1]).unwrap();

@@ -1,18 +1,17 @@
-//! "Did you mean": the word out of a list that somebody probably meant.
+//! "Did you mean": the known word that is closest to a typo.
 
-/// How long the beginning of a word must be to stand for it.
+/// The least length of a prefix that counts as an abbreviation.
 const SHORTENED_LEN_MIN: usize = 3;
 
-/// The word of `known` nearest to `written`, if one is near enough to be worth saying.
+/// The word of `known` nearest to `written`, if it is near enough to suggest.
 ///
-/// A difference in case, `-` or `_` alone counts as none; else one edit in three letters is allowed, and swapping two
-/// letters is one edit.
+/// Case, `-` and `_` are ignored; one edit per three letters is allowed, and swapping two letters is one edit.
 pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let wanted = plain(written);
     let edits_max = (wanted.chars().count() / 3).max(1);
     let edits = |word: &str| {
         let word = plain(word);
-        // Somebody who writes `mem` has not mistyped `memory`.
+        // `mem` is an abbreviation of `memory`, not a typo.
         let shortened = wanted.len() >= SHORTENED_LEN_MIN && word.starts_with(&wanted);
         if shortened {
             1
@@ -28,18 +27,18 @@ pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str
         .map(|(_, word)| word)
 }
 
-/// "did you mean `word`?", or else the list of what there is.
+/// "did you mean `word`?", or else the list of known words.
 pub(crate) fn did_you_mean(written: &str, known: &[&str], of_what: &str) -> String {
     if let Some(word) = nearest(written, known.iter().copied()) {
         return format!("did you mean `{word}`?");
     }
-    there_is(known, of_what)
+    known_values(known, of_what)
 }
 
-/// The list of what there is.
-pub(crate) fn there_is(known: &[&str], of_what: &str) -> String {
+/// The list of known words.
+pub(crate) fn known_values(known: &[&str], of_what: &str) -> String {
     if known.is_empty() {
-        return format!("there is no {of_what}");
+        return format!("there are no {of_what}");
     }
     let list: Vec<_> = known.iter().map(|word| format!("`{word}`")).collect();
     format!("{of_what}: {}", list.join(", "))
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_found_through_typing_mistakes_and_other_casings_but_not_at_any_price() {
+    fn typos_and_other_casings_are_matched_within_limits() {
         let keys = ["resync", "resource", "label-selector", "drop"];
         assert_eq!(nearest("resnyc", keys), Some("resync"));
         assert_eq!(nearest("labelSelector", keys), Some("label-selector"));

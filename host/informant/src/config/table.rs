@@ -1,11 +1,11 @@
-//! A TOML table under the eye of somebody who reports everything that is wrong with it.
+//! Typed access to a TOML table that reports every problem.
 //!
 //! ```text
-//! text ──toml──▶ spanned tree ──Table::{only, string, duration, …}──▶ values, each with its place
-//!                                        └──▶ Problems: what is wrong, all of it, not only the first
+//! text ──toml──▶ spanned tree ──Table::{only, string, duration, …}──▶ values with their positions
+//!                                        └──▶ Problems: all of them, not only the first
 //! ```
 //!
-//! A getter returns `None` both when a key is absent and when it was wrong; the latter has been reported by then.
+//! A getter returns `None` if a key is absent or invalid; the latter has been reported.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -15,11 +15,11 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::problem::{Problem, Problems};
-use super::source::{Located, Place, SourceFile};
+use super::source::{FilePosition, Located, SourceFile};
 use super::suggest;
 use super::units;
 
-/// Where all that is read from one file is reported to.
+/// Collects the problems of one file.
 #[derive(Debug)]
 pub(crate) struct Reporter<'f> {
     file: &'f SourceFile,
@@ -38,9 +38,9 @@ impl<'f> Reporter<'f> {
         self.file
     }
 
-    /// Starts an error at a place; [`report`](Self::report) takes it.
-    pub(crate) fn error(&self, place: Place, message: impl Into<String>) -> Problem {
-        Problem::at(self.file.path(), place, message)
+    /// Creates an error at a position, to pass to [`report`](Self::report).
+    pub(crate) fn error(&self, position: FilePosition, message: impl Into<String>) -> Problem {
+        Problem::at(self.file.path(), position, message)
     }
 
     pub(crate) fn report(&self, problem: Problem) {
@@ -54,12 +54,12 @@ impl<'f> Reporter<'f> {
     }
 }
 
-/// The keys a kind of table may have.
+/// The keys of a kind of table.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    /// Those that work.
+    /// Supported keys.
     pub(crate) known: &'static [&'static str],
-    /// Those that the design knows and this version does not, each with what to do instead.
+    /// Keys that are planned but not supported yet, each with what to do instead.
     pub(crate) planned: &'static [(&'static str, &'static str)],
 }
 
@@ -67,9 +67,9 @@ pub(crate) struct Keys {
 #[derive(Clone)]
 pub(crate) struct Table<'t> {
     reporter: &'t Reporter<'t>,
-    /// As in the header: `informer.pods`. Empty for the file itself.
+    /// As in the header: `informer.pods`. Empty for the root.
     path: String,
-    place: Place,
+    position: FilePosition,
     entries: &'t DeTable<'t>,
 }
 
@@ -78,7 +78,7 @@ impl<'t> Table<'t> {
         Self {
             reporter,
             path: String::new(),
-            place: Place { line: 1, column: 1 },
+            position: FilePosition { line: 1, column: 1 },
             entries,
         }
     }
@@ -87,12 +87,12 @@ impl<'t> Table<'t> {
         self.reporter
     }
 
-    /// Where the table's name stands.
-    pub(crate) fn place(&self) -> Place {
-        self.place
+    /// The position of the table's name.
+    pub(crate) fn position(&self) -> FilePosition {
+        self.position
     }
 
-    /// How messages name the table.
+    /// The table's name in messages.
     pub(crate) fn title(&self) -> String {
         if self.path.is_empty() {
             "the file".into()
@@ -109,7 +109,7 @@ impl<'t> Table<'t> {
                 continue;
             }
             if let Some((_, instead)) = keys.planned.iter().find(|(planned, _)| *planned == name) {
-                self.report_planned(self.key_place(key), &format!("`{name}`"), instead);
+                self.report_planned(self.key_position(key), &format!("`{name}`"), instead);
                 continue;
             }
             let words: Vec<_> = keys
@@ -118,7 +118,10 @@ impl<'t> Table<'t> {
                 .chain(keys.planned.iter().map(|(word, _)| word))
                 .copied()
                 .collect();
-            let problem = self.error(self.key_place(key), format!("unknown key `{name}` in {}", self.title()));
+            let problem = self.error(
+                self.key_position(key),
+                format!("unknown key `{name}` in {}", self.title()),
+            );
             let help = match suggest::nearest(name, words) {
                 Some(word) => format!("did you mean `{word}`?"),
                 None => format!("keys of {}: {}", self.title(), keys.known.join(", ")),
@@ -127,9 +130,9 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Reports something that the design knows and this version does not.
-    pub(crate) fn report_planned(&self, place: Place, what: &str, instead: &str) {
-        let problem = self.error(place, format!("{what} is known but not built yet in this version"));
+    /// Reports something that is planned but not supported yet.
+    pub(crate) fn report_planned(&self, position: FilePosition, what: &str, instead: &str) {
+        let problem = self.error(position, format!("{what} is not supported yet"));
         self.reporter.report(if instead.is_empty() {
             problem
         } else {
@@ -137,20 +140,20 @@ impl<'t> Table<'t> {
         });
     }
 
-    pub(crate) fn error(&self, place: Place, message: impl Into<String>) -> Problem {
-        self.reporter.error(place, message)
+    pub(crate) fn error(&self, position: FilePosition, message: impl Into<String>) -> Problem {
+        self.reporter.error(position, message)
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// The keys, each with its place, in alphabetical order.
+    /// The keys with their positions, in alphabetical order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Located<&'t str>> + use<'t> {
         let reporter = self.reporter;
         self.entries.keys().map(move |key| Located {
             value: key.get_ref().as_ref(),
-            place: reporter.file.place(key.span().start),
+            position: reporter.file.position(key.span().start),
         })
     }
 
@@ -162,10 +165,10 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// As [`string`](Self::string), and reports its absence at the table.
+    /// Like [`string`](Self::string), but also reports its absence.
     pub(crate) fn required_string(&self, key: &str, help: &str) -> Option<Located<String>> {
         if !self.has(key) {
-            let problem = self.error(self.place, format!("{} lacks `{key}`", self.title()));
+            let problem = self.error(self.position, format!("{} lacks `{key}`", self.title()));
             self.reporter.report(problem.help(help));
         }
         self.string(key)
@@ -225,13 +228,13 @@ impl<'t> Table<'t> {
         self.word(key, &self.string(key)?, choices)
     }
 
-    /// What a word that stands at `key` means.
+    /// The value of the word at `key`.
     pub(crate) fn word<T: Copy>(&self, key: &str, text: &Located<String>, choices: &[(&str, T)]) -> Option<T> {
         if let Some((_, value)) = choices.iter().find(|(word, _)| *word == text.value) {
             return Some(*value);
         }
         let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-        let problem = self.error(text.place, format!("`{key}` cannot be \"{}\"", text.value));
+        let problem = self.error(text.position, format!("`{key}` cannot be \"{}\"", text.value));
         self.reporter
             .report(problem.help(suggest::did_you_mean(&text.value, &words, "possible values")));
         None
@@ -255,7 +258,7 @@ impl<'t> Table<'t> {
         Some(strings)
     }
 
-    /// Whether the key holds a table and not something else; reports nothing.
+    /// Whether the key holds a table; reports nothing.
     pub(crate) fn is_table(&self, key: &str) -> bool {
         matches!(self.entries.get(key).map(Spanned::get_ref), Some(DeValue::Table(_)))
     }
@@ -272,12 +275,12 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The tables of a list, each with its place.
+    /// The tables of a list.
     pub(crate) fn tables(&self, key: &str) -> Option<Vec<Table<'t>>> {
         let value = self.entries.get(key)?;
-        let wanted = "a list of tables, [{ … }]".to_owned();
+        let expected = "a list of tables, [{ … }]".to_owned();
         let DeValue::Array(items) = value.get_ref() else {
-            return self.wrong_type(key, value, &wanted, value.get_ref());
+            return self.wrong_type(key, value, &expected, value.get_ref());
         };
         let mut tables = Vec::with_capacity(items.len());
         for item in items.iter() {
@@ -285,10 +288,10 @@ impl<'t> Table<'t> {
                 DeValue::Table(entries) => tables.push(Table {
                     reporter: self.reporter,
                     path: self.child_path(key),
-                    place: self.span_place(item),
+                    position: self.span_position(item),
                     entries,
                 }),
-                other => self.wrong_type::<()>(key, item, &wanted, other).unwrap_or_default(),
+                other => self.wrong_type::<()>(key, item, &expected, other).unwrap_or_default(),
             }
         }
         Some(tables)
@@ -299,9 +302,11 @@ impl<'t> Table<'t> {
         self.entries.get(key).and_then(|value| self.to_json(key, value))
     }
 
-    /// Where the value of `key` stands; the table's own place if it is absent.
-    pub(crate) fn value_place(&self, key: &str) -> Place {
-        self.entries.get(key).map_or(self.place, |value| self.span_place(value))
+    /// The position of the value of `key`; the table's own if it is absent.
+    pub(crate) fn value_position(&self, key: &str) -> FilePosition {
+        self.entries
+            .get(key)
+            .map_or(self.position, |value| self.span_position(value))
     }
 
     fn to_json(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Option<serde_json::Value> {
@@ -339,7 +344,7 @@ impl<'t> Table<'t> {
 
     fn no_json<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, written: &str) -> Option<T> {
         let problem = self.error(
-            self.span_place(value),
+            self.span_position(value),
             format!("`{key}`: {written} cannot be written as JSON"),
         );
         self.reporter
@@ -354,7 +359,7 @@ impl<'t> Table<'t> {
                 DeValue::Float(number) => number.to_string(),
                 _ => String::new(),
             };
-            let problem = self.error(self.value_place(key), format!("`{key}` = {number} lacks a unit"));
+            let problem = self.error(self.value_position(key), format!("`{key}` = {number} lacks a unit"));
             self.reporter.report(problem.help(format!("write {form}")));
             return None;
         }
@@ -362,7 +367,7 @@ impl<'t> Table<'t> {
     }
 
     fn malformed<T>(&self, key: &str, text: &Located<String>, what: &str, form: &str) -> Option<T> {
-        let problem = self.error(text.place, format!("`{key}` = \"{}\" is not {what}", text.value));
+        let problem = self.error(text.position, format!("`{key}` = \"{}\" is not {what}", text.value));
         self.reporter.report(problem.help(format!("write {form}")));
         None
     }
@@ -376,12 +381,12 @@ impl<'t> Table<'t> {
         high: &dyn std::fmt::Display,
     ) -> Option<T> {
         let message = format!("`{key}` = {written} is out of range");
-        let problem = self.error(self.span_place(value), message);
+        let problem = self.error(self.span_position(value), message);
         self.reporter.report(problem.help(format!("from {low} to {high}")));
         None
     }
 
-    fn wrong_type<T>(&self, key: &str, at: &Spanned<DeValue<'_>>, wanted: &str, found: &DeValue<'_>) -> Option<T> {
+    fn wrong_type<T>(&self, key: &str, at: &Spanned<DeValue<'_>>, expected: &str, found: &DeValue<'_>) -> Option<T> {
         let found = match found {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "a whole number",
@@ -391,8 +396,10 @@ impl<'t> Table<'t> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.reporter
-            .report(self.error(self.span_place(at), format!("`{key}` must be {wanted}, not {found}")));
+        self.reporter.report(self.error(
+            self.span_position(at),
+            format!("`{key}` must be {expected}, not {found}"),
+        ));
         None
     }
 
@@ -400,7 +407,7 @@ impl<'t> Table<'t> {
         Table {
             reporter: self.reporter,
             path: self.child_path(name.get_ref()),
-            place: self.key_place(name),
+            position: self.key_position(name),
             entries,
         }
     }
@@ -416,15 +423,15 @@ impl<'t> Table<'t> {
     fn located<T>(&self, at: &Spanned<DeValue<'_>>, value: T) -> Located<T> {
         Located {
             value,
-            place: self.span_place(at),
+            position: self.span_position(at),
         }
     }
 
-    fn key_place(&self, key: &Spanned<DeString<'_>>) -> Place {
-        self.reporter.file.place(key.span().start)
+    fn key_position(&self, key: &Spanned<DeString<'_>>) -> FilePosition {
+        self.reporter.file.position(key.span().start)
     }
 
-    fn span_place(&self, value: &Spanned<DeValue<'_>>) -> Place {
-        self.reporter.file.place(value.span().start)
+    fn span_position(&self, value: &Spanned<DeValue<'_>>) -> FilePosition {
+        self.reporter.file.position(value.span().start)
     }
 }

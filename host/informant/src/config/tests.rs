@@ -1,4 +1,4 @@
-//! Every message a configuration can bring about, as people read it.
+//! Every message about a configuration.
 
 mod clusters;
 mod durable;
@@ -13,11 +13,11 @@ fn parse(text: &str) -> Result<Config, Problems> {
 }
 
 fn refusal(text: &str) -> String {
-    parse(text).expect_err("this configuration must be refused").to_string()
+    parse(text).expect_err("this configuration must be invalid").to_string()
 }
 
 fn accepted(text: &str) -> Config {
-    parse(text).unwrap_or_else(|problems| panic!("this configuration must be accepted:\n{problems}"))
+    parse(text).unwrap_or_else(|problems| panic!("this configuration must be valid:\n{problems}"))
 }
 
 fn warnings(text: &str) -> String {
@@ -25,14 +25,14 @@ fn warnings(text: &str) -> String {
 }
 
 #[test]
-fn syntax_errors_are_reported_alone_and_all_at_once() {
+fn syntax_errors_are_reported_alone() {
     insta::assert_snapshot!(refusal("[informer.pods\nresource = v1/pods\nresource = \"a\"\nx = \"\n"), @"error: config.toml:1:15: unclosed table, expected `]`");
-    insta::assert_snapshot!(refusal("[informer.pods]\nresource = \"v1/pods\"\nresource = \"v1/nodes\"\n"), @"error: config.toml:3:1: `resource` is there twice");
-    insta::assert_snapshot!(refusal("[informer.pods]\n[informer.pods]\n"), @"error: config.toml:2:11: `pods` is there twice");
+    insta::assert_snapshot!(refusal("[informer.pods]\nresource = \"v1/pods\"\nresource = \"v1/nodes\"\n"), @"error: config.toml:3:1: `resource` is defined twice");
+    insta::assert_snapshot!(refusal("[informer.pods]\n[informer.pods]\n"), @"error: config.toml:2:11: `pods` is defined twice");
 }
 
 #[test]
-fn a_file_that_is_missing_says_how_to_name_one() {
+fn missing_file_error_says_how_to_pass_one() {
     insta::assert_snapshot!(Config::load(Path::new("no/such/config.toml")).unwrap_err(), @"
     error: no/such/config.toml: failed to read: No such file or directory (os error 2)
       help: name the configuration with -c FILE; the default is config.toml in the current folder
@@ -40,7 +40,7 @@ fn a_file_that_is_missing_says_how_to_name_one() {
 }
 
 #[test]
-fn what_is_allowed_but_odd_is_a_warning() {
+fn questionable_settings_are_warnings() {
     insta::assert_snapshot!(warnings(
         r#"
 [admin]
@@ -54,19 +54,19 @@ resource = "v1/pods"
 namespaces = ["default"]
 "#
     ), @r#"
-    warning: config.toml:3:10: the admin server at 0.0.0.0:8089 can be reached from outside
-      help: it asks nobody who they are and shows every cached object: keep strangers out by a NetworkPolicy
+    warning: config.toml:3:10: the admin server at 0.0.0.0:8089 is reachable from other machines
+      help: it has no authentication and exposes every cached object: restrict access with a NetworkPolicy
     warning: config.toml:9:12: informers "all" and "some" both watch `v1/pods`: two watches and two caches
-      help: informers are shared by name: let plugins name the same one, unless selectors or namespaces differ
+      help: let the plugins use the same informer, unless selectors or namespaces differ
     "#);
     insta::assert_snapshot!(warnings("# nothing\n"), @r#"
-    warning: config.toml:1:1: there is nothing to do: no [informer.NAME], no [plugin.NAME]
-      help: begin with [informer.pods] and resource = "v1/pods"
+    warning: config.toml:1:1: nothing to do: no [informer.NAME] and no [plugin.NAME]
+      help: start with [informer.pods] and resource = "v1/pods"
     "#);
 }
 
 #[test]
-fn many_resources_in_one_informer_are_a_pattern_less_what_is_excluded() {
+fn resource_pattern_and_exclude_are_read() {
     let config =
         accepted("[informer.all]\nresource = \"*\"\nexclude = [\"v1/secrets\", \"metrics.k8s.io/v1beta1/*\"]\n");
     let section = &config.informers["all"];
@@ -92,12 +92,12 @@ exclude = ["secrets", "v1/"]
 "#
         ),
         @r#"
-    error: config.toml:4:11: `exclude` cannot be had with resource = "v1/pods"
-      help: it leaves resources out of `*` and the like: leave it out
+    error: config.toml:4:11: `exclude` cannot be combined with resource = "v1/pods"
+      help: it excludes resources from a pattern such as `*`: remove it
     error: config.toml:7:12: `resource`: `apps/*/deployments` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`
-    error: config.toml:11:18: `field-selector` cannot be had with resource = "apps/v1/*"
-      help: every kind has other fields: leave it out, or write an informer for each resource
-    error: config.toml:12:12: `exclude`: `secrets` has no version: write it as in `v1/secrets` and `apps/v1/deployments`
+    error: config.toml:11:18: `field-selector` cannot be combined with resource = "apps/v1/*"
+      help: every kind has different fields: remove it, or add an informer for each resource
+    error: config.toml:12:12: `exclude`: `secrets` has no version: write it like `v1/secrets` or `apps/v1/deployments`
     error: config.toml:12:23: `exclude`: `v1/` names no resource: a part of it is empty; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
     "#
     );

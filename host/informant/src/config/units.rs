@@ -1,4 +1,4 @@
-//! Durations and sizes as they are written in config.toml: a number and a unit.
+//! Durations and sizes in config.toml: a number and a unit.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("B", 1),
 ];
 
-/// What a duration looks like, for messages.
+/// The format of a duration, for messages.
 pub(crate) const DURATION_FORM: &str = "a number and a unit: \"500ms\", \"5s\", \"1m 30s\", \"2h\"";
 
-/// What a size looks like, for messages.
+/// The format of a size, for messages.
 pub(crate) const SIZE_FORM: &str = "a whole number and a unit: \"512KiB\", \"64MiB\", \"1GiB\"";
 
 /// Reads `"5s"`, `"1m 30s"`.
@@ -37,7 +37,7 @@ pub(crate) fn parse_size_bytes(text: &str) -> Option<u64> {
 
 /// Writes a duration as config.toml would.
 pub(crate) fn show_duration(duration: Duration) -> String {
-    // humantime spells days out and nothing else.
+    // humantime spells out days only.
     humantime::format_duration(duration)
         .to_string()
         .replace("days", "d")
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn shown_values_parse_again() {
         for bytes in [0, 1, 1_000, 1 << 10, 1 << 20, 3 << 29, 1 << 30] {
             assert_eq!(parse_size_bytes(&show_size(bytes)), Some(bytes));
         }

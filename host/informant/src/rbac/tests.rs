@@ -9,27 +9,27 @@ fn grant(json: &str) -> KubeGrant {
     serde_json::from_str(json).unwrap()
 }
 
-/// What informers and plugins ask for in all namespaces and in two of them, as YAML documents.
+/// The YAML documents for informers and plugins in all namespaces and in two of them.
 fn documents() -> Vec<String> {
-    let mut rights = Rights::default();
-    rights.add_informer("nodes", "", "nodes", None);
-    rights.add_informer("pods", "", "pods", Some("web"));
-    rights.add_informer("pods-again", "", "pods", Some("web"));
-    rights.add_grant(
+    let mut permissions = Permissions::default();
+    permissions.add_informer("nodes", "", "nodes", None);
+    permissions.add_informer("pods", "", "pods", Some("web"));
+    permissions.add_informer("pods-again", "", "pods", Some("web"));
+    permissions.add_grant(
         "marker",
         &grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "namespaces": ["web", "db"]}"#),
     );
-    rights.add_grant(
+    permissions.add_grant(
         "scaler",
         &grant(
             r#"{"verbs": ["patch", "update"], "resource": "apps/v1/deployments", "subresources": ["scale", "status"]}"#,
         ),
     );
-    rights.add_grant(
-        "keeper",
+    permissions.add_grant(
+        "state-store",
         &grant(r#"{"verbs": ["get", "create", "delete"], "resource": "v1/configmaps", "namespaces": ["web"], "names": ["state"]}"#),
     );
-    let documents = yaml(&rights, &SUBJECT);
+    let documents = yaml(&permissions, &SUBJECT);
     documents.split("---\n").map(str::to_owned).collect()
 }
 
@@ -39,7 +39,7 @@ fn kind(document: &str) -> &str {
 }
 
 #[test]
-fn informers_and_grants_become_the_narrowest_roles() {
+fn informers_and_grants_become_minimal_roles() {
     let mut roles = documents();
     roles.retain(|document| kind(document).ends_with("Role"));
     insta::assert_snapshot!(roles.join("---\n"), @r#"
@@ -52,7 +52,7 @@ fn informers_and_grants_become_the_narrowest_roles() {
     # [informer.nodes]
     - apiGroups: [""]
       resources: ["nodes"]
-      verbs: ["get", "list", "watch"]
+      verbs: ["list", "watch"]
     # [plugin.scaler]
     - apiGroups: ["apps"]
       resources: ["deployments/scale"]
@@ -81,11 +81,11 @@ fn informers_and_grants_become_the_narrowest_roles() {
       namespace: "web"
       labels: {app.kubernetes.io/name: informant}
     rules:
-    # [plugin.keeper]
+    # [plugin.state-store]
     - apiGroups: [""]
       resources: ["configmaps"]
       verbs: ["create"]
-    # [plugin.keeper]
+    # [plugin.state-store]
     - apiGroups: [""]
       resources: ["configmaps"]
       resourceNames: ["state"]
@@ -93,12 +93,12 @@ fn informers_and_grants_become_the_narrowest_roles() {
     # [informer.pods-again], [informer.pods], [plugin.marker]
     - apiGroups: [""]
       resources: ["pods"]
-      verbs: ["get", "list", "watch", "patch"]
+      verbs: ["list", "watch", "patch"]
     "#);
 }
 
 #[test]
-fn each_role_is_followed_by_what_binds_it_to_the_service_account() {
+fn each_role_is_bound_to_the_service_account() {
     let mut documents = documents();
     assert_eq!(
         documents.iter().map(|document| kind(document)).collect::<Vec<_>>(),
@@ -168,19 +168,20 @@ fn each_role_is_followed_by_what_binds_it_to_the_service_account() {
 }
 
 #[test]
-fn what_holds_everywhere_is_not_said_again() {
-    let mut rights = Rights::default();
-    rights.add_informer("pods", "", "pods", None);
-    rights.add_informer("of-web", "", "pods", Some("web"));
-    rights.add_grant(
+fn cluster_wide_permissions_are_not_repeated() {
+    let mut permissions = Permissions::default();
+    permissions.add_informer("pods", "", "pods", None);
+    permissions.add_informer("of-web", "", "pods", Some("web"));
+    permissions.add_grant("all", &grant(r#"{"verbs": ["get"], "resource": "v1/pods"}"#));
+    permissions.add_grant(
         "one",
         &grant(r#"{"verbs": ["get"], "resource": "v1/pods", "names": ["a"]}"#),
     );
-    rights.add_grant(
+    permissions.add_grant(
         "two",
         &grant(r#"{"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["web"]}"#),
     );
-    let rules = rights.by_scope();
+    let rules = permissions.by_scope();
     assert_eq!(rules[&None].len(), 1);
     let of_web: Vec<_> = rules[&Some("web".to_owned())].values().collect();
     assert_eq!(of_web.len(), 1);

@@ -1,35 +1,35 @@
-//! Rights as YAML. Every text is written as JSON writes it, which YAML reads the same.
+//! Permissions as YAML. Strings are written as in JSON, which is valid YAML.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use super::{About, Rights, Rule, VERBS};
+use super::{Permissions, Rule, RuleTarget, VERBS};
 
-/// Who gets the rights, and what everything is called.
+/// The ServiceAccount, and the name of all objects.
 #[derive(Debug, Clone)]
 pub struct Subject<'a> {
-    /// Of the ServiceAccount, the roles and the bindings.
+    /// The name of the ServiceAccount, the roles and the bindings.
     pub name: &'a str,
-    /// Where the ServiceAccount is.
+    /// The namespace of the ServiceAccount.
     pub namespace: &'a str,
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// A ServiceAccount, its roles and its bindings.
+/// The ServiceAccount, its roles and its bindings.
 #[must_use]
-pub fn yaml(rights: &Rights, subject: &Subject<'_>) -> String {
+pub fn yaml(permissions: &Permissions, subject: &Subject<'_>) -> String {
     let mut text = String::new();
     // Writing into a String does not fail.
-    let _ = write(&mut text, rights, subject);
+    let _ = write(&mut text, permissions, subject);
     text
 }
 
-fn write(out: &mut String, rights: &Rights, subject: &Subject<'_>) -> fmt::Result {
+fn write(out: &mut String, permissions: &Permissions, subject: &Subject<'_>) -> fmt::Result {
     let Subject { name, namespace } = subject;
     writeln!(out, "apiVersion: v1\nkind: ServiceAccount")?;
     metadata(out, name, Some(namespace))?;
-    for (scope, rules) in rights.by_scope() {
+    for (scope, rules) in permissions.by_scope() {
         let prefix = if scope.is_some() { "" } else { "Cluster" };
         writeln!(out, "---\napiVersion: {RBAC}/v1\nkind: {prefix}Role")?;
         metadata(out, name, scope.as_deref())?;
@@ -59,15 +59,15 @@ fn metadata(out: &mut String, name: &str, namespace: Option<&str>) -> fmt::Resul
     writeln!(out, "  labels: {{app.kubernetes.io/name: informant}}")
 }
 
-fn write_rules(out: &mut String, rules: &BTreeMap<About, Rule>) -> fmt::Result {
+fn write_rules(out: &mut String, rules: &BTreeMap<RuleTarget, Rule>) -> fmt::Result {
     writeln!(out, "rules:")?;
-    for (about, rule) in rules {
-        let wanted_by: Vec<&str> = rule.wanted_by.iter().map(String::as_str).collect();
-        writeln!(out, "# {}", wanted_by.join(", "))?;
-        writeln!(out, "- apiGroups: {}", list(&[&about.group]))?;
-        writeln!(out, "  resources: {}", list(&[&about.resource]))?;
-        if !about.names.is_empty() {
-            writeln!(out, "  resourceNames: {}", list(&about.names))?;
+    for (target, rule) in rules {
+        let needed_by: Vec<&str> = rule.needed_by.iter().map(String::as_str).collect();
+        writeln!(out, "# {}", needed_by.join(", "))?;
+        writeln!(out, "- apiGroups: {}", list(&[&target.group]))?;
+        writeln!(out, "  resources: {}", list(&[&target.resource]))?;
+        if !target.names.is_empty() {
+            writeln!(out, "  resourceNames: {}", list(&target.names))?;
         }
         let verbs: Vec<&str> = VERBS.into_iter().filter(|verb| rule.verbs.contains(verb)).collect();
         writeln!(out, "  verbs: {}", list(&verbs))?;

@@ -1,4 +1,4 @@
-//! What goes wrong is said, shows in readiness and metrics, and leaves everything else running.
+//! Problems are reported, show in readiness and metrics, and do not affect anything else.
 
 use informant_apiserver::{Filter, Kind};
 
@@ -8,7 +8,7 @@ const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 const RECORDER: &str = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_cannot_be_reached_is_said_and_asked_again() {
+async fn unreachable_cluster_is_reported_and_retried() {
     let world = World::unreachable().await;
     let daemon = world.daemon(PODS).await;
     let text = until("the trouble to show", async || {
@@ -34,7 +34,7 @@ async fn a_cluster_that_cannot_be_reached_is_said_and_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_that_does_not_exist_yet_holds_up_nobody_else() {
+async fn missing_resource_does_not_delay_other_informers() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -56,7 +56,7 @@ async fn a_resource_that_does_not_exist_yet_holds_up_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forbidden_resource_shows_as_forbidden() {
+async fn forbidden_resource_shows_as_forbidden() {
     let world = World::start().await;
     world.server.faults().forbid(Filter::any().resource("nodes"));
     let daemon = world
@@ -84,7 +84,7 @@ async fn a_forbidden_resource_shows_as_forbidden() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_of_what_has_none_is_refused() {
+async fn namespaces_of_a_cluster_scoped_resource_are_refused() {
     let world = World::start().await;
     let nodes = "[informer.nodes]\nresource = \"v1/nodes\"\nnamespaces = [\"default\"]\nrequired = false\n";
     let daemon = world.daemon(&format!("{PODS}{nodes}")).await;
@@ -103,7 +103,7 @@ async fn a_namespace_of_what_has_none_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_corrupt_component_at_start_is_tried_again_when_it_changes() {
+async fn corrupt_component_at_start_is_retried_when_it_changes() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.write("recorder.wasm", b"<html>404</html>");
@@ -137,7 +137,7 @@ async fn a_corrupt_component_at_start_is_tried_again_when_it_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_traps_is_rebuilt_and_loses_nothing() {
+async fn trapped_plugin_is_rebuilt_without_losing_events() {
     let world = World::start().await;
     for name in ["web-0", "web-1", "web-2"] {
         world.create_pod(name, "nginx");
@@ -163,7 +163,7 @@ async fn a_plugin_that_traps_is_rebuilt_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_for_good_is_a_dead_letter() {
+async fn permanent_failures_become_dead_letters() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");

@@ -1,4 +1,4 @@
-//! Plugins and the informers they use come and go in every order while events flow.
+//! Plugins and their informers are added and removed in every order while events flow.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,10 +7,10 @@ use super::world::{Running, World};
 
 const RELOADS: &str = "informant_config_reloads_total";
 
-/// Informers, and the resources that they are of.
+/// Informers and their resources.
 const INFORMERS: [(&str, &str); 3] = [("pods", "v1/pods"), ("again", "v1/pods"), ("maps", "v1/configmaps")];
 
-/// Plugins, and the informers that they use.
+/// Plugins and their informers.
 const PLUGINS: [(&str, &[&str]); 4] = [
     ("one", &["pods"]),
     ("two", &["again"]),
@@ -35,7 +35,7 @@ fn text(step: u64, informers: &BTreeSet<&str>, plugins: &[usize]) -> String {
     text
 }
 
-/// The informers that run, by their sources.
+/// The running informers, by their sources.
 async fn running(daemon: &Running) -> BTreeSet<String> {
     let answer = daemon.json("/api/v1/sources").await;
     let items = answer["items"].as_array().unwrap();
@@ -46,7 +46,7 @@ async fn running(daemon: &Running) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sections_come_and_go_in_any_order_and_no_plugin_is_without_its_informers() {
+async fn plugins_keep_their_informers_while_sections_change_in_any_order() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     let daemon = world.daemon("").await;
@@ -63,7 +63,7 @@ async fn sections_come_and_go_in_any_order_and_no_plugin_is_without_its_informer
         let used: BTreeSet<&str> = wanted.iter().flat_map(|plugin| PLUGINS[*plugin].1).copied().collect();
         let missing = used.first().copied().filter(|_| next(4) == 0);
         let mut listed = used;
-        // One that nobody uses may stay.
+        // An unused informer may stay.
         listed.extend(INFORMERS.iter().map(|(name, _)| *name).filter(|_| next(3) == 0));
         listed.retain(|name| Some(*name) != missing);
         world.configure(&text(step, &listed, &wanted));
@@ -83,13 +83,17 @@ async fn sections_come_and_go_in_any_order_and_no_plugin_is_without_its_informer
         );
         world.create_pod(&format!("web-{step}"), "nginx");
         for plugin in &plugins {
-            // Whenever it came, it was told of each object once.
+            // Whenever it was added, it has received each object once.
             daemon.wait_for_events(PLUGINS[*plugin].0, "add", step as f64).await;
         }
         let all = daemon
             .metric("informant_handler_events_total", &["event=\"add\""])
             .await;
-        assert_eq!(all, (plugins.len() as u64 * step) as f64, "and nobody else was told");
+        assert_eq!(
+            all,
+            (plugins.len() as u64 * step) as f64,
+            "no other plugin received events"
+        );
         let deletes = daemon
             .metric("informant_handler_events_total", &["event=\"delete\""])
             .await;

@@ -1,5 +1,4 @@
-//! The program before anything runs: what `informant check` refuses and what it lets pass, and servers to try things
-//! out on.
+//! The program before anything runs: what `informant check` accepts and refuses, and embedded API servers.
 
 use std::process::Stdio;
 
@@ -10,8 +9,8 @@ use super::world::{World, http_get, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 
-/// Judged with this exit code, and each of `parts` is said.
-async fn says(world: &World, config: &str, exit: u8, parts: &[&str]) {
+/// Checks a configuration, and asserts the exit code and the `parts` of the output.
+async fn check(world: &World, config: &str, exit: u8, parts: &[&str]) {
     world.configure(config);
     let text = transcript(world, &["check"]).await;
     assert!(text.starts_with(&format!("exit {exit}\n")), "{text}");
@@ -21,18 +20,14 @@ async fn says(world: &World, config: &str, exit: u8, parts: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_that_is_missing_is_an_error_where_it_is_named() {
+async fn missing_kubeconfig_is_an_error_with_its_position() {
     let world = World::start().await;
     let east = "[cluster.east]\nkubeconfig = \"eeast.kubeconfig\"\n";
     let west = "[cluster.west]\nkubeconfig = \"kubeconfig\"\n";
-    let said = [
-        "error: config.toml:3:",
-        "cluster east could not be asked",
-        "eeast.kubeconfig",
-    ];
-    says(&world, &format!("{east}{west}{PODS}"), 3, &said).await;
+    let expected = ["error: config.toml:3:", "cannot check cluster east", "eeast.kubeconfig"];
+    check(&world, &format!("{east}{west}{PODS}"), 3, &expected).await;
     let one = "[cluster]\nkubeconfig = \"nowhere\"\n";
-    says(
+    check(
         &world,
         &format!("{one}{PODS}"),
         3,
@@ -42,30 +37,30 @@ async fn a_kubeconfig_that_is_missing_is_an_error_where_it_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kubeconfig_that_the_environment_names_and_is_missing_is_an_error_unless_the_cluster_is_left_out() {
+async fn missing_kubeconfig_of_the_environment_is_an_error_unless_offline() {
     let world = World::start().await;
     world.configure(PODS);
-    let check = async |args: &[&str]| {
+    let run_check = async |args: &[&str]| {
         let mut command = informant(&world, args);
         let output = command.env("KUBECONFIG", "/nowhere").output().await.unwrap();
         output.status.code()
     };
-    assert_eq!(check(&["check"]).await, Some(3));
-    assert_eq!(check(&["check", "--offline"]).await, Some(0));
+    assert_eq!(run_check(&["check"]).await, Some(3));
+    assert_eq!(run_check(&["check", "--offline"]).await, Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_resource_that_is_not_served_yet_is_an_error_unless_it_is_not_required() {
+async fn unserved_resource_is_an_error_if_required() {
     let world = World::start().await;
     let widgets = "[informer.widgets]\nresource = \"example.com/v1/widgets\"\n";
-    says(&world, widgets, 3, &["error: config.toml:4:", "[informer.widgets]"]).await;
+    check(&world, widgets, 3, &["error: config.toml:4:", "[informer.widgets]"]).await;
     let not_required = format!("{widgets}required = false\n");
-    let said = ["warning: config.toml:4:", "[informer.widgets]", "config.toml is good"];
-    says(&world, &not_required, 0, &said).await;
+    let expected = ["warning: config.toml:4:", "[informer.widgets]", "config.toml is valid"];
+    check(&world, &not_required, 0, &expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_servers_are_two_clusters() {
+async fn two_embedded_servers_have_different_uids() {
     let world = World::unreachable().await;
     let mut uids = Vec::new();
     for name in ["east", "west"] {

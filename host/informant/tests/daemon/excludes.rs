@@ -1,4 +1,4 @@
-//! Entries of `exclude` that leave nothing out: what `informant check` and the log say of them.
+//! `exclude` entries without effect: warnings of `informant check` and in the log.
 
 use super::program::{Program, transcript};
 use super::world::World;
@@ -8,22 +8,22 @@ fn config(exclude: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_names_each_entry_of_exclude_that_leaves_nothing_out_with_what_comes_close() {
+async fn check_warns_about_exclude_entries_without_effect() {
     let world = World::start().await;
     world.configure(&config("\"v1/secret\", \"v1/configmaps\", \"zzz.example.com/v1/*\""));
-    let said = transcript(&world, &["check", "--cluster"]).await;
-    assert!(said.starts_with("exit 0\n"), "{said}");
-    let (_, problems) = said.split_once("--\n").unwrap();
+    let output = transcript(&world, &["check", "--cluster"]).await;
+    assert!(output.starts_with("exit 0\n"), "{output}");
+    let (_, problems) = output.split_once("--\n").unwrap();
     insta::assert_snapshot!(problems, @"
-    warning: config.toml:5:12: [informer.all] `exclude`: of `*`, `v1/secret` leaves out nothing that is served; did you mean `v1/secrets`
-      help: write what is meant, or leave the entry out
-    warning: config.toml:5:42: [informer.all] `exclude`: of `*`, `zzz.example.com/v1/*` leaves out nothing that is served; `kubectl api-resources` lists what there is
-      help: write what is meant, or leave the entry out
+    warning: config.toml:5:12: [informer.all] `exclude` entry `v1/secret` leaves out nothing that is served; did you mean `v1/secrets`
+      help: correct the entry, or remove it
+    warning: config.toml:5:42: [informer.all] `exclude` entry `zzz.example.com/v1/*` leaves out nothing that is served; `kubectl api-resources` lists what there is
+      help: correct the entry, or remove it
     ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_that_leaves_something_out_in_one_cluster_is_good_in_all() {
+async fn exclude_entry_with_effect_in_one_cluster_is_accepted() {
     let world = World::start().await;
     let other = World::start().await;
     let kubeconfigs = format!(
@@ -47,17 +47,17 @@ async fn an_entry_that_leaves_something_out_in_one_cluster_is_good_in_all() {
     other.server.create(definitions, "", definition).unwrap();
     let entries = config("\"shop.example.com/v1/orders\", \"shop.example.com/v1/order\"");
     world.configure(&format!("{kubeconfigs}{entries}"));
-    let said = transcript(&world, &["check"]).await;
+    let output = transcript(&world, &["check"]).await;
     let nowhere = "`shop.example.com/v1/order` leaves out nothing that is served";
-    assert!(said.contains(nowhere), "{said}");
+    assert!(output.contains(nowhere), "{output}");
     assert!(
-        !said.contains("`shop.example.com/v1/orders` leaves out nothing"),
-        "{said}"
+        !output.contains("`shop.example.com/v1/orders` leaves out nothing"),
+        "{output}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_names_an_entry_of_exclude_that_leaves_nothing_out() {
+async fn exclude_entry_without_effect_is_logged() {
     let world = World::start().await;
     let program = Program::run(&world, &config("\"v1/secret\", \"v1/configmaps\"")).await;
     let line = program.logged("leaves out nothing").await;

@@ -1,4 +1,4 @@
-//! The program itself: signals, exit codes and what people read.
+//! The program: signals, exit codes and output.
 
 mod check;
 mod get;
@@ -44,7 +44,7 @@ pub(crate) async fn transcript(world: &World, args: &[&str]) -> String {
     )
 }
 
-/// Without what differs from run to run or from build to build.
+/// Masks what differs between runs or builds.
 fn masked(world: &World, text: &str) -> String {
     let text = text.replace(&world.address.to_string(), "ADDRESS");
     let digest = |word: &str| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -62,7 +62,7 @@ fn masked(world: &World, text: &str) -> String {
         word => word.to_owned(),
     };
     let line = |line: &str| match line.split_once("fresh as of ") {
-        // Versions and ages differ from run to run.
+        // Versions and ages differ between runs.
         Some((before, _)) => format!("{before}fresh as of …"),
         None => line.split(' ').map(word).collect::<Vec<_>>().join(" "),
     };
@@ -99,7 +99,7 @@ impl Program {
         program
     }
 
-    /// Waits for a line of the log with this message.
+    /// Waits for a log line with this message.
     pub(crate) async fn logged(&self, message: &str) -> Value {
         until(&format!("the log line {message:?}"), async || {
             let log = self.log.lock().unwrap();
@@ -146,7 +146,7 @@ fn recorder(rules: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_signal_ends_in_order() {
+async fn first_signal_stops_cleanly() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -161,12 +161,12 @@ async fn the_first_signal_ends_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_signal_ends_at_once() {
+async fn second_signal_exits_immediately() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
     for (signal, code) in [("-TERM", 143), ("-INT", 130)] {
-        // An event in back-off is what an orderly stop waits for.
+        // A clean stop waits for events in back-off.
         let mut program = Program::run(&world, &recorder("{ do = \"retryable\" }")).await;
         program.wait_until_ready().await;
         until("a failure", async || {
@@ -179,10 +179,10 @@ async fn the_second_signal_ends_at_once() {
         })
         .await;
         program.signal("-TERM").await;
-        program.logged("a second signal ends at once").await;
+        program.logged("a second signal ends the process immediately").await;
         until("the informer to be gone", async || {
             let (status, text) = http_get(program.address, "/api/v1/get/pods").await;
-            let gone = "informer pods is not there any more: Informant is stopping";
+            let gone = "informer pods is gone: Informant is stopping";
             if status == 503 && text.contains(gone) {
                 Ok(())
             } else {
@@ -196,7 +196,7 @@ async fn the_second_signal_ends_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guests_lines_are_in_the_log_with_its_plugins_name() {
+async fn guest_log_lines_carry_the_plugin_name() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -206,21 +206,21 @@ async fn a_guests_lines_are_in_the_log_with_its_plugins_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_is_refused_is_not_run() {
+async fn invalid_configuration_is_not_run() {
     let world = World::unreachable().await;
     world.configure("[informer.pods]\nresuorce = \"v1/pods\"\n");
     insta::assert_snapshot!(transcript(&world, &["run"]).await, @r#"
     exit 3
     --
     error: config.toml:3:11: [informer.pods] lacks `resource`
-      help: name what is watched: resource = "v1/pods"
+      help: set what to watch: resource = "v1/pods"
     error: config.toml:4:1: unknown key `resuorce` in [informer.pods]
       help: did you mean `resource`?
     "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_in_use_is_said() {
+async fn address_in_use_is_reported() {
     let world = World::start().await;
     world.configure(PODS);
     let address = world.address.to_string();
@@ -232,7 +232,7 @@ async fn an_address_in_use_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn apiserver_writes_a_kubeconfig_that_reaches_it() {
+async fn apiserver_writes_a_working_kubeconfig() {
     let world = World::unreachable().await;
     let mut command = informant(
         &world,
@@ -246,8 +246,8 @@ async fn apiserver_writes_a_kubeconfig_that_reaches_it() {
     world.configure(PODS);
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "written"]).await, @"
     exit 0
-    informer pods: v1/pods (Pod), all namespaces, may list and watch
-    config.toml is good
+    informer pods: v1/pods (Pod), all namespaces, list and watch allowed
+    config.toml is valid
     --
     ");
     let id = server.id().unwrap().to_string();

@@ -1,11 +1,11 @@
-//! `resource = "*"`: all that the API server serves, as it comes and goes.
+//! `resource = "*"`: everything the API server serves, as kinds are added and removed.
 
 use serde_json::{Value, json};
 
 use super::program::transcript;
 use super::world::{Running, World, until};
 
-/// The resources of the sources that are synced.
+/// The resources of the synced sources.
 async fn resources(daemon: &Running) -> Vec<String> {
     let answer = daemon.json("/api/v1/sources").await;
     let items = answer["items"].as_array().unwrap();
@@ -44,7 +44,7 @@ fn definition() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_watched_but_what_is_excluded_and_kinds_come_and_go() {
+async fn wildcard_follows_added_removed_and_excluded_resources() {
     let world = World::start().await;
     world.create_pod("web", "nginx");
     let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});

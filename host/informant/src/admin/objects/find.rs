@@ -1,5 +1,5 @@
-//! From what somebody asks for to the sources that answer: the informer, its clusters, and whether their first lists
-//! are there.
+//! Resolves a requested resource to the sources that answer: the informer, its clusters, and whether their first lists
+//! are complete.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use informant_object::SourceId;
 use super::super::error::{ApiError, Code};
 use crate::daemon::{Board, InformerEntry, InformerPhase, Place, Places, RunningInformer};
 
-/// What somebody asks for.
-pub(super) struct Asked<'a> {
+/// The informer that a request is about.
+pub(super) struct ResolvedInformer<'a> {
     pub(super) informer: Arc<InformerEntry>,
-    /// One of the informer's several resources.
+    /// Set if only one of the informer's several resources is requested.
     only: Option<&'a str>,
 }
 
-/// The informer that is called `resource`, or else the only one that watches it; one that watches nothing else comes
-/// before those that do.
-pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<Asked<'a>, ApiError> {
+/// The informer named `resource`, or else the only one that watches it. An informer that watches nothing else takes
+/// precedence over those that do.
+pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<ResolvedInformer<'a>, ApiError> {
     if let Some(informer) = board.informer(resource) {
-        return Ok(Asked { informer, only: None });
+        return Ok(ResolvedInformer { informer, only: None });
     }
     let informers = board.informers();
     let named: Vec<_> = informers.iter().filter(|entry| watches(entry, resource)).collect();
@@ -33,14 +33,14 @@ pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<Asked<'a>
         (named, None)
     };
     match watching[..] {
-        [entry] => Ok(Asked {
+        [entry] => Ok(ResolvedInformer {
             informer: Arc::clone(entry),
             only,
         }),
         [] => {
             let names: Vec<_> = informers.iter().map(|entry| entry.name.as_str()).collect();
             let help = crate::config::did_you_mean(resource, &names, "informers");
-            let message = format!("no informer is called or watches \"{resource}\"; {help}");
+            let message = format!("no informer named \"{resource}\" and none that watches it; {help}");
             Err(ApiError::new(Code::UnknownInformer, message))
         }
         _ => {
@@ -54,12 +54,12 @@ pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<Asked<'a>
     }
 }
 
-/// Whether `resource` is what the configuration calls it, its plural or its kind.
+/// Whether `resource` is the informer's resource as configured, its plural or its kind.
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
     entry.places().values().any(|place| {
         place.section.resource.value.text() == resource
             || matches!(&place.phase, InformerPhase::Running(running)
-                if running.discovered.as_ref().is_some_and(|discovered| means(discovered, resource)))
+                if running.discovered.as_ref().is_some_and(|discovered| matches_resource(discovered, resource)))
     })
 }
 
@@ -73,31 +73,34 @@ fn watches_among_others(entry: &InformerEntry, resource: &str) -> bool {
 /// The sources of one of an informer's several resources.
 fn sources_of(running: &RunningInformer, resource: &str) -> Vec<SourceId> {
     let resources = running.shared.spec().resources.unwrap_or_default();
-    let meant: Vec<_> = resources.values().filter(|found| means(found, resource)).collect();
+    let meant: Vec<_> = resources
+        .values()
+        .filter(|found| matches_resource(found, resource))
+        .collect();
     let sources = running.shared.sources();
-    let of_it = sources
+    let matching = sources
         .iter()
         .filter(|source| meant.iter().any(|found| found.gvr == source.spec().resource));
-    of_it.map(|source| source.source()).collect()
+    matching.map(|source| source.source()).collect()
 }
 
-fn means(discovered: &Discovered, resource: &str) -> bool {
+fn matches_resource(discovered: &Discovered, resource: &str) -> bool {
     let (gvr, kind) = (&discovered.gvr, &discovered.kind);
     let lower = resource.to_ascii_lowercase();
     let (name, group) = lower.split_once('.').unwrap_or((&lower, &gvr.group));
     group == gvr.group && (name == gvr.plural || name == kind.to_ascii_lowercase()) || resource == gvr.to_string()
 }
 
-/// The sources of an informer in some of its clusters (none named: in all), sorted by cluster and namespace; all of
-/// them synced. A cluster that is not there yet is never left out silently.
+/// The sources of an informer in some of its clusters (in all if `clusters` is empty), sorted by cluster and namespace,
+/// all of them synced. A cluster that is not ready is an error and never skipped silently.
 pub(super) fn synced_sources(
     board: &Board,
-    asked: &Asked<'_>,
+    asked: &ResolvedInformer<'_>,
     clusters: &BTreeSet<String>,
 ) -> Result<Vec<Arc<Source>>, ApiError> {
     let informer = &asked.informer;
     let places = informer.places();
-    judge_clusters(informer, &places, clusters)?;
+    check_clusters(informer, &places, clusters)?;
     let mut sources = board.sources(&informer.name);
     if let Some(resource) = asked.only {
         let running = places.values().filter_map(|place| match &place.phase {
@@ -114,57 +117,57 @@ pub(super) fn synced_sources(
     let mut synced = Vec::new();
     let mut not_synced = None;
     for (cluster, place) in asked {
-        match trouble_of(place, sources.iter().filter(|source| source.info().cluster == *cluster)) {
+        match not_ready_reason(place, sources.iter().filter(|source| source.info().cluster == *cluster)) {
             None => synced.push(cluster.as_str()),
             Some(why) => not_synced = not_synced.or(Some((cluster, why))),
         }
     }
     if let Some((cluster, why)) = not_synced {
         let message = if board.is_stopping() {
-            format!(
-                "informer {} is not there any more: Informant is stopping",
-                informer.name
-            )
+            format!("informer {} is gone: Informant is stopping", informer.name)
         } else {
-            said(&informer.name, cluster, &why, &synced)
+            not_synced_message(&informer.name, cluster, &why, &synced)
         };
         return Err(ApiError::new(Code::NotSynced, message));
     }
-    sources.sort_by(|one, other| place_of(one).cmp(&place_of(other)));
+    sources.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
     Ok(sources)
 }
 
-/// `informer pods is not synced in cluster west: it is starting; cluster east is`
-fn said(informer: &str, cluster: &str, why: &str, synced: &[&str]) -> String {
+/// `informer pods is not synced in cluster west: it is starting; cluster east is synced and can be queried alone`
+fn not_synced_message(informer: &str, cluster: &str, why: &str, synced: &[&str]) -> String {
     let place = match cluster {
         "" => String::new(),
         name => format!(" in cluster {name}"),
     };
     let others = match synced {
         [] => String::new(),
-        [only] => format!("; cluster {only} is: it can be asked alone"),
-        several => format!("; clusters {} are: they can be asked without it", several.join(", ")),
+        [only] => format!("; cluster {only} is synced and can be queried alone"),
+        several => format!(
+            "; clusters {} are synced and can be queried without it",
+            several.join(", ")
+        ),
     };
     format!("informer {informer} is not synced{place}: {why}{others}")
 }
 
-fn judge_clusters(informer: &InformerEntry, places: &Places, clusters: &BTreeSet<String>) -> Result<(), ApiError> {
+fn check_clusters(informer: &InformerEntry, places: &Places, clusters: &BTreeSet<String>) -> Result<(), ApiError> {
     let Some(unknown) = clusters.iter().find(|cluster| !places.contains_key(*cluster)) else {
         return Ok(());
     };
     let name = &informer.name;
     let message = if places.contains_key("") {
-        format!("informer {name} is in one cluster, which has no name: leave \"{unknown}\" out")
+        format!("informer {name} has one unnamed cluster: remove \"{unknown}\"")
     } else {
         let known: Vec<&str> = places.keys().map(String::as_str).collect();
         let help = crate::config::did_you_mean(unknown, &known, "its clusters");
-        format!("informer {name} is in no cluster called \"{unknown}\"; {help}")
+        format!("informer {name} has no cluster named \"{unknown}\"; {help}")
     };
     Err(ApiError::new(Code::UnknownCluster, message))
 }
 
-/// What keeps the sources of one cluster from answering.
-fn trouble_of<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
+/// Why the sources of one cluster cannot answer, if they cannot.
+fn not_ready_reason<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
     match &place.phase {
         InformerPhase::Discovering { trouble: None } => Some("it is starting".to_owned()),
         InformerPhase::Discovering { trouble: Some(trouble) } => Some(trouble.to_string()),
@@ -175,17 +178,17 @@ fn trouble_of<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Sourc
         }
         InformerPhase::Running(_) => {
             let late = sources.find(|source| !source.is_synced())?;
-            Some(why_not_synced(late))
+            Some(not_synced_reason(late))
         }
     }
 }
 
-fn place_of(source: &Source) -> (&str, Option<&str>, SourceId) {
+fn sort_key(source: &Source) -> (&str, Option<&str>, SourceId) {
     let info = source.info();
     (&info.cluster, info.namespace.as_deref(), source.id())
 }
 
-fn why_not_synced(source: &Source) -> String {
+fn not_synced_reason(source: &Source) -> String {
     let status = source.status();
     let listing = status.state == SourceState::Syncing && status.trouble.is_none();
     let why = if listing {

@@ -1,4 +1,4 @@
-//! The kubeconfig that leads to the embedded API server.
+//! The kubeconfig of the embedded API server.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,12 +9,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// One server, as a cluster and a context of the same name.
-pub(super) struct Served {
+pub(super) struct KubeconfigEntry {
     name: String,
     address: SocketAddr,
 }
 
-impl Served {
+impl KubeconfigEntry {
     pub(super) fn new(name: impl Into<String>, address: SocketAddr) -> Self {
         Self {
             name: name.into(),
@@ -22,7 +22,7 @@ impl Served {
         }
     }
 
-    /// Where a client on this machine reaches it: nobody connects to "any address".
+    /// The address for a client on this machine: "any address" becomes loopback.
     fn reachable(&self) -> SocketAddr {
         let ip = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -33,16 +33,16 @@ impl Served {
     }
 }
 
-/// What goes into the file.
+/// The contents of the file.
 pub(super) struct Kubeconfig<'a> {
     /// The authority's certificate, if the server speaks TLS.
     pub(super) authority_pem: Option<&'a str>,
-    pub(super) first: Served,
-    pub(super) replica: Option<Served>,
+    pub(super) first: KubeconfigEntry,
+    pub(super) replica: Option<KubeconfigEntry>,
 }
 
 impl Kubeconfig<'_> {
-    /// Writes aside and renames, so that nobody reads half a file.
+    /// Writes to a temporary file and renames it, so that no reader sees half a file.
     pub(super) fn write(&self, path: &Path) -> Result<()> {
         let failed = || format!("cannot write {}", path.display());
         let aside = path.with_added_extension("tmp");
@@ -71,7 +71,7 @@ impl Kubeconfig<'_> {
                 "- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n    namespace: default"
             );
         }
-        // Over TLS kubectl asks the terminal for a name unless it has credentials; the server takes any.
+        // Over TLS kubectl prompts for a user name unless it has credentials; the server accepts any.
         let login = if self.authority_pem.is_some() {
             "{token: anything}"
         } else {
@@ -82,7 +82,7 @@ impl Kubeconfig<'_> {
     }
 }
 
-/// A name as YAML has it, whatever it consists of: `yes` and `1` are strings too.
+/// A name as a YAML string, so that `yes` and `1` stay strings.
 fn quoted(name: &str) -> String {
     serde_json::Value::from(name).to_string()
 }
@@ -92,12 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kubeconfig_leads_to_each_replica() {
+    fn kubeconfig_has_a_context_for_each_replica() {
         let address = "0.0.0.0:8088".parse().expect("an address");
         let config = Kubeconfig {
             authority_pem: Some("PEM"),
-            first: Served::new("informant", address),
-            replica: Some(Served::new(
+            first: KubeconfigEntry::new("informant", address),
+            replica: Some(KubeconfigEntry::new(
                 "informant-replica",
                 "127.0.0.1:8090".parse().expect("an address"),
             )),
@@ -133,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn two_kubeconfigs_with_names_of_their_own_have_no_name_in_common() {
+    fn kubeconfigs_with_different_names_merge_without_conflicts() {
         let text = |name: &str| {
-            let first = Served::new(name, "127.0.0.1:8088".parse().expect("an address"));
+            let first = KubeconfigEntry::new(name, "127.0.0.1:8088".parse().expect("an address"));
             let config = Kubeconfig {
                 authority_pem: None,
                 first,
@@ -144,7 +144,7 @@ mod tests {
             config.text()
         };
         let read = |name: &str| kube::config::Kubeconfig::from_yaml(&text(name)).expect("a kubeconfig");
-        // kubectl, as kube, keeps the first of two with one name.
+        // kubectl and kube both keep the first of two entries with the same name.
         let both = read("east")
             .merge(read("yes"))
             .expect("two kubeconfigs that fit together");

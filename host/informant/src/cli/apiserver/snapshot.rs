@@ -1,7 +1,7 @@
-//! Where the embedded API server keeps its state between runs.
+//! The file in which the embedded API server keeps its state between runs.
 //!
-//! The file is always whole: a new one is written aside, flushed to the disk and renamed. A file that is not whole was
-//! damaged by others; the server does not start on it, so that it is not overwritten either.
+//! The file is always complete: a new one is written to a temporary file, flushed to disk and renamed. An incomplete
+//! file was damaged by something else; the server refuses to start with it, so that it is not overwritten either.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use informant_apiserver::{ApiServer, Options, Snapshot};
 use tokio_util::sync::CancellationToken;
 
-/// How often the state is written if it has changed: what a crash can lose.
+/// How often a changed state is saved: the most that a crash can lose.
 const SAVE_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) struct SnapshotFile {
@@ -30,8 +30,8 @@ impl SnapshotFile {
         match File::open(&self.path) {
             Ok(file) => {
                 let server = ApiServer::restore(options, BufReader::new(file))
-                    .with_context(|| format!("the snapshot {path} is not taken"))?;
-                tracing::info!(%path, revision = server.revision(), "state restored");
+                    .with_context(|| format!("cannot load the snapshot {path}"))?;
+                tracing::info!(%path, revision = server.revision(), "snapshot restored");
                 Ok(server)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ApiServer::new(options)),
@@ -39,8 +39,9 @@ impl SnapshotFile {
         }
     }
 
-    /// Writes the state, which is in the file already, whenever it has changed, until `stopping`, and then once more.
-    pub(super) async fn keep(&self, server: &ApiServer, stopping: &CancellationToken) -> Result<()> {
+    /// Saves the state when it has changed, until `stopping`, and then once more. The present state is in the file
+    /// already.
+    pub(super) async fn save_periodically(&self, server: &ApiServer, stopping: &CancellationToken) -> Result<()> {
         let mut saved = server.revision();
         let mut interval = tokio::time::interval(SAVE_INTERVAL);
         loop {
@@ -56,24 +57,27 @@ impl SnapshotFile {
             let revision = snapshot.revision();
             match self.save(snapshot).await {
                 Ok(()) => saved = revision,
-                Err(error) => tracing::warn!("{error:#}; tried again in {SAVE_INTERVAL:?}"),
+                Err(error) => {
+                    let retry_in_seconds = SAVE_INTERVAL.as_secs();
+                    tracing::warn!(error = format!("{error:#}"), retry_in_seconds, "snapshot not saved");
+                }
             }
         }
     }
 
-    /// Writes a state.
+    /// Saves a state.
     pub(super) async fn save(&self, snapshot: Snapshot) -> Result<()> {
         let path = self.path.clone();
         let failed = format!("cannot write the snapshot {}", path.display());
         let written = tokio::task::spawn_blocking(move || {
-            let aside = path.with_added_extension("tmp");
-            let file = File::create(&aside)?;
+            let temporary = path.with_added_extension("tmp");
+            let file = File::create(&temporary)?;
             let mut out = BufWriter::new(&file);
             snapshot.write(&mut out)?;
             drop(out);
             file.sync_all()?;
-            std::fs::rename(&aside, &path)
+            std::fs::rename(&temporary, &path)
         });
-        written.await.context("the snapshot's writer ended")?.context(failed)
+        written.await.context("the snapshot's writer panicked")?.context(failed)
     }
 }

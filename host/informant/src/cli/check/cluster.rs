@@ -1,4 +1,5 @@
-//! The cluster's part: does it serve the resources, and may we list and watch them?
+//! Checks against the cluster: does it serve the resources, is listing and watching permitted, and does each `exclude`
+//! entry match something?
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,43 +7,43 @@ use std::time::Duration;
 
 use http::Request;
 use informant_informer::{
-    Discovered, DiscoveryError, Exclusion, ResourcePattern, TokioEnvironment, discover, discover_matching,
+    Discovered, DiscoveryError, Exclusion, Idle, ResourcePattern, TokioEnvironment, discover, discover_matching,
 };
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Findings, excludes, grants};
+use super::{Findings, grants};
 use crate::cluster::{Cluster, ClusterFlags};
 use crate::config::{ClusterSection, Config, InformerSection, Problem, Required, Resources};
 
-/// How long the cluster may take to answer one question.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long the cluster may take to answer one request.
+const RESPONSE_MAX: Duration = Duration::from_secs(10);
 
 /// The verbs an informer needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
-/// What the cluster said.
+/// The results of the cluster checks.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
-    /// What each informer's resource is.
+pub(super) struct ClusterReport {
+    /// Each informer's resource, as discovered.
     pub(super) discovered: BTreeMap<String, Discovered>,
-    /// What each informer's `exclude` is good for, in each cluster where that is known.
+    /// The effect of each informer's `exclude` entries, in each cluster that answered.
     exclusions: Vec<(String, BTreeMap<String, Exclusion>)>,
     pub(super) findings: Findings,
 }
 
-/// One cluster, and how messages name it.
-pub(super) struct Place<'c> {
+/// A reachable cluster, and its name in messages.
+pub(super) struct ReachableCluster<'c> {
     config: &'c Config,
-    /// Empty for the only one.
+    /// Empty for a single unnamed cluster.
     name: &'c str,
     pub(super) client: Client,
 }
 
-impl Place<'_> {
+impl ReachableCluster<'_> {
     /// `on the cluster`, `on cluster east`
-    pub(super) fn where_it_acts(&self) -> String {
+    pub(super) fn on_cluster(&self) -> String {
         match self.name {
             "" => "on the cluster".to_owned(),
             name => format!("on cluster {name}"),
@@ -50,154 +51,158 @@ impl Place<'_> {
     }
 
     /// ` in cluster east`, or nothing.
-    pub(super) fn said(&self) -> String {
-        said(self.name)
+    pub(super) fn in_cluster(&self) -> String {
+        in_cluster(self.name)
     }
 }
 
-fn said(cluster: &str) -> String {
+fn in_cluster(cluster: &str) -> String {
     match cluster {
         "" => String::new(),
         name => format!(" in cluster {name}"),
     }
 }
 
-/// Asks each of `clusters` for each of its informers, all clusters at once. One that cannot be reached is an error only
-/// if `required`.
-pub(super) async fn ask(config: &Config, clusters: &[&str], flags: &ClusterFlags, required: bool) -> Asked {
+/// Checks each of `clusters` concurrently, with all of its informers. An unreachable cluster is an error only if
+/// `required`.
+pub(super) async fn check(config: &Config, clusters: &[&str], flags: &ClusterFlags, required: bool) -> ClusterReport {
     if config.informers.is_empty() && !required {
-        return Asked::default();
+        return ClusterReport::default();
     }
     if let Err(error) = flags.judge(config) {
         let problem = Problem::of_file(&config.path, error.to_string());
-        return Asked {
+        return ClusterReport {
             findings: Findings {
                 problems: vec![problem],
-                good: Vec::new(),
+                passed: Vec::new(),
             },
-            ..Asked::default()
+            ..ClusterReport::default()
         };
     }
     let clusters = clusters.iter();
-    let asked = futures::future::join_all(clusters.map(|name| ask_one(config, name, flags, required))).await;
-    let mut asked = asked.into_iter().fold(Asked::default(), |mut all, asked| {
-        // What a resource is in one cluster it is in the others, as far as kinds go.
-        for (informer, discovered) in asked.discovered {
+    let reports = futures::future::join_all(clusters.map(|name| check_one(config, name, flags, required))).await;
+    let mut report = reports.into_iter().fold(ClusterReport::default(), |mut all, report| {
+        // A resource has the same kind in every cluster.
+        for (informer, discovered) in report.discovered {
             all.discovered.entry(informer).or_insert(discovered);
         }
-        all.findings.add(asked.findings);
-        all.exclusions.extend(asked.exclusions);
+        all.findings.add(report.findings);
+        all.exclusions.extend(report.exclusions);
         all
     });
-    asked
+    report
         .findings
         .problems
-        .extend(excludes::judge(config, &asked.exclusions));
-    asked
+        .extend(idle_excludes(config, &report.exclusions));
+    report
 }
 
-async fn ask_one(config: &Config, cluster: &str, flags: &ClusterFlags, required: bool) -> Asked {
-    let mut asked = Asked::default();
-    let section = flags.over(cluster, &config.clusters[cluster].value);
-    let not_asked = |why: &str| not_asked(config, cluster, why, required);
-    let reached = match log_in(&section).await {
+async fn check_one(config: &Config, name: &str, flags: &ClusterFlags, required: bool) -> ClusterReport {
+    let mut report = ClusterReport::default();
+    let section = flags.over(name, &config.clusters[name].value);
+    let unreachable = |why: &str| unreachable(config, name, why, required);
+    let reached = match connect(&section).await {
         Ok(reached) => reached,
         Err((why, is_wrong)) => {
-            let problem = self::not_asked(config, cluster, &why, required || is_wrong);
-            asked.findings.problems.push(problem);
-            return asked;
+            let problem = self::unreachable(config, name, &why, required || is_wrong);
+            report.findings.problems.push(problem);
+            return report;
         }
     };
-    let place = Place {
+    let cluster = ReachableCluster {
         config,
-        name: cluster,
+        name,
         client: reached.client,
     };
     let informers = config.informers.iter();
-    for (name, section) in informers.filter(|(_, section)| config.clusters_of(section).any(|name| name == cluster)) {
+    for (informer, section) in
+        informers.filter(|(_, section)| config.clusters_of(section).any(|cluster| cluster == name))
+    {
         let resource = match &section.resource.value {
             Resources::One(resource) => resource,
             Resources::Several(pattern) => {
-                match judge_several(&place, name, section, pattern, &mut asked.findings).await {
-                    Ok(exclusions) => asked.exclusions.push((name.clone(), exclusions)),
+                match check_pattern(&cluster, informer, section, pattern, &mut report.findings).await {
+                    Ok(exclusions) => report.exclusions.push((informer.clone(), exclusions)),
                     Err(why) => {
-                        let problem = not_asked(&format!("{}: {why}", reached.url));
-                        asked.findings.problems.push(problem);
-                        return asked;
+                        let problem = unreachable(&format!("{}: {why}", reached.url));
+                        report.findings.problems.push(problem);
+                        return report;
                     }
                 }
                 continue;
             }
         };
-        let answer = match tokio::time::timeout(ANSWER_MAX, discover(&place.client, resource)).await {
+        let answer = match tokio::time::timeout(RESPONSE_MAX, discover(&cluster.client, resource)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let why = format!("{} did not answer within {} s", reached.url, ANSWER_MAX.as_secs());
-                asked.findings.problems.push(not_asked(&why));
-                return asked;
+                let why = format!("{} did not respond within {} s", reached.url, RESPONSE_MAX.as_secs());
+                report.findings.problems.push(unreachable(&why));
+                return report;
             }
         };
         match answer {
             Ok(discovered) => {
-                judge(&place, name, section, &discovered, &mut asked.findings).await;
-                asked.discovered.insert(name.clone(), discovered);
+                check_informer(&cluster, informer, section, &discovered, &mut report.findings).await;
+                report.discovered.insert(informer.clone(), discovered);
             }
             Err(DiscoveryError::Api { source, .. }) => {
                 let why = format!("{}: {source}", reached.url);
-                asked.findings.problems.push(not_asked(&why));
-                return asked;
+                report.findings.problems.push(unreachable(&why));
+                return report;
             }
             Err(error) => {
-                let message = format!("[informer.{name}]{} {error}", place.said());
-                let problem = config.problem(section.resource.place, message);
+                let message = format!("[informer.{informer}]{} {error}", cluster.in_cluster());
+                let problem = config.problem(section.resource.position, message);
                 let problem = match section.required {
-                    Required::No if error.may_appear() => problem.help("it is watched once it is served").warning(),
+                    Required::No if error.may_appear() => {
+                        problem.help("it is watched as soon as it is served").warning()
+                    }
                     _ => problem,
                 };
-                asked.findings.problems.push(problem);
+                report.findings.problems.push(problem);
             }
         }
     }
-    asked.findings.add(grants::judge(config, &place).await);
-    asked
+    report.findings.add(grants::check(config, &cluster).await);
+    report
 }
 
-/// Or why not, and whether that is a mistake of the configuration.
-async fn log_in(section: &ClusterSection) -> Result<Cluster, (String, bool)> {
-    match tokio::time::timeout(ANSWER_MAX, Cluster::connect(section)).await {
+/// Connects to a cluster. The error says why not, and whether the configuration is at fault.
+async fn connect(section: &ClusterSection) -> Result<Cluster, (String, bool)> {
+    match tokio::time::timeout(RESPONSE_MAX, Cluster::connect(section)).await {
         Ok(connected) => connected.map_err(|error| (error.to_string(), error.is_of_a_named_kubeconfig())),
         Err(_) => {
-            let why = format!("the login did not end within {} s", ANSWER_MAX.as_secs());
+            let why = format!("authentication did not complete within {} s", RESPONSE_MAX.as_secs());
             Err((why, false))
         }
     }
 }
 
-fn not_asked(config: &Config, cluster: &str, why: &str, required: bool) -> Problem {
+fn unreachable(config: &Config, cluster: &str, why: &str, required: bool) -> Problem {
     let problem = match cluster {
         "" => {
             let section = &config.clusters[cluster];
-            let message = format!("the cluster could not be asked: {why}");
+            let message = format!("cannot check the cluster: {why}");
             match section.value == ClusterSection::default() {
                 true => Problem::of_file(&config.path, message),
-                false => config.problem(section.place, message),
+                false => config.problem(section.position, message),
             }
         }
         name => config.problem(
-            config.clusters[name].place,
-            format!("cluster {name} could not be asked: {why}"),
+            config.clusters[name].position,
+            format!("cannot check cluster {name}: {why}"),
         ),
     };
     if required {
         return problem;
     }
     problem
-        .help("resources and rights are not judged; --offline says that this is meant")
+        .help("resources and permissions were not checked; --offline skips this check")
         .warning()
 }
 
-async fn judge(
-    cluster: &Place<'_>,
+async fn check_informer(
+    cluster: &ReachableCluster<'_>,
     name: &str,
     section: &InformerSection,
     discovered: &Discovered,
@@ -205,48 +210,48 @@ async fn judge(
 ) {
     let gvr = &discovered.gvr;
     if let (Some(namespace), false) = (section.namespaces.first(), discovered.namespaced) {
-        let message = format!("[informer.{name}] names namespace \"{namespace}\", but {gvr} is not in namespaces");
+        let message = format!("[informer.{name}] names namespace \"{namespace}\", but {gvr} is cluster-scoped");
         findings.problems.push(
             cluster
                 .config
-                .problem(section.place, message)
-                .help("leave `namespaces` out"),
+                .problem(section.position, message)
+                .help("remove `namespaces`"),
         );
         return;
     }
     if section.namespaces.is_empty() {
-        judge_rights(cluster, name, section, discovered, None, findings).await;
+        check_permissions(cluster, name, section, discovered, None, findings).await;
     }
     for namespace in &section.namespaces {
-        judge_rights(cluster, name, section, discovered, Some(namespace), findings).await;
+        check_permissions(cluster, name, section, discovered, Some(namespace), findings).await;
     }
 }
 
-/// Judges what a pattern means now: one line for all that may be read, and one problem for all that may not. Returns
-/// what its `exclude` is good for.
-async fn judge_several(
-    cluster: &Place<'_>,
+/// Checks what a pattern matches now: one line for all readable resources, and one problem for all forbidden ones.
+/// Returns the effect of its `exclude` entries.
+async fn check_pattern(
+    cluster: &ReachableCluster<'_>,
     name: &str,
     section: &InformerSection,
     pattern: &ResourcePattern,
     findings: &mut Findings,
 ) -> Result<BTreeMap<String, Exclusion>, String> {
     let environment = Arc::new(TokioEnvironment::current(0));
-    let asked = discover_matching(&cluster.client, environment, pattern, &section.exclude);
-    let served = match tokio::time::timeout(ANSWER_MAX, asked).await {
+    let discovery = discover_matching(&cluster.client, environment, pattern, &section.exclude);
+    let served = match tokio::time::timeout(RESPONSE_MAX, discovery).await {
         Ok(served) => served.map_err(|error| error.to_string())?,
-        Err(_) => return Err(format!("no answer within {} s", ANSWER_MAX.as_secs())),
+        Err(_) => return Err(format!("no response within {} s", RESPONSE_MAX.as_secs())),
     };
     let (mut watched, mut denied) = (0, Vec::new());
     for found in served.resources.values() {
         let mut each = Findings::default();
         if section.namespaces.is_empty() {
-            judge_rights(cluster, name, section, found, None, &mut each).await;
+            check_permissions(cluster, name, section, found, None, &mut each).await;
         }
         for namespace in section.namespaces.iter().filter(|_| found.namespaced) {
-            judge_rights(cluster, name, section, found, Some(namespace), &mut each).await;
+            check_permissions(cluster, name, section, found, Some(namespace), &mut each).await;
         }
-        watched += each.good.len();
+        watched += each.passed.len();
         if !each.problems.is_empty() {
             denied.push(found.gvr.to_string());
         }
@@ -254,26 +259,29 @@ async fn judge_several(
     let unread = served
         .unread
         .iter()
-        .map(|(version, why)| format!("{version} does not answer ({why})"));
-    let said = cluster.said();
+        .map(|(version, why)| format!("{version} did not respond ({why})"));
+    let within = cluster.in_cluster();
     let mut good = format!(
-        "informer {name}: `{pattern}` is {} resources{said}, {watched} watches",
+        "informer {name}: `{pattern}` matches {} resources{within}, {watched} watches",
         served.resources.len()
     );
     unread.for_each(|unread| good.extend(["; ", unread.as_str()]));
-    findings.good.push(good);
+    findings.passed.push(good);
     if !denied.is_empty() {
-        let message = format!("[informer.{name}] may not list and watch{said}: {}", denied.join(", "));
-        let help = "grant `list` and `watch` on them to the identity that Informant runs as, or name them in `exclude`";
-        let problem = cluster.config.problem(section.resource.place, message);
+        let message = format!(
+            "[informer.{name}] has no permission to list and watch{within}: {}",
+            denied.join(", ")
+        );
+        let help = "grant `list` and `watch` on them to the identity that Informant runs as, or add them to `exclude`";
+        let problem = cluster.config.problem(section.resource.position, message);
         findings.problems.push(problem.help(help));
     }
     Ok(served.exclusions)
 }
 
-/// Judges whether an informer may read in one namespace, or in all.
-async fn judge_rights(
-    cluster: &Place<'_>,
+/// Checks whether an informer may list and watch in one namespace, or in all.
+async fn check_permissions(
+    cluster: &ReachableCluster<'_>,
     name: &str,
     section: &InformerSection,
     discovered: &Discovered,
@@ -281,57 +289,60 @@ async fn judge_rights(
     findings: &mut Findings,
 ) {
     let (gvr, config) = (&discovered.gvr, cluster.config);
-    let place = namespace.map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
-    let place = format!("{place}{}", cluster.said());
+    let scope = namespace.map_or("all namespaces".to_owned(), |ns| format!("namespace {ns}"));
+    let scope = format!("{scope}{}", cluster.in_cluster());
     let mut denied = Vec::new();
     for verb in VERBS {
-        match may(&cluster.client, verb, namespace, discovered).await {
-            Ok(Verdict { allowed: true, .. }) => {}
-            Ok(Verdict { reason, .. }) => {
+        match may_read(&cluster.client, verb, namespace, discovered).await {
+            Ok(AccessReviewStatus { allowed: true, .. }) => {}
+            Ok(AccessReviewStatus { reason, .. }) => {
                 denied.push(reason.map_or(verb.to_owned(), |reason| format!("{verb} ({reason})")))
             }
             Err(error) => {
-                let message = format!("[informer.{name}] whether we may {verb} {gvr} could not be asked: {error}");
+                let message = format!("[informer.{name}] cannot check the permission to {verb} {gvr}: {error}");
                 findings
                     .problems
-                    .push(config.problem(section.resource.place, message).warning());
+                    .push(config.problem(section.resource.position, message).warning());
             }
         }
     }
     if denied.is_empty() {
         let kind = &discovered.kind;
-        findings
-            .good
-            .push(format!("informer {name}: {gvr} ({kind}), {place}, may list and watch"));
+        findings.passed.push(format!(
+            "informer {name}: {gvr} ({kind}), {scope}, list and watch allowed"
+        ));
         return;
     }
-    let message = format!("[informer.{name}] may not {} {gvr} in {place}", denied.join(" and "));
-    let help = "grant `list` and `watch` on it to the identity that Informant runs as, or name one namespace";
+    let message = format!(
+        "[informer.{name}] has no permission to {} {gvr} in {scope}",
+        denied.join(" and ")
+    );
+    let help = "grant `list` and `watch` on it to the identity that Informant runs as, or set `namespaces`";
     findings
         .problems
-        .push(config.problem(section.resource.place, message).help(help));
+        .push(config.problem(section.resource.position, message).help(help));
 }
 
 #[derive(Debug, Deserialize)]
-struct Review {
+struct AccessReview {
     #[serde(default)]
-    status: Verdict,
+    status: AccessReviewStatus,
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Verdict {
+pub(super) struct AccessReviewStatus {
     #[serde(default)]
     pub(super) allowed: bool,
     reason: Option<String>,
 }
 
-/// Asks whether we may list or watch what an informer is about.
-async fn may(
+/// Asks the cluster whether an informer's resource may be listed or watched.
+async fn may_read(
     client: &Client,
     verb: &str,
     namespace: Option<&str>,
     discovered: &Discovered,
-) -> Result<Verdict, anyhow::Error> {
+) -> Result<AccessReviewStatus, anyhow::Error> {
     let gvr = &discovered.gvr;
     let attributes = json!({
         "verb": verb,
@@ -343,8 +354,11 @@ async fn may(
     allowed(client, attributes).await
 }
 
-/// Asks whether we may. Source: `kubectl auth can-i`.
-pub(super) async fn allowed(client: &Client, attributes: serde_json::Value) -> Result<Verdict, anyhow::Error> {
+/// Asks the cluster whether the present identity may do something. Source: `kubectl auth can-i`.
+pub(super) async fn allowed(
+    client: &Client,
+    attributes: serde_json::Value,
+) -> Result<AccessReviewStatus, anyhow::Error> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -353,6 +367,34 @@ pub(super) async fn allowed(client: &Client, attributes: serde_json::Value) -> R
     let request = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews")
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(serde_json::to_vec(&review)?)?;
-    let review: Review = tokio::time::timeout(ANSWER_MAX, client.request(request)).await??;
+    let review: AccessReview = tokio::time::timeout(RESPONSE_MAX, client.request(request)).await??;
     Ok(review.status)
+}
+
+/// One problem for each entry of `exclude` that matches nothing in any cluster of its informer. `reported` has an item
+/// for each informer and cluster that was asked. There is no problem if a cluster, or the entry's group in it, did not
+/// respond.
+fn idle_excludes(config: &Config, reported: &[(String, BTreeMap<String, Exclusion>)]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, section) in &config.informers {
+        let of_informer: Vec<_> = reported.iter().filter(|(informer, _)| informer == name).collect();
+        if of_informer.len() < config.clusters_of(section).count() {
+            continue;
+        }
+        for entry in &section.exclude_entries {
+            let exclusions = of_informer.iter().map(|(_, exclusions)| exclusions.get(&entry.value));
+            let idle: Option<Vec<&Idle>> = exclusions
+                .map(|exclusion| match exclusion {
+                    Some(Exclusion::Idle(idle)) => Some(idle),
+                    Some(Exclusion::LeavesOut) | None => None,
+                })
+                .collect();
+            if let Some(idle) = idle.and_then(|idle| idle.into_iter().max_by_key(|idle| idle.candidates.len())) {
+                let message = format!("[informer.{name}] `exclude` entry `{}` {idle}", entry.value);
+                let problem = config.problem(entry.position, message).warning();
+                problems.push(problem.help("correct the entry, or remove it"));
+            }
+        }
+    }
+    problems
 }

@@ -1,15 +1,15 @@
-//! Components against the configuration: whether they load, and whether what they want adds up.
+//! Checks of components: whether they load and initialize, and whether they fit the configuration.
 
 use std::collections::BTreeMap;
 
 use informant_plugin_host::{Inspection, PluginHost, Problem as LoadProblem, Refused, Rehearsal};
 
 use super::Findings;
-use super::cluster::Asked;
+use super::cluster::ClusterReport;
 use crate::config::{Config, PluginSection, Problem, show_size};
 use crate::daemon::Wanted;
 
-/// What each plugin's component is, by plugin.
+/// Each plugin's component as inspected, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
 
 /// Compiles and describes each component and lets it initialize, one after the other.
@@ -22,14 +22,14 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
                 findings
                     .problems
                     .extend(refused.map(|refused| start_problem(config, name, section, &refused)));
-                findings.problems.extend(judge(config, name, section, &inspection));
-                findings.good.push(line(name, &inspection));
+                findings.problems.extend(check_pin(config, name, section, &inspection));
+                findings.passed.push(line(name, &inspection));
                 inspections.insert(name, inspection);
             }
             Err(error) => {
                 findings
                     .problems
-                    .push(config.problem(section.component.place, format!("[plugin.{name}] {error}")));
+                    .push(config.problem(section.component.position, format!("[plugin.{name}] {error}")));
             }
         }
     }
@@ -37,20 +37,20 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     (inspections, findings)
 }
 
-/// Why a plugin would not start. Where `init` asked for what is there only while Informant runs, it is a warning.
+/// Why a plugin would not start. A warning only, if `init` asked for something that exists only while Informant runs.
 fn start_problem(config: &Config, name: &str, section: &PluginSection, refused: &Refused) -> Problem {
     let error = &refused.error;
-    let place = match error.problem() {
-        LoadProblem::Init { .. } => section.config.place,
-        LoadProblem::Needs { .. } => section.place,
-        _ => section.component.place,
+    let position = match error.problem() {
+        LoadProblem::Init { .. } => section.config.position,
+        LoadProblem::Needs { .. } => section.position,
+        _ => section.component.position,
     };
     if !refused.asked {
-        return config.problem(place, format!("[plugin.{name}] {error}"));
+        return config.problem(position, format!("[plugin.{name}] {error}"));
     }
-    let help = "it asked for objects or the cluster, which are not there for `check`: it may do once Informant runs";
+    let help = "its `init` asked for objects or the cluster, which `check` does not provide; it may succeed when Informant runs";
     config
-        .problem(place, format!("[plugin.{name}] could not be judged: {error}"))
+        .problem(position, format!("[plugin.{name}] could not be checked: {error}"))
         .help(help)
         .warning()
 }
@@ -67,18 +67,18 @@ fn line(name: &str, inspection: &Inspection) -> String {
     )
 }
 
-fn judge(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
+fn check_pin(config: &Config, name: &str, section: &PluginSection, inspection: &Inspection) -> Option<Problem> {
     let pinned = section.sha256?;
     let found = inspection.digest;
     (pinned != found).then(|| {
-        let message = format!("[plugin.{name}] pins sha256 {pinned}, and its component has {found}");
+        let message = format!("[plugin.{name}] pins sha256 {pinned}, but its component has {found}");
         config
-            .problem(section.component.place, message)
-            .help("change `sha256` if the new file is the right one")
+            .problem(section.component.position, message)
+            .help("update `sha256` if the new file is the intended one")
     })
 }
 
-/// Index names that two would define on one informer.
+/// Index names that are defined twice on one informer.
 fn index_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Problem> {
     let mut owners: BTreeMap<(&str, &str), String> = BTreeMap::new();
     for (informer, section) in &config.informers {
@@ -93,9 +93,10 @@ fn index_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Proble
             for index in inspection.manifest.index_names() {
                 let key = (informer.value.as_str(), index.as_str());
                 if let Some(owner) = owners.get(&key) {
-                    let message = format!("[plugin.{plugin}] brings the index \"{index}\", which {owner} has already");
-                    let help = "let one of them go: an informer has one index of a name";
-                    problems.push(config.problem(section.component.place, message).help(help));
+                    let message =
+                        format!("[plugin.{plugin}] defines the index \"{index}\", which {owner} already defines");
+                    let help = "remove one of them: index names are unique per informer";
+                    problems.push(config.problem(section.component.position, message).help(help));
                 } else {
                     owners.insert(key, format!("[plugin.{plugin}]"));
                 }
@@ -105,25 +106,29 @@ fn index_conflicts(config: &Config, inspections: &Inspections<'_>) -> Vec<Proble
     problems
 }
 
-/// Warns of plugins that name an informer of whose kind their manifest says nothing: they would never be called for it.
-pub(super) fn told_nothing(config: &Config, inspections: &Inspections<'_>, asked: &Asked) -> Vec<Problem> {
+/// Warns about plugins with an informer whose kind their manifest does not mention: they would never be called for it.
+pub(super) fn unmatched_informers(
+    config: &Config,
+    inspections: &Inspections<'_>,
+    report: &ClusterReport,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (plugin, inspection) in inspections {
         for (_, informer) in &config.plugins[*plugin].informers {
-            let Some(discovered) = asked.discovered.get(&informer.value) else {
+            let Some(discovered) = report.discovered.get(&informer.value) else {
                 continue;
             };
             let (api_version, kind) = (discovered.gvr.api_version(), &discovered.kind);
             let manifest = &inspection.manifest;
-            let told = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
+            let events = inspection.roles.wants_events() && manifest.event_rule(&api_version, kind).is_some();
             let indexes = inspection.roles.index_funcs && manifest.index_rule(&api_version, kind).is_some();
-            if !told && !indexes {
+            if !events && !indexes {
                 let message = format!(
-                    "[plugin.{plugin}] wants nothing of {api_version} {kind}, of which informer \"{}\" tells it",
+                    "[plugin.{plugin}] has no rule for {api_version} {kind}, so informer \"{}\" delivers nothing to it",
                     informer.value
                 );
-                let help = "`informant plugin inspect` shows what it wants; leave the informer out, or take another";
-                problems.push(config.problem(informer.place, message).help(help).warning());
+                let help = "`informant plugin inspect` shows its rules; remove the informer, or use another";
+                problems.push(config.problem(informer.position, message).help(help).warning());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Plugins' grants against the cluster: may Informant itself do what it lets them do?
+//! Checks of plugins' grants: does Informant itself have the permissions that it grants to plugins?
 
 use std::collections::BTreeMap;
 
@@ -6,90 +6,94 @@ use informant_plugin_host::{KubeGrant, KubeVerb};
 use serde_json::{Value, json};
 
 use super::Findings;
-use super::cluster::{Place, Verdict, allowed};
+use super::cluster::{AccessReviewStatus, ReachableCluster, allowed};
 use crate::config::Config;
 
-/// Acts that are asked about. Beyond that a configuration is odd, and each is a request.
-const ASKED_MAX: usize = 1_000;
+/// The most permissions to ask about: each is a request, and no sensible configuration has more.
+const PERMISSIONS_MAX: usize = 1_000;
 
-/// Asks for each act of each grant, once.
-pub(super) async fn judge(config: &Config, cluster: &Place<'_>) -> Findings {
+/// Asks the cluster about each permission of each grant, once.
+pub(super) async fn check(config: &Config, cluster: &ReachableCluster<'_>) -> Findings {
     let mut findings = Findings::default();
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (name, section) in &config.plugins {
         let mut denied_any = false;
         for grant in &section.allow_kube {
             let mut denied = Vec::new();
-            for act in acts(&grant.value) {
-                match known.get(&act.said) {
+            for permission in permissions(&grant.value) {
+                match known.get(&permission.text) {
                     Some(true) => continue,
                     Some(false) => {}
-                    None if known.len() == ASKED_MAX => return findings,
-                    None => match allowed(&cluster.client, act.attributes).await {
-                        Ok(Verdict { allowed, .. }) => {
-                            known.insert(act.said.clone(), allowed);
+                    None if known.len() == PERMISSIONS_MAX => return findings,
+                    None => match allowed(&cluster.client, permission.attributes).await {
+                        Ok(AccessReviewStatus { allowed, .. }) => {
+                            known.insert(permission.text.clone(), allowed);
                             if allowed {
                                 continue;
                             }
                         }
                         Err(error) => {
                             let message = format!(
-                                "[plugin.{name}] whether we may {} could not be asked: {error}",
-                                act.said
+                                "[plugin.{name}] cannot check the permission to {}: {error}",
+                                permission.text
                             );
-                            findings.problems.push(config.problem(grant.place, message).warning());
+                            findings
+                                .problems
+                                .push(config.problem(grant.position, message).warning());
                             continue;
                         }
                     },
                 }
-                denied.push(act.said);
+                denied.push(permission.text);
             }
             if !denied.is_empty() {
                 denied_any = true;
                 let message = format!(
-                    "[plugin.{name}] is granted what we may not do ourselves{}: {}",
-                    cluster.said(),
+                    "[plugin.{name}] has grants that Informant itself has no permission for{}: {}",
+                    cluster.in_cluster(),
                     denied.join(", ")
                 );
                 let help =
-                    "`informant rbac` prints the rights it takes; or narrow the grant, with `namespaces` perhaps";
-                findings.problems.push(config.problem(grant.place, message).help(help));
+                    "apply the RBAC that `informant rbac` prints, or narrow the grant, for example with `namespaces`";
+                findings
+                    .problems
+                    .push(config.problem(grant.position, message).help(help));
             }
         }
         if !section.allow_kube.is_empty() && !denied_any {
-            findings.good.push(format!(
-                "plugin {name}: may do {} what it is granted",
-                cluster.where_it_acts()
+            findings.passed.push(format!(
+                "plugin {name}: all grants are permitted {}",
+                cluster.on_cluster()
             ));
         }
     }
     findings
 }
 
-/// Something that a grant allows.
-struct Act {
+/// One permission that a grant includes.
+struct Permission {
     /// `patch v1/pods/status in namespace web`.
-    said: String,
+    text: String,
     attributes: Value,
 }
 
-fn acts(grant: &KubeGrant) -> Vec<Act> {
+fn permissions(grant: &KubeGrant) -> Vec<Permission> {
     let each = |words: Option<&Vec<String>>| match words {
         Some(words) if !words.is_empty() => words.clone(),
         _ => vec![String::new()],
     };
     let resource = &grant.resource;
-    let mut acts = Vec::new();
+    let mut permissions = Vec::new();
     for verb in &grant.verbs {
         for namespace in each(grant.namespaces.as_ref()) {
             for subresource in each(Some(&grant.subresources)) {
-                // What is made has no name yet when it is judged.
+                // The API server does not know the name yet when it authorizes `create`.
                 let names = grant.names.as_ref().filter(|_| *verb != KubeVerb::Create);
                 for name in each(names) {
-                    let mut said = format!("{verb} {resource}");
+                    let mut text = format!("{verb} {resource}");
                     for (before, word) in [("/", &subresource), (" ", &name), (" in namespace ", &namespace)] {
                         if !word.is_empty() {
-                            said.extend([before, word]);
+                            text.extend([before, word]);
                         }
                     }
                     let attributes = json!({
@@ -101,10 +105,10 @@ fn acts(grant: &KubeGrant) -> Vec<Act> {
                         "namespace": namespace,
                         "name": name,
                     });
-                    acts.push(Act { said, attributes });
+                    permissions.push(Permission { text, attributes });
                 }
             }
         }
     }
-    acts
+    permissions
 }

@@ -9,35 +9,38 @@ struct Line {
     check: CheckArgs,
 }
 
-/// What `--cluster` comes to: whether it was given, and the names.
-fn given(args: &[&str]) -> Result<Option<Vec<String>>, String> {
+/// Whether `--cluster` was given, and its names.
+fn parse_cluster_flag(args: &[&str]) -> Result<Option<Vec<String>>, String> {
     let line = Line::try_parse_from(["check"].iter().chain(args));
     line.map(|line| line.check.cluster)
         .map_err(|error| error.kind().to_string())
 }
 
 #[test]
-fn cluster_is_a_switch_and_takes_names() {
-    assert_eq!(given(&[]), Ok(None));
-    assert_eq!(given(&["--cluster"]), Ok(Some(Vec::new())));
-    assert_eq!(given(&["--cluster", "-c", "other.toml"]), Ok(Some(Vec::new())));
+fn cluster_flag_takes_zero_or_more_names() {
+    assert_eq!(parse_cluster_flag(&[]), Ok(None));
+    assert_eq!(parse_cluster_flag(&["--cluster"]), Ok(Some(Vec::new())));
+    assert_eq!(
+        parse_cluster_flag(&["--cluster", "-c", "other.toml"]),
+        Ok(Some(Vec::new()))
+    );
     for args in [
         &["--cluster", "east", "--cluster=west"][..],
         &["--cluster=east,west"],
         &["--cluster", "east,west", "-c", "other.toml"],
     ] {
         assert_eq!(
-            given(args),
+            parse_cluster_flag(args),
             Ok(Some(vec!["east".to_owned(), "west".to_owned()])),
             "{args:?}"
         );
     }
-    assert!(given(&["--cluster="]).is_err());
-    assert!(given(&["--cluster", "east", "--offline"]).is_err());
+    assert!(parse_cluster_flag(&["--cluster="]).is_err());
+    assert!(parse_cluster_flag(&["--cluster", "east", "--offline"]).is_err());
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_answered_with_those_that_are() {
+fn unknown_cluster_error_lists_the_known_clusters() {
     let config = |text: &str| Config::parse(&SourceFile::new("config.toml", text)).unwrap();
     let pods = "[informer.pods]\nresource = \"v1/pods\"\n";
     let (one, two) = (
@@ -46,16 +49,16 @@ fn a_cluster_that_is_not_there_is_answered_with_those_that_are() {
             "[cluster.east]\ncontext = \"e\"\n[cluster.west]\ncontext = \"w\"\n{pods}"
         )),
     );
-    let said = |config: &Config, names: &[&str]| {
+    let selected = |config: &Config, names: &[&str]| {
         let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-        match which(config, &names) {
+        match select_clusters(config, &names) {
             Ok(clusters) => format!("{clusters:?}"),
             Err(error) => error.to_string(),
         }
     };
-    assert_eq!(said(&one, &[]), r#"[""]"#);
-    assert_eq!(said(&two, &[]), r#"["east", "west"]"#);
-    assert_eq!(said(&two, &["west"]), r#"["west"]"#);
-    insta::assert_snapshot!(said(&one, &["east"]), @"--cluster east: the configuration has one cluster, which has no name: write `--cluster` without one");
-    insta::assert_snapshot!(said(&two, &["west", "wset"]), @"--cluster wset: the configuration has no such cluster; clusters: `east`, `west`");
+    assert_eq!(selected(&one, &[]), r#"[""]"#);
+    assert_eq!(selected(&two, &[]), r#"["east", "west"]"#);
+    assert_eq!(selected(&two, &["west"]), r#"["west"]"#);
+    insta::assert_snapshot!(selected(&one, &["east"]), @"--cluster east: the configuration has one unnamed cluster: use `--cluster` without a name");
+    insta::assert_snapshot!(selected(&two, &["west", "wset"]), @"--cluster wset: no such cluster in the configuration; clusters: `east`, `west`");
 }

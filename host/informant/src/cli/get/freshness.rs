@@ -1,86 +1,86 @@
-//! What an answer is the state of, in words.
+//! How fresh a response is, in words.
 
 use crate::admin::Freshness;
 use crate::cli::table;
 
-/// Above so many sources only the one that has been silent longest is named.
+/// With more sources than this, only the oldest one is named.
 const NAMED_MAX: usize = 8;
 
-/// Whether what is shown is of one cluster, or of one resource.
+/// Whether the objects shown belong to one cluster, or to one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HowMany {
+pub(super) enum Count {
     One,
     Several,
 }
 
-pub(super) fn clusters(sources: &[Freshness]) -> HowMany {
-    how_many(sources, |source| &source.cluster)
+pub(super) fn clusters(sources: &[Freshness]) -> Count {
+    count(sources, |source| &source.cluster)
 }
 
-pub(super) fn resources(sources: &[Freshness]) -> HowMany {
-    how_many(sources, |source| &source.resource)
+pub(super) fn resources(sources: &[Freshness]) -> Count {
+    count(sources, |source| &source.resource)
 }
 
-fn how_many(sources: &[Freshness], what: impl Fn(&Freshness) -> &str) -> HowMany {
+fn count(sources: &[Freshness], what: impl Fn(&Freshness) -> &str) -> Count {
     let mut all = sources.iter().map(what);
     let first = all.next();
     if all.any(|other| Some(other) != first) {
-        HowMany::Several
+        Count::Several
     } else {
-        HowMany::One
+        Count::One
     }
 }
 
-/// `fresh as of version 104, 2s ago`; with several sources where each is from.
-pub(super) fn said(sources: &[Freshness]) -> String {
+/// `fresh as of version 104, 2s ago`; with several sources, each with its cluster and namespace.
+pub(super) fn summary(sources: &[Freshness]) -> String {
     let kinds = resources(sources);
     match sources {
-        [] => "fresh as of nothing: there is no source".to_owned(),
+        [] => "fresh as of nothing: the informer has no source".to_owned(),
         [only] => format!("fresh as of version {}, {}", version(only), age(only)),
         several if several.len() <= NAMED_MAX => {
             let each: Vec<_> = several.iter().map(|source| in_short(source, kinds)).collect();
             format!("fresh as of {}", each.join("; "))
         }
         many => {
-            // One that has not been heard of since its first list counts as the oldest.
+            // A source without an event since its first list counts as the oldest.
             let oldest = many.iter().max_by_key(|source| source.age_ms.unwrap_or(u64::MAX));
             let oldest = oldest.map_or_else(String::new, |source| in_short(source, kinds));
-            format!("fresh as of {} sources, silent longest: {oldest}", many.len())
+            format!("fresh as of {} sources; oldest: {oldest}", many.len())
         }
     }
 }
 
-/// What to say of sources that are not live, a line each.
+/// Warnings about sources that are not live, one line each.
 pub(super) fn warnings(sources: &[Freshness]) -> Vec<String> {
     let kinds = resources(sources);
     let not_live = sources.iter().filter(|source| source.state != "Live");
     not_live.map(|source| warning(source, kinds)).collect()
 }
 
-fn warning(source: &Freshness, kinds: HowMany) -> String {
-    let place = place(source, kinds);
-    let of = if place.is_empty() {
+fn warning(source: &Freshness, kinds: Count) -> String {
+    let location = location(source, kinds);
+    let of = if location.is_empty() {
         String::new()
     } else {
-        format!(" of {place}")
+        format!(" of {location}")
     };
     let (state, version) = (&source.state, version(source));
-    format!("warning: the watch{of} is {state}: this is the state of version {version} and may be old")
+    format!("warning: the watch{of} is {state}; its objects are as of version {version} and may be stale")
 }
 
-fn in_short(source: &Freshness, kinds: HowMany) -> String {
-    format!("{} {} ({})", place(source, kinds), version(source), age(source))
+fn in_short(source: &Freshness, kinds: Count) -> String {
+    format!("{} {} ({})", location(source, kinds), version(source), age(source))
 }
 
-/// `east`, `east/default`, `default`, of several kinds `v1/pods in east/default`, or nothing where there is only one.
-fn place(source: &Freshness, kinds: HowMany) -> String {
+/// `east`, `east/default`, `default`; with several kinds `v1/pods in east/default`; empty if there is only one.
+fn location(source: &Freshness, kinds: Count) -> String {
     let within = [source.cluster.as_str(), source.namespace.as_deref().unwrap_or_default()];
     let within: Vec<_> = within.into_iter().filter(|part| !part.is_empty()).collect();
     let within = within.join("/");
     match kinds {
-        HowMany::One => within,
-        HowMany::Several if within.is_empty() => source.resource.clone(),
-        HowMany::Several => format!("{} in {within}", source.resource),
+        Count::One => within,
+        Count::Several if within.is_empty() => source.resource.clone(),
+        Count::Several => format!("{} in {within}", source.resource),
     }
 }
 
@@ -91,7 +91,7 @@ fn version(source: &Freshness) -> &str {
 fn age(source: &Freshness) -> String {
     match source.age_ms {
         Some(age_ms) => format!("{} ago", table::ago(age_ms)),
-        None => "no event since".to_owned(),
+        None => "no event since its first list".to_owned(),
     }
 }
 
@@ -112,33 +112,33 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_it_is_the_state_of() {
+    fn summary_shows_version_and_age_of_each_source() {
         let (east, west) = (source("east", None, Some(2_000)), source("west", Some("web"), None));
         assert_eq!(
-            said(&[source("", None, Some(2_000))]),
+            summary(&[source("", None, Some(2_000))]),
             "fresh as of version 104, 2s ago"
         );
         assert_eq!(
-            said(&[east.clone(), west.clone()]),
-            "fresh as of east 104 (2s ago); west/web 104 (no event since)"
+            summary(&[east.clone(), west.clone()]),
+            "fresh as of east 104 (2s ago); west/web 104 (no event since its first list)"
         );
         let mut many = vec![east; 9];
         many.push(source("", Some("web"), Some(90_000)));
-        assert_eq!(said(&many), "fresh as of 10 sources, silent longest: web 104 (90s ago)");
+        assert_eq!(summary(&many), "fresh as of 10 sources; oldest: web 104 (90s ago)");
         let stale = Freshness {
             state: "Stale".into(),
             ..west
         };
         assert_eq!(
             warnings(&[stale]),
-            ["warning: the watch of west/web is Stale: this is the state of version 104 and may be old"]
+            ["warning: the watch of west/web is Stale; its objects are as of version 104 and may be stale"]
         );
-        assert_eq!(clusters(&many), HowMany::Several);
-        assert_eq!(clusters(&many[..9]), HowMany::One);
+        assert_eq!(clusters(&many), Count::Several);
+        assert_eq!(clusters(&many[..9]), Count::One);
     }
 
     #[test]
-    fn of_several_kinds_each_source_is_called_by_its_own() {
+    fn summary_shows_the_resource_with_several_kinds() {
         let pods = source("", None, Some(2_000));
         let nodes = Freshness {
             resource: "v1/nodes".into(),
@@ -148,20 +148,17 @@ mod tests {
         let mut many = vec![pods.clone(); 9];
         many.push(nodes.clone());
         assert_eq!(
-            said(&many),
-            "fresh as of 10 sources, silent longest: v1/nodes in east/web 104 (90s ago)"
+            summary(&many),
+            "fresh as of 10 sources; oldest: v1/nodes in east/web 104 (90s ago)"
         );
         assert_eq!(
-            said(&[pods, nodes]),
+            summary(&[pods, nodes]),
             "fresh as of v1/pods 104 (2s ago); v1/nodes in east/web 104 (90s ago)"
         );
         assert_eq!(
             warnings(&many),
-            ["warning: the watch of v1/nodes in east/web is Stale: this is the state of version 104 and may be old"]
+            ["warning: the watch of v1/nodes in east/web is Stale; its objects are as of version 104 and may be stale"]
         );
-        assert_eq!(
-            (resources(&many), resources(&many[..9])),
-            (HowMany::Several, HowMany::One)
-        );
+        assert_eq!((resources(&many), resources(&many[..9])), (Count::Several, Count::One));
     }
 }

@@ -1,23 +1,23 @@
-//! One line of an answer: an object, and where it is from.
+//! One line of a response: an object, and the cluster it is from.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Under this annotation an object is printed as JSON or YAML that is shown beside objects of other clusters.
+/// The annotation for an object's cluster, for JSON and YAML that mixes clusters.
 const CLUSTER_ANNOTATION: &str = "informant/cluster";
 
 /// A line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line<'a> {
-    /// Empty for the only one.
+    /// Empty for a single unnamed cluster.
     pub(super) cluster: &'a str,
     #[serde(borrow)]
     object: &'a RawValue,
 }
 
-/// What is read of an object to name it.
+/// The fields of an object that name it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Headline {
@@ -49,7 +49,7 @@ impl<'a> Line<'a> {
         serde_json::from_str(self.object.get()).context("the daemon sent an object that is not JSON")
     }
 
-    /// As [`object`](Self::object), annotated with its cluster.
+    /// Like [`object`](Self::object), annotated with its cluster.
     pub(super) fn annotated(&self) -> Result<Value> {
         let mut object = self.object()?;
         let annotations = &mut object["metadata"]["annotations"];
@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
 }
 
 impl Headline {
-    /// `pod`, `deployment.apps`: what kubectl calls an object.
+    /// `pod`, `deployment.apps`: the prefix of kubectl's `-o name`.
     pub(super) fn resource(&self) -> String {
         let kind = self.kind.to_ascii_lowercase();
         match self.group() {

@@ -1,28 +1,29 @@
-//! Objects on stdout as they arrive; none is kept but a table's rows, for as long as it takes to know how wide they
-//! are.
+//! Prints objects as they arrive. Only the rows of a table are kept, until their width is known.
+//!
+//! YAML is printed like kubectl does: keys sorted, lists not indented, long lines not folded.
 
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
+use serde_saphyr::SerializerOptions;
 
 use super::Format;
 use super::line::{Headline, Line};
-use super::table::Table;
 use super::wide::{self, Column};
-use super::yaml;
 use crate::age;
+use crate::cli::table::StreamedTable;
 
-/// What is printed of objects, and how.
+/// What to print of objects, and how.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) format: Format,
-    /// Whether one object is printed alone, as when it was asked for by name.
+    /// Whether a single object is printed without a list, as when it was requested by name.
     pub(super) one_alone: bool,
     pub(super) with_cluster: bool,
     pub(super) with_namespace: bool,
-    /// Whether objects are of several kinds, so that each is shown with its own.
+    /// Whether objects have different kinds, so that each is shown with its own.
     pub(super) with_kind: bool,
     pub(super) with_headings: bool,
 }
@@ -36,7 +37,7 @@ pub(super) struct Printer<W: Write = BufWriter<StdoutLock<'static>>> {
 }
 
 enum Body {
-    /// None before the first object has told which columns there are.
+    /// `None` before the first object, which decides on the columns.
     Rows(Option<Rows>),
     Names,
     /// A List, and how an item is written.
@@ -48,7 +49,7 @@ enum Body {
 }
 
 struct Rows {
-    table: Table,
+    table: StreamedTable,
     with_namespace: bool,
     /// Those of `-o wide`.
     columns: &'static [Column],
@@ -83,7 +84,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// Prints one object. `false` if nobody reads any more.
+    /// Prints one object. `false` if stdout was closed.
     pub(super) fn object(&mut self, line: &[u8]) -> Result<bool> {
         let line = Line::parse(line)?;
         let number = self.printed;
@@ -111,10 +112,10 @@ impl<W: Write> Printer<W> {
                 before.and_then(|()| format.item(out, &object, number))
             }
         };
-        still_read(written)
+        ignore_broken_pipe(written)
     }
 
-    /// Prints what is left. Returns how many objects there were.
+    /// Prints the rest. Returns the number of objects.
     pub(super) fn finish(mut self) -> Result<usize> {
         let out = &mut self.out;
         let written = match &mut self.body {
@@ -125,12 +126,12 @@ impl<W: Write> Printer<W> {
                 None => format.end(out, self.printed),
             },
         };
-        still_read(written.and_then(|()| self.out.flush()))?;
+        ignore_broken_pipe(written.and_then(|()| self.out.flush()))?;
         Ok(self.printed)
     }
 }
 
-/// `pod/web-0`; beside objects of other clusters `east/pod/web-0`.
+/// `pod/web-0`; with several clusters `east/pod/web-0`.
 fn write_name(out: &mut impl Write, style: &Style, line: &Line<'_>) -> Result<io::Result<()>> {
     let object = line.headline()?;
     let cluster = if style.with_cluster { line.cluster } else { "" };
@@ -140,10 +141,10 @@ fn write_name(out: &mut impl Write, style: &Style, line: &Line<'_>) -> Result<io
 }
 
 impl Rows {
-    /// The columns that fit the first object if all are of one kind, else those that fit any.
+    /// The columns for the first object's kind if all have the same, else those for any kind.
     fn new(style: &Style, first: &Headline) -> Self {
-        // What lives outside of namespaces has no such column; of several kinds some live in namespaces, and rows are
-        // not kept to find out.
+        // Cluster-scoped objects have no namespace column. With several kinds some are namespaced, and rows are not
+        // kept to find out.
         let with_namespace = style.with_namespace && (style.with_kind || !first.metadata.namespace.is_empty());
         let columns = match style.format {
             Format::Wide if style.with_kind => wide::OF_ANY_KIND,
@@ -159,7 +160,7 @@ impl Rows {
             columns => headings.extend(columns.iter().map(|column| column.heading)),
         }
         Self {
-            table: Table::new(headings, style.with_headings),
+            table: StreamedTable::new(headings, style.with_headings),
             with_namespace,
             columns,
         }
@@ -189,7 +190,7 @@ const YAML_BEGIN: &str = "apiVersion: v1\nitems:";
 const YAML_END: &str = "kind: List\nmetadata:\n  resourceVersion: \"\"";
 
 impl ListFormat {
-    /// One item of a `List`, set in.
+    /// One item of a `List`, indented.
     fn item(self, out: &mut impl Write, object: &Value, number: usize) -> io::Result<()> {
         match self {
             Self::Json => {
@@ -203,7 +204,7 @@ impl ListFormat {
                 if number == 0 {
                     writeln!(out, "{YAML_BEGIN}")?;
                 }
-                yaml::item(out, object)
+                yaml_item(out, object)
             }
         }
     }
@@ -211,7 +212,7 @@ impl ListFormat {
     fn alone(self, out: &mut impl Write, object: &Value) -> io::Result<()> {
         match self {
             Self::Json => writeln!(out, "{}", pretty(object)?),
-            Self::Yaml => yaml::document(out, object),
+            Self::Yaml => yaml_document(out, object),
         }
     }
 
@@ -225,7 +226,7 @@ impl ListFormat {
     }
 }
 
-/// As kubectl prints an object: four spaces, keys sorted.
+/// JSON like kubectl's: four spaces, keys sorted.
 fn pretty(object: &Value) -> io::Result<String> {
     let mut text = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -233,8 +234,31 @@ fn pretty(object: &Value) -> io::Result<String> {
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Passes over a reader that went away.
-fn still_read(written: io::Result<()>) -> Result<bool> {
+/// Writes an object as a YAML document.
+pub(super) fn yaml_document(out: &mut impl Write, object: &Value) -> io::Result<()> {
+    out.write_all(yaml_text(object)?.as_bytes())
+}
+
+/// Writes an object as an item of a list that is not indented.
+fn yaml_item(out: &mut impl Write, object: &Value) -> io::Result<()> {
+    for (number, line) in yaml_text(object)?.lines().enumerate() {
+        match (number, line) {
+            (0, line) => writeln!(out, "- {line}")?,
+            // An empty line of a multi-line string.
+            (_, "") => writeln!(out)?,
+            (_, line) => writeln!(out, "  {line}")?,
+        }
+    }
+    Ok(())
+}
+
+fn yaml_text(object: &Value) -> io::Result<String> {
+    let options: SerializerOptions = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
+    serde_saphyr::to_string_with_options(object, options).map_err(io::Error::other)
+}
+
+/// `false` if stdout was closed, which is not an error.
+fn ignore_broken_pipe(written: io::Result<()>) -> Result<bool> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -280,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_in_two_clusters_is_two_objects() {
+    fn same_name_in_two_clusters_prints_two_objects() {
         let lines = [line("east", "a"), line("west", "a")];
         insta::assert_snapshot!(printed(Format::Table, &lines, |_| ()), @"
         CLUSTER   NAMESPACE   NAME   AGE
@@ -301,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_kinds_each_object_is_shown_with_its_own() {
+    fn objects_of_several_kinds_are_shown_with_their_kind() {
         let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "a", "resourceVersion": "7" } });
         let node = json!({ "cluster": "", "source": 2, "object": node }).to_string();
         let lines = [node.into_bytes(), line("", "a")];
@@ -328,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_is_a_list_or_the_one_that_was_named() {
+    fn yaml_prints_a_list_or_the_named_object() {
         let lines = [line("", "a"), line("", "b")];
         let alone = printed(Format::Yaml, &lines[..1], |style| {
             (style.one_alone, style.with_cluster) = (true, false);
@@ -371,9 +395,31 @@ mod tests {
         "#);
     }
 
-    /// Nothing of what was printed is kept: a table keeps one stretch of rows, everything else nothing.
     #[test]
-    fn of_100_000_objects_none_is_kept() {
+    fn yaml_reads_back_unchanged() {
+        let object = json!({
+            "data": {
+                "bool": "yes", "number": "1e3", "nothing": "null", "empty": "", "colon": "a: b", "dash": "- a", "hash": "a # b",
+                "script": "#!/bin/sh\n  indented\n\nlast\n", "tab": "\ta", "trailing": "a \n", "long": "word ".repeat(60), "ü": "ß",
+                "leading": "  a\n b\n", "star": "*a", "and": "&a", "at": "@a", "date": "2026-01-01", "octal": "0777", "blank": " ",
+            },
+            "list": [[], {}, null, 1.5, -3, true, ["a", ["b"]], { "a": [{ "b": 1, "c": [2] }] }],
+        });
+        let mut printed = b"items:\n".to_vec();
+        yaml_item(&mut printed, &object).unwrap();
+        yaml_item(&mut printed, &json!({ "a": 1 })).unwrap();
+        let read: Value = serde_saphyr::from_str(std::str::from_utf8(&printed).unwrap()).unwrap();
+        assert_eq!(
+            read,
+            json!({ "items": [object, { "a": 1 }] }),
+            "{}",
+            String::from_utf8_lossy(&printed)
+        );
+    }
+
+    /// A table keeps one chunk of rows, every other format nothing.
+    #[test]
+    fn memory_is_bounded_for_100_000_objects() {
         for format in [Format::Name, Format::Table] {
             let mut out = Counted(0);
             let style = Style {
@@ -389,7 +435,7 @@ mod tests {
             for number in 1..=100_000 {
                 printer.object(&line).unwrap();
                 if let Body::Rows(Some(rows)) = &printer.body {
-                    assert!(rows.table.kept() <= 500, "{number}");
+                    assert!(rows.table.rows_kept() <= 500, "{number}");
                 }
             }
             assert_eq!(printer.finish().unwrap(), 100_000);

@@ -1,4 +1,4 @@
-//! `informant get sources`: how each source fares.
+//! `informant get sources`: the status of each source.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -7,27 +7,26 @@ use anyhow::{Result, bail};
 
 use super::{Format, GetArgs, SOURCES};
 use crate::admin::{SourceView, Sources};
-use crate::cli::source_columns::SourceColumns;
-use crate::cli::table::{self, or_nothing};
+use crate::cli::table::{self, SourceColumns, or_dash};
 use crate::cli::{Exit, output};
 use crate::config::did_you_mean;
 
 pub(super) fn run(args: &GetArgs) -> Result<Exit> {
     if args.index.is_some() || args.selector.is_some() {
-        bail!("`{SOURCES}` have no labels and no indexes: leave -l and --index out");
+        bail!("`{SOURCES}` have no labels and no indexes: remove -l and --index");
     }
     if args.at_least.is_some() {
-        bail!("--at-least is for objects; GET /api/v1/sources/ID?at-least=VERSION waits for one source");
+        bail!("--at-least applies to objects only; to wait for a source, use GET /api/v1/sources/ID?at-least=VERSION");
     }
     args.admin
-        .ask(async |client| match client.read::<Sources>("/api/v1/sources").await? {
+        .with_client(async |client| match client.read::<Sources>("/api/v1/sources").await? {
             Ok(sources) => show(args, sources),
             Err(error) => Ok(output::refused(&error)),
         })
 }
 
 fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
-    let items = match asked_for(args, sources.items) {
+    let items = match select(args, sources.items) {
         Ok(items) => items,
         Err(why) => {
             output::note(&format!("error: {why}"));
@@ -36,7 +35,7 @@ fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
     };
     if items.is_empty() && matches!(args.output, Format::Table | Format::Wide) {
         let of = args.namespace.as_ref();
-        let of = of.map_or_else(String::new, |namespace| format!(" of {namespace} namespace alone"));
+        let of = of.map_or_else(String::new, |namespace| format!(" for namespace {namespace}"));
         output::note(&format!("No sources found{of}."));
         return Ok(Exit::Done);
     }
@@ -44,7 +43,7 @@ fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
         Format::Json => output::json(&Sources { items })?,
         Format::Yaml => {
             let document = serde_json::to_value(Sources { items })?;
-            output::to_stdout(|out| super::yaml::document(&mut { out }, &document))?;
+            output::to_stdout(|out| super::print::yaml_document(&mut { out }, &document))?;
         }
         Format::Name => output::to_stdout(|out| items.iter().try_for_each(|source| writeln!(out, "{}", name(source))))?,
         Format::Table | Format::Wide => output::to_stdout(|out| {
@@ -55,8 +54,8 @@ fn show(args: &GetArgs, sources: Sources) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The sources that are asked for. A name or a cluster that there is not is an error, as it is of objects.
-fn asked_for(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
+/// The requested sources. An unknown name or cluster is an error, as for objects.
+fn select(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
     if let Some(name) = &args.name {
         sources = of_name(name, sources)?;
     }
@@ -64,10 +63,10 @@ fn asked_for(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceV
         if !sources.iter().any(|source| source.cluster == *cluster) {
             let known = words(sources.iter().map(|source| source.cluster.as_str()));
             let help = match known[..] {
-                [] => "there is one cluster, which has no name".to_owned(),
+                [] => "there is one cluster, and it has no name".to_owned(),
                 _ => did_you_mean(cluster, &known, "clusters"),
             };
-            return Err(format!("no source is in a cluster called \"{cluster}\"; {help}"));
+            return Err(format!("no source in cluster \"{cluster}\"; {help}"));
         }
     }
     sources.retain(|source| {
@@ -77,7 +76,7 @@ fn asked_for(args: &GetArgs, mut sources: Vec<SourceView>) -> Result<Vec<SourceV
     Ok(sources)
 }
 
-/// Those of the informer called `name`, or else those of that resource: `v1/pods`, `pods`, `Pod`, `deployments.apps`.
+/// The sources of the informer called `name`, or else of that resource: `v1/pods`, `pods`, `Pod`, `deployments.apps`.
 fn of_name(name: &str, sources: Vec<SourceView>) -> Result<Vec<SourceView>, String> {
     let (of_informer, others): (Vec<_>, Vec<_>) = sources.into_iter().partition(|source| source.informer == name);
     if !of_informer.is_empty() {
@@ -89,7 +88,7 @@ fn of_name(name: &str, sources: Vec<SourceView>) -> Result<Vec<SourceView>, Stri
     }
     let known = words(others.iter().map(|source| source.informer.as_str()));
     let help = did_you_mean(name, &known, "informers");
-    Err(format!("no informer is called or watches \"{name}\"; {help}"))
+    Err(format!("no informer named \"{name}\" and none that watches it; {help}"))
 }
 
 fn is_of(source: &SourceView, name: &str) -> bool {
@@ -107,13 +106,13 @@ fn is_of(source: &SourceView, name: &str) -> bool {
     group == wanted && (plural.eq_ignore_ascii_case(name) || kind.eq_ignore_ascii_case(name))
 }
 
-/// Each once, none empty.
+/// Sorted, without duplicates and empty words.
 fn words<'w>(words: impl Iterator<Item = &'w str>) -> Vec<&'w str> {
     let words: BTreeSet<_> = words.filter(|word| !word.is_empty()).collect();
     words.into_iter().collect()
 }
 
-/// `source/pods/east/default`: of what there is only one is left out.
+/// `source/pods/east/default`, without the cluster or namespace if the source has none.
 fn name(source: &SourceView) -> String {
     let parts = [
         source.informer.as_str(),
@@ -152,11 +151,11 @@ fn row(columns: &SourceColumns, source: &SourceView, wide: bool) -> Vec<String> 
     row.push(source.relists.to_string());
     if wide {
         row.extend([
-            or_nothing(source.id, |id| id.to_string()),
+            or_dash(source.id, |id| id.to_string()),
             source.bytes.to_string(),
             source.watches.to_string(),
-            or_nothing(source.watch_list.clone(), |how| how),
-            or_nothing(
+            or_dash(source.watch_list.clone(), |how| how),
+            or_dash(
                 Some(source.indexes.join(",")).filter(|names| !names.is_empty()),
                 |names| names,
             ),
@@ -165,7 +164,7 @@ fn row(columns: &SourceColumns, source: &SourceView, wide: bool) -> Vec<String> 
     row.push(match (&source.trouble, &source.last_error) {
         (Some(trouble), _) => trouble.clone(),
         (None, Some(error)) => format!("{} ({} ago)", error.message, table::ago(error.age_ms)),
-        (None, None) => table::NOTHING.to_owned(),
+        (None, None) => table::DASH.to_owned(),
     });
     row
 }
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_has_a_row_and_its_cluster_a_column_where_clusters_have_names() {
+    fn cluster_column_appears_when_clusters_have_names() {
         let east = source("pods", "east");
         let west = SourceView {
             state: "Stale".into(),
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_named_by_informer_or_by_resource() {
+    fn sources_are_selected_by_informer_or_resource() {
         let widgets = SourceView {
             resource: "shop.example.com/v1/widgets".into(),
             api_version: Some("shop.example.com/v1".into()),
@@ -252,6 +251,6 @@ mod tests {
         }
         assert_eq!(found("pods"), Ok("pods v1/pods".to_owned()));
         assert_eq!(found("v1/pods"), Ok("pods v1/pods, all v1/pods".to_owned()));
-        insta::assert_snapshot!(found("nope").unwrap_err(), @r#"no informer is called or watches "nope"; informers: `all`, `pods`"#);
+        insta::assert_snapshot!(found("nope").unwrap_err(), @r#"no informer named "nope" and none that watches it; informers: `all`, `pods`"#);
     }
 }

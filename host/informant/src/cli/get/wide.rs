@@ -1,13 +1,13 @@
-//! The columns of `-o wide`, made of the object alone: the cache answers, whether its API server does or not.
+//! The columns of `-o wide`, computed from the object alone: they need no API server.
 //!
-//! For the kinds that people look at most they are kubectl's, by and large; for every other kind version, age and
-//! labels. A column whose field the informer does not keep (`drop`, `metadata-only`) is `<none>`.
+//! The most common kinds have about the same columns as in kubectl; every other kind has version, age and labels. A
+//! column whose field the informer does not keep (`drop`, `metadata-only`) is `<none>`.
 
 use serde_json::Value;
 
 use crate::age;
 
-/// A column: its heading, and what an object has there.
+/// A column: its heading, and the cell for an object.
 pub(super) struct Column {
     pub(super) heading: &'static str,
     pub(super) cell: fn(&Value) -> String,
@@ -41,7 +41,9 @@ const NODES: [Column; 5] = [
     column("INTERNAL-IP", node_address),
 ];
 const DEPLOYMENTS: [Column; 6] = [
-    column("READY", |object| of(object, "/status/readyReplicas", "/spec/replicas")),
+    column("READY", |object| {
+        fraction(object, "/status/readyReplicas", "/spec/replicas")
+    }),
     column("UP-TO-DATE", |object| {
         number(object, "/status/updatedReplicas").to_string()
     }),
@@ -61,7 +63,9 @@ const REPLICA_SETS: [Column; 6] = [
     IMAGES,
 ];
 const STATEFUL_SETS: [Column; 4] = [
-    column("READY", |object| of(object, "/status/readyReplicas", "/spec/replicas")),
+    column("READY", |object| {
+        fraction(object, "/status/readyReplicas", "/spec/replicas")
+    }),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -80,7 +84,7 @@ const DAEMON_SETS: [Column; 6] = [
 ];
 const JOBS: [Column; 4] = [
     column("COMPLETIONS", |object| {
-        of(object, "/status/succeeded", "/spec/completions")
+        fraction(object, "/status/succeeded", "/spec/completions")
     }),
     AGE,
     CONTAINERS,
@@ -111,10 +115,10 @@ const OTHERS: [Column; 3] = [
     column("LABELS", |object| pairs(object.pointer("/metadata/labels"))),
 ];
 
-/// Those that any object has.
+/// The columns for any kind.
 pub(super) const OF_ANY_KIND: &[Column] = &OTHERS;
 
-/// The columns after the name, of a kind in a group.
+/// The columns after the name, for a kind in a group.
 pub(super) fn columns(group: &str, kind: &str) -> &'static [Column] {
     match (group, kind) {
         ("", "Pod") => &PODS,
@@ -143,7 +147,7 @@ fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn of(object: &Value, part: &str, whole: &str) -> String {
+fn fraction(object: &Value, part: &str, whole: &str) -> String {
     format!("{}/{}", number(object, part), number(object, whole))
 }
 
@@ -173,7 +177,7 @@ fn pairs(map: Option<&Value>) -> String {
     joined(pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())))
 }
 
-/// Of the containers that a workload's pods have.
+/// A field of each container in a workload's pod template.
 fn of_containers(object: &Value, field: &str) -> String {
     let containers = list(object, "/spec/template/spec/containers");
     joined(containers.filter_map(|container| Some(container.get(field)?.as_str()?.to_owned())))
@@ -189,7 +193,7 @@ fn pod_restarts(pod: &Value) -> String {
     restarts.sum::<i64>().to_string()
 }
 
-/// The phase, unless there is something more to say. Source: kubernetes `printPod`, without its rules for init
+/// The phase, or a more specific reason. Source: kubernetes `printPod`, without its rules for init
 /// containers.
 fn pod_status(pod: &Value) -> String {
     if pod.pointer("/metadata/deletionTimestamp").is_some() {
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_have_the_columns_they_are_known_by() {
+    fn common_kinds_have_kubectls_columns() {
         let pod = json!({
             "spec": { "nodeName": "node-1", "containers": [{}, {}] },
             "status": { "phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_none_and_no_kind_fails_on_an_empty_object() {
+    fn empty_objects_have_placeholder_cells_in_every_kind() {
         for (group, kind) in [
             ("", "Pod"),
             ("", "Node"),

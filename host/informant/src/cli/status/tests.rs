@@ -1,6 +1,6 @@
-//! What people read of a daemon that is well, and of one that is not.
+//! The output for a healthy daemon and for one with every problem.
 
-use crate::admin::{AgedText, DeadLetterView, LoadedView, ReloadView, StuckView, Waiting};
+use crate::admin::{AgedText, DeadLetterView, LoadedView, PendingSection, ReloadView, StuckView};
 
 use super::*;
 
@@ -62,8 +62,8 @@ fn loaded() -> LoadedView {
     }
 }
 
-/// What has fallen behind, fails, and could not be reloaded.
-fn in_trouble() -> LoadedView {
+/// Behind, failing, and not reloaded.
+fn failing() -> LoadedView {
     LoadedView {
         pending: 312,
         oldest_pending_ms: Some(4_250),
@@ -103,7 +103,7 @@ fn greeter(loaded: LoadedView) -> PluginView {
 }
 
 #[test]
-fn a_daemon_that_is_well() {
+fn healthy_daemon() {
     let status = Status {
         configuration: configuration(),
         sources: vec![pods()],
@@ -121,7 +121,7 @@ fn a_daemon_that_is_well() {
 }
 
 #[test]
-fn indexes_that_lack_objects_say_how_many_and_why() {
+fn index_failures_show_count_and_example() {
     let lacking = |index: &str, failures: usize, message: &str| IndexFailuresView {
         index: index.into(),
         failures,
@@ -133,7 +133,7 @@ fn indexes_that_lack_objects_say_how_many_and_why() {
     let pods = SourceView {
         index_failures: vec![
             lacking("x", 1, "Error: boo\n    at index"),
-            lacking("y", 300, "told to"),
+            lacking("y", 300, "no image"),
         ],
         ..pods()
     };
@@ -147,18 +147,18 @@ fn indexes_that_lack_objects_say_how_many_and_why() {
 
     INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
     pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
-    index x of pods: 1 object is not in it: default/web: Error: boo
-    index y of pods: 300 objects are not in it: for example default/web: told to
+    index x of pods lacks 1 object: default/web: Error: boo
+    index y of pods lacks 300 objects: for example default/web: no image
     ");
 }
 
 #[test]
-fn a_daemon_with_every_trouble() {
+fn daemon_with_every_problem() {
     let mut configuration = configuration();
     configuration.refused = Some(
         "error: config.toml:3:1: unknown key `resuorce` in [informer.pods]\n  help: did you mean `resource`?".into(),
     );
-    configuration.waiting.push(Waiting {
+    configuration.waiting.push(PendingSection {
         section: "plugin.late".into(),
         reason: "plugin \"late\": late.wasm: cannot be read: No such file or directory".into(),
     });
@@ -187,13 +187,13 @@ fn a_daemon_with_every_trouble() {
     let status = Status {
         configuration,
         sources: vec![nodes, healed],
-        plugins: vec![greeter(in_trouble()), late],
+        plugins: vec![greeter(failing()), late],
     };
     insta::assert_snapshot!(shown(&status), @r#"
-    Configuration config.toml: refused 3m20s ago; what ran before goes on
+    Configuration config.toml: refused 3m20s ago; the previous one keeps running
       error: config.toml:3:1: unknown key `resuorce` in [informer.pods]
         help: did you mean `resource`?
-      [plugin.late] waits: plugin "late": late.wasm: cannot be read: No such file or directory
+      [plugin.late] pending: plugin "late": late.wasm: cannot be read: No such file or directory
 
     INFORMER   RESOURCE   NAMESPACE   STATE       OBJECTS   VERSION   SEEN     BOOKMARK
     nodes      v1/nodes   default     Forbidden   0         -         -        -
@@ -205,19 +205,19 @@ fn a_daemon_with_every_trouble() {
     greeter   running   1           312       4.2s     3      7          refused 61s ago   pods
     late      refused   -           -         -        -      -          -                 pods,nodes
     greeter is stuck on update of default/web-0 for 3.9s
-    greeter fails on 2 objects, which are tried again
-    greeter gave up on add of default/web-1 12s ago: no such team (all: /api/v1/dead-letters?plugin=greeter)
+    greeter failed on 2 objects and is retrying them
+    greeter dead-lettered add of default/web-1 12s ago: no such team (all: /api/v1/dead-letters?plugin=greeter)
     greeter was not reloaded: plugin "greeter": greeter.wasm: not WebAssembly
     late is refused: late.wasm: cannot be read
     "#);
 }
 
 #[test]
-fn what_waits_is_said_where_nothing_is_refused() {
+fn pending_sections_show_without_a_refusal() {
     let mut configuration = configuration();
-    configuration.waiting.push(Waiting {
+    configuration.waiting.push(PendingSection {
         section: "admin".into(),
-        reason: "is taken in when Informant is restarted".into(),
+        reason: "takes effect after a restart".into(),
     });
     let status = Status {
         configuration,
@@ -225,7 +225,7 @@ fn what_waits_is_said_where_nothing_is_refused() {
         plugins: Vec::new(),
     };
     insta::assert_snapshot!(shown(&status), @"
-    Configuration config.toml: taken in 3m20s ago, but for what waits
-      [admin] waits: is taken in when Informant is restarted
+    Configuration config.toml: partially applied 3m20s ago
+      [admin] pending: takes effect after a restart
     ");
 }

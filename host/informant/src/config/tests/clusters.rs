@@ -1,9 +1,9 @@
-//! One cluster and several, and what one of them is asked for.
+//! One cluster, several clusters, and the limit of watches.
 
 use super::*;
 
 #[test]
-fn several_clusters_have_names_and_informers_name_theirs() {
+fn informers_select_named_clusters() {
     let config = accepted(
         r#"
 [cluster.east]
@@ -36,7 +36,7 @@ clusters = ["west", "here"]
 }
 
 #[test]
-fn a_cluster_that_cannot_be_is_refused_with_its_place() {
+fn invalid_clusters_are_refused_with_their_positions() {
     insta::assert_snapshot!(refusal(
         r#"
 [cluster]
@@ -46,7 +46,7 @@ context = "both forms"
 context = "w"
 [cluster.here]
 in-cluster = true
-kubeconfig = "beside"
+kubeconfig = "other"
 [informer.pods]
 resource = "v1/pods"
 clusters = ["esat", "east", "east", "north"]
@@ -55,43 +55,43 @@ resource = "v1/nodes"
 clusters = []
 "#
     ), @r#"
-    error: config.toml:3:1: `context` stands in [cluster] itself
-      help: each has a name of its own: [cluster.NAME]
-    error: config.toml:4:10: [cluster.east] does not say which cluster it is
+    error: config.toml:3:1: `context` is set in [cluster] itself
+      help: use a section with a name: [cluster.NAME]
+    error: config.toml:4:10: [cluster.east] does not select a cluster
       help: add `context`, `kubeconfig`, or `in-cluster = true`
-    error: config.toml:5:10: "West" cannot be the NAME of [cluster.NAME]
+    error: config.toml:5:10: "West" is not a valid NAME for [cluster.NAME]
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
-    error: config.toml:9:14: `kubeconfig` and `in-cluster = true` exclude each other
-      help: `in-cluster` means the service account of the pod that Informant runs in: leave one of them out
+    error: config.toml:9:14: `kubeconfig` and `in-cluster = true` are mutually exclusive
+      help: `in-cluster` uses the service account of Informant's pod: remove one of them
     error: config.toml:12:13: [informer.pods] names a cluster that does not exist: "esat"
       help: did you mean `east`?
     error: config.toml:12:29: `clusters` names "east" twice
-      help: leave one of them out
+      help: remove one of them
     error: config.toml:12:37: [informer.pods] names a cluster that does not exist: "north"
       help: clusters: `West`, `east`, `here`
     error: config.toml:15:12: `clusters` is empty
-      help: leave it out to watch in all clusters
+      help: remove it to watch in all clusters
     "#);
     insta::assert_snapshot!(refusal("[informer.pods]\nresource = \"v1/pods\"\nclusters = [\"east\"]\n"), @r#"
     error: config.toml:3:13: [informer.pods] names a cluster that does not exist: "east"
-      help: there is one cluster, which has no name: leave `clusters` out, or add [cluster.east]
+      help: the only cluster has no name: remove `clusters`, or add [cluster.east]
     "#);
     insta::assert_snapshot!(warnings(
         "[cluster.east]\ncontext = \"a\"\n[cluster.west]\ncontext = \"a\"\n[informer.pods]\nresource = \"v1/pods\"\n\
          clusters = [\"east\"]\n[informer.other]\nresource = \"v1/pods\"\nclusters = [\"west\"]\n"
     ), @"
-    warning: config.toml:3:10: [cluster.west] and [cluster.east] are the same cluster: everything would come twice
-      help: leave one of them out
+    warning: config.toml:3:10: [cluster.west] and [cluster.east] are the same cluster: every event would be delivered twice
+      help: remove one of them
     ");
 }
 
 #[test]
-fn more_watches_than_one_cluster_is_asked_for_are_refused() {
+fn too_many_watches_per_cluster_are_refused() {
     let informers = |count: usize| -> String {
         (0..count)
             .map(|n| format!("[informer.i{n}]\nresource = \"example.com/v1/r{n}\"\n"))
             .collect()
     };
     accepted(&informers(WATCHES_MAX));
-    insta::assert_snapshot!(refusal(&informers(WATCHES_MAX + 1)), @"error: config.toml:513:11: 257 watches (an informer has one, or one for each of its namespaces) are more than the 256 that one cluster is asked for");
+    insta::assert_snapshot!(refusal(&informers(WATCHES_MAX + 1)), @"error: config.toml:513:11: 257 watches (one per informer, or one per namespace of an informer) exceed the limit of 256 per cluster");
 }

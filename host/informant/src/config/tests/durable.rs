@@ -1,9 +1,9 @@
-//! What is to outlive the process.
+//! `durable` and `[state]`.
 
 use super::*;
 
 #[test]
-fn secrets_outlive_the_process_only_where_somebody_said_so_and_enciphered() {
+fn secrets_are_durable_only_on_request_and_encrypted() {
     let informer = |keys: &str| format!("[informer.s]\nresource = \"v1/secrets\"\n{keys}\n");
     for keys in [
         "durable = \"metadata\"",
@@ -11,8 +11,8 @@ fn secrets_outlive_the_process_only_where_somebody_said_so_and_enciphered() {
         "durable = \"whole\"\ndurable-key-file = \"key\"",
     ] {
         let refused = refusal(&informer(keys));
-        let place = "error: config.toml:3:11: secrets would be kept on disk in the clear";
-        assert!(refused.starts_with(place), "{refused}");
+        let position = "error: config.toml:3:11: secrets would be stored on disk unencrypted";
+        assert!(refused.starts_with(position), "{refused}");
     }
     let config = accepted(&informer(
         "durable = \"whole\"\ndurable-secrets = true\ndurable-key-file = \"key\"",
@@ -22,15 +22,16 @@ fn secrets_outlive_the_process_only_where_somebody_said_so_and_enciphered() {
     assert!(durable.may_keep("secrets"));
     for named in ["secrets", "Secret"] {
         let text = format!("[informer.s]\nresource = \"{named}\"\ndurable = \"metadata\"\n");
-        assert!(refusal(&text).contains("in the clear"));
+        assert!(refusal(&text).contains("unencrypted"));
     }
 }
 
 #[test]
-fn what_is_to_outlive_the_process_is_judged() {
+fn durable_keys_and_state_path_are_validated() {
     let informer = |keys: &str| format!("[informer.p]\nresource = \"v1/pods\"\n{keys}\n");
     assert!(
-        refusal(&informer("durable-secrets = true")).contains("3:19: `durable-secrets` says nothing without `durable`")
+        refusal(&informer("durable-secrets = true"))
+            .contains("3:19: `durable-secrets` has no effect without `durable`")
     );
     assert!(refusal(&informer("durable = \"all\"")).contains("3:11: `durable` cannot be \"all\""));
     assert!(refusal("[state]\npath = \"\"\n[informer.p]\nresource = \"v1/pods\"\n").contains("2:8: `path` is empty"));

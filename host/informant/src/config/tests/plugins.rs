@@ -1,9 +1,9 @@
-//! The file of a plugin, and the informers that it is told of.
+//! A plugin's file and informers.
 
 use super::*;
 
-/// Two informers, the one of pods called `pods`, and in line 10 those that a plugin is told of.
-fn plugin_told_of(pods: &str, informers: &str) -> String {
+/// Two informers, one of them named `pods`, and a plugin with `informers` on line 10.
+fn plugin_with_informers(pods: &str, informers: &str) -> String {
     format!(
         r#"
 [informer.{pods}]
@@ -20,7 +20,7 @@ informers = {informers}
 }
 
 #[test]
-fn a_plugin_is_one_file_a_component_or_a_script() {
+fn plugin_file_is_either_component_or_script() {
     let config = accepted(
         "[informer.pods]\nresource = \"v1/pods\"\n\n[plugin.hello]\nscript = \"hello.js\"\ninformers = [\"pods\"]\n",
     );
@@ -57,7 +57,7 @@ informers = ["pods"]
     error: config.toml:11:10: `script` must name a file that ends in .js or .mjs
       help: compile it to JavaScript: esbuild NAME.ts --format=esm --outfile=NAME.js
     error: config.toml:15:10: `script` must name a file that ends in .js or .mjs
-      help: a component is named with component = "NAME.wasm"
+      help: for a component use component = "NAME.wasm"
     error: config.toml:19:13: `component` names a script
       help: write script = "other.mjs"
     error: config.toml:23:10: `script` must name a file that ends in .js or .mjs
@@ -66,39 +66,39 @@ informers = ["pods"]
 }
 
 #[test]
-fn a_plugin_is_told_which_informers_there_are() {
-    let told_of = |informers| plugin_told_of("pods", informers);
-    insta::assert_snapshot!(refusal(&told_of(r#"["pod", "deployments", "nodes", "nodes"]"#)), @r#"
+fn unknown_informers_are_reported_with_suggestions() {
+    let with_informers = |informers| plugin_with_informers("pods", informers);
+    insta::assert_snapshot!(refusal(&with_informers(r#"["pod", "deployments", "nodes", "nodes"]"#)), @r#"
     error: config.toml:10:14: [plugin.p] names an informer that does not exist: "pod"
       help: did you mean `pods`?
     error: config.toml:10:21: [plugin.p] names an informer that does not exist: "deployments"
       help: informers: `nodes`, `pods`
     error: config.toml:10:45: [plugin.p] names the informer "nodes" twice
-      help: leave `nodes` out: every event would come twice
+      help: remove `nodes`: every event would be delivered twice
     "#);
-    insta::assert_snapshot!(refusal(&told_of(r#"{ main = "pods", other = "pods", "x=y" = "nodes" }"#)), @r#"
+    insta::assert_snapshot!(refusal(&with_informers(r#"{ main = "pods", other = "pods", "x=y" = "nodes" }"#)), @r#"
     error: config.toml:10:38: [plugin.p] names the informer "pods" twice
-      help: leave `other` out: every event would come twice
-    error: config.toml:10:46: "x=y" cannot be a plugin's name for an informer
+      help: remove `other`: every event would be delivered twice
+    error: config.toml:10:46: "x=y" is not a valid alias for an informer
       help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
     "#);
 }
 
 #[test]
-fn a_name_that_is_refused_is_not_suggested() {
-    let text = plugin_told_of("Pods", r#"["pods", "nods"]"#);
+fn invalid_names_are_never_suggested() {
+    let text = plugin_with_informers("Pods", r#"["pods", "nods"]"#);
     insta::assert_snapshot!(refusal(&text), @r#"
-    error: config.toml:2:11: "Pods" cannot be the NAME of [informer.NAME]
+    error: config.toml:2:11: "Pods" is not a valid NAME for [informer.NAME]
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
     error: config.toml:10:14: [plugin.p] names an informer that does not exist: "pods"
-      help: [informer.Pods] cannot be called that: call it [informer.pods]
+      help: [informer.Pods] is not a valid name: rename it to [informer.pods]
     error: config.toml:10:22: [plugin.p] names an informer that does not exist: "nods"
       help: did you mean `nodes`?
     "#);
 }
 
 #[test]
-fn a_plugin_of_a_broken_informer_is_no_second_error() {
+fn invalid_informer_causes_no_error_in_its_plugins() {
     insta::assert_snapshot!(refusal(
         r#"
 [informer.pods]
@@ -109,6 +109,6 @@ informers = ["pods"]
 "#
     ), @r#"
     error: config.toml:2:11: [informer.pods] lacks `resource`
-      help: name what is watched: resource = "v1/pods"
+      help: set what to watch: resource = "v1/pods"
     "#);
 }

@@ -1,4 +1,4 @@
-//! What a whole configuration and an almost empty one are read as.
+//! A complete configuration, and the defaults of a minimal one.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use informant_plugin_host::{Continuation, Limits, OnFailure};
 
 use super::*;
 
-/// Every kind of section, with all that can be said in it at once.
+/// Every kind of section, with as many keys as can be combined.
 const WHOLE: &str = r#"
 [cluster]
 context = "staging"
@@ -38,11 +38,11 @@ config = { greeting = "hello", times = 3, ratio = 0.5, since = 1979-05-27, on = 
 limits = { memory = "32MiB", cpu = "20ms", call = "5s", pending = 7, instances = 1 }
 on-failure = "quarantine"
 on-restart = "replay"
-on-reload = "continue"
+on-reload = "replay"
 required = true
 "#;
 
-/// Everything in it, with a line for each of its own fields.
+/// Its debug output, with one line per field.
 fn field_by_field(value: &impl fmt::Debug) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in format!("{value:#?}").lines() {
@@ -61,13 +61,13 @@ fn field_by_field(value: &impl fmt::Debug) -> String {
 }
 
 #[test]
-fn the_whole_shape_is_read() {
+fn complete_configuration_is_read() {
     let mut config = Config::parse(&SourceFile::new("etc/config.toml", WHOLE)).unwrap();
     let informer = config.informers.remove("pods").unwrap();
     insta::assert_snapshot!(field_by_field(&informer), @r#"
     InformerSection {
-        place: Place { line: 9, column: 11, },
-        resource: Located { value: One( Exact( GroupVersionResource { group: "", version: "v1", plural: "pods", }, ), ), place: Place { line: 10, column: 12, }, },
+        position: FilePosition { line: 9, column: 11, },
+        resource: Located { value: One( Exact( GroupVersionResource { group: "", version: "v1", plural: "pods", }, ), ), position: FilePosition { line: 10, column: 12, }, },
         exclude: Exclude { resources: [], versions: [], },
         exclude_entries: [],
         clusters: [],
@@ -88,16 +88,16 @@ fn the_whole_shape_is_read() {
     let plugin = config.plugins.remove("greeter").unwrap();
     insta::assert_snapshot!(field_by_field(&plugin), @r#"
     PluginSection {
-        place: Place { line: 24, column: 9, },
-        component: Located { value: "etc/plugins/greeter.wasm", place: Place { line: 25, column: 13, }, },
+        position: FilePosition { line: 24, column: 9, },
+        component: Located { value: "etc/plugins/greeter.wasm", position: FilePosition { line: 25, column: 13, }, },
         sha256: Some( Digest(0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef), ),
-        informers: [ ( "main", Located { value: "pods", place: Place { line: 27, column: 22, }, }, ), ],
-        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, place: Place { line: 28, column: 10, }, },
+        informers: [ ( "main", Located { value: "pods", position: FilePosition { line: 27, column: 22, }, }, ), ],
+        config: Located { value: Object { "greeting": String("hello"), "list": Array [ Number(1), String("b"), ], "on": Bool(true), "ratio": Number(0.5), "since": String("1979-05-27"), "times": Number(3), }, position: FilePosition { line: 28, column: 10, }, },
         allow_kube: [],
         limits: Limits { memory_bytes: 33554432, cpu: 20ms, call: 5s, pending: 7, instances: 1, },
         resync: None,
         on_failure: Quarantine,
-        on_reload: Continue,
+        on_reload: Replay,
         on_restart: Replay,
         on_start: Replay,
         required: Once,
@@ -106,7 +106,7 @@ fn the_whole_shape_is_read() {
     insta::assert_snapshot!(field_by_field(&config), @r#"
     Config {
         path: "etc/config.toml",
-        clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, place: Place { line: 2, column: 2, }, }, },
+        clusters: { "": Located { value: ClusterSection { context: Some( "staging", ), kubeconfig: Some( "etc/kube/config", ), in_cluster: false, }, position: FilePosition { line: 2, column: 2, }, }, },
         admin: AdminSection { listen: 127.0.0.1:0, },
         state: StateSection { path: None, },
         informers: {},
@@ -118,7 +118,7 @@ fn the_whole_shape_is_read() {
 }
 
 #[test]
-fn an_almost_empty_section_gets_the_defaults() {
+fn minimal_sections_get_the_defaults() {
     let config = accepted(
         r#"
         [informer.pods]
@@ -137,9 +137,10 @@ fn an_almost_empty_section_gets_the_defaults() {
     );
     assert_eq!((pods.required, greeter.required), (Required::Once, Required::No));
     assert_eq!(greeter.limits, Limits::default());
+    assert_eq!(greeter.on_failure, OnFailure::Retry);
     assert_eq!(
-        (greeter.on_failure, greeter.on_reload),
-        (OnFailure::Retry, Continuation::Replay)
+        (greeter.on_reload, greeter.on_restart, greeter.on_start),
+        (Continuation::Continue, Continuation::Continue, Continuation::Replay)
     );
     assert_eq!(greeter.informers[0].0, "pods");
     assert_eq!(greeter.config.value, serde_json::json!({}));

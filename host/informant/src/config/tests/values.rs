@@ -1,9 +1,9 @@
-//! Keys that are unknown or not built yet, and values of the wrong type, out of range or unreadable.
+//! Unknown and unsupported keys, and values of the wrong type, out of range or malformed.
 
 use super::*;
 
 #[test]
-fn an_unknown_key_comes_with_what_was_meant_or_else_with_what_there_is() {
+fn unknown_keys_come_with_a_suggestion_or_the_known_keys() {
     insta::assert_snapshot!(refusal(
         r#"
 [informers.pods]
@@ -45,7 +45,7 @@ limits = { mem = "64MiB", cpus = "1s" }
 }
 
 #[test]
-fn what_is_not_built_yet_says_so() {
+fn planned_keys_are_reported_as_not_supported_yet() {
     insta::assert_snapshot!(refusal(
         r#"
 [cluster.east]
@@ -66,23 +66,23 @@ as = "system:serviceaccount:ns:name"
 limits = { instances = 4 }
 "#
     ), @r#"
-    error: config.toml:9:1: `transform` is known but not built yet in this version
-      help: use `drop` to leave fields out
-    error: config.toml:10:1: `store` is known but not built yet in this version
-      help: whole objects are kept: leave it out, and use `drop`
-    error: config.toml:13:13: `component` from oci:// is known but not built yet in this version
-      help: fetch the component beforehand and name the file
-    error: config.toml:15:22: `http` is known but not built yet in this version
-      help: plugins cannot reach the network yet: leave it out
-    error: config.toml:16:1: `as` is known but not built yet in this version
-      help: plugins act with Informant's own identity, within `allow`: leave it out
-    error: config.toml:17:24: `instances` = 4 is known but not built yet in this version
+    error: config.toml:9:1: `transform` is not supported yet
+      help: use `drop` to remove fields
+    error: config.toml:10:1: `store` is not supported yet
+      help: whole objects are kept: remove it, and use `drop`
+    error: config.toml:13:13: `component` from oci:// is not supported yet
+      help: download the component first, and set its file
+    error: config.toml:15:22: `http` is not supported yet
+      help: plugins cannot access the network yet: remove it
+    error: config.toml:16:1: `as` is not supported yet
+      help: plugins act with Informant's own identity, within `allow`: remove it
+    error: config.toml:17:24: `instances` = 4 is not supported yet
       help: a plugin has one instance
     "#);
 }
 
 #[test]
-fn a_wrong_type_says_what_was_found_and_what_is_wanted() {
+fn wrong_types_are_reported_with_the_expected_type() {
     insta::assert_snapshot!(refusal(
         r#"
 admin = "127.0.0.1:1"
@@ -106,8 +106,8 @@ limits = { pending = "many", memory = 64, cpu = 0.5 }
 "#
     ), @r#"
     error: config.toml:2:9: `admin` must be a table, [admin], not a string
-    error: config.toml:5:1: `resource` stands in [informer] itself
-      help: each has a name of its own: [informer.NAME]
+    error: config.toml:5:1: `resource` is set in [informer] itself
+      help: use a section with a name: [informer.NAME]
     error: config.toml:8:12: `resource` must be a string, not a whole number
     error: config.toml:9:14: `namespaces` must be a list of strings, not a string
     error: config.toml:10:15: `drop` must be a list of strings, not a whole number
@@ -126,7 +126,7 @@ limits = { pending = "many", memory = 64, cpu = 0.5 }
 }
 
 #[test]
-fn a_value_out_of_range_names_the_range() {
+fn values_out_of_range_are_reported_with_the_range() {
     insta::assert_snapshot!(refusal(
         r#"
 [informer.pods]
@@ -166,7 +166,7 @@ limits = { pending = 99999999999999999999999, memory = "64mb", cpu = "1 second l
 }
 
 #[test]
-fn a_value_that_cannot_be_read_says_what_one_looks_like() {
+fn malformed_values_come_with_an_example() {
     insta::assert_snapshot!(refusal(
         r#"
 [cluster]
@@ -199,33 +199,33 @@ node = "spec.nodeName"
       help: write the whole path, or one relative to this file
     error: config.toml:6:10: `listen` = "localhost:8089" is not an address and a port
       help: write "127.0.0.1:8089", "[::1]:8089" or "0.0.0.0:8089"
-    error: config.toml:8:11: "Pods" cannot be the NAME of [informer.NAME]
+    error: config.toml:8:11: "Pods" is not a valid NAME for [informer.NAME]
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
     error: config.toml:9:12: `resource`: `v1/pods/status/x` names no resource: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
-    error: config.toml:10:15: "Default" cannot be a namespace
+    error: config.toml:10:15: "Default" is not a valid namespace
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
-    error: config.toml:11:9: `drop`: "metadata/annotations" is no JSON pointer: it does not begin with "/"
+    error: config.toml:11:9: `drop`: "metadata/annotations" is not a JSON pointer: it does not begin with "/"
       help: write "/metadata/annotations"
     error: config.toml:11:33: `drop`: JSON pointer "/metadata/name" cannot be dropped: it covers metadata.name, which every object must keep
     error: config.toml:12:18: `label-selector`: label selector "app in (a", byte 9: found the end, expected "," or ")"
     error: config.toml:13:18: `field-selector`: field selector "status.phase", byte 0: "status.phase" has no operator; write field=value or field!=value
     error: config.toml:15:11: [informer.none] lacks `resource`
-      help: name what is watched: resource = "v1/pods"
+      help: set what to watch: resource = "v1/pods"
     error: config.toml:16:14: `namespaces` is empty
-      help: leave it out to watch all namespaces
-    error: config.toml:20:12: `required` cannot be that
+      help: remove it to watch all namespaces
+    error: config.toml:20:12: `required` has an invalid value
       help: possible values: true, false, "always"
-    error: config.toml:23:1: "namespace" cannot be the name of an index
-      help: every informer has an index of that name already
-    error: config.toml:24:1: "a=b" cannot be the name of an index
+    error: config.toml:23:1: "namespace" is not a valid index name
+      help: every informer already has an index of that name
+    error: config.toml:24:1: "a=b" is not a valid index name
       help: 1 to 63 letters, digits, '-', '_', '.' and '/', beginning with a letter or digit
-    error: config.toml:25:8: `node`: "spec.nodeName" is no JSON pointer: it does not begin with "/"
+    error: config.toml:25:8: `node`: "spec.nodeName" is not a JSON pointer: it does not begin with "/"
       help: write "/spec/nodeName"
     "#);
 }
 
 #[test]
-fn a_value_of_a_plugin_that_cannot_be_read_says_what_one_looks_like() {
+fn malformed_plugin_values_come_with_an_example() {
     insta::assert_snapshot!(refusal(
         r#"
 [plugin.p]
@@ -243,7 +243,7 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:4:10: `sha256` must be 64 hexadecimal digits
       help: `informant plugin inspect FILE` prints it
     error: config.toml:5:13: `informers` is empty
-      help: name what the plugin is told about: informers = ["pods"]
+      help: list the informers whose events it receives: informers = ["pods"]
     error: config.toml:6:14: `on-failure` cannot be "retyr"
       help: did you mean `retry`?
     error: config.toml:7:13: `on-reload` cannot be "restart"
@@ -253,8 +253,8 @@ config = { big = 99999999999999999999, rate = nan }
     error: config.toml:8:47: `rate`: nan cannot be written as JSON
       help: plugins receive their config as JSON: write it as a string
     error: config.toml:10:9: [plugin.q] lacks `component`
-      help: name its file: component = "plugins/NAME.wasm", or script = "NAME.js"
+      help: set its file: component = "plugins/NAME.wasm", or script = "NAME.js"
     error: config.toml:10:9: [plugin.q] lacks `informers`
-      help: name what it is told about: informers = ["pods"]
+      help: list the informers whose events it receives: informers = ["pods"]
     "#);
 }

@@ -4,7 +4,7 @@ use super::{PODS, transcript};
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_judges_file_components_and_cluster() {
+async fn check_covers_file_components_and_cluster() {
     let world = World::start().await;
     world.install("crash-loop", "crash-loop.wasm");
     world.install("image-index", "image-index.wasm");
@@ -18,15 +18,15 @@ async fn check_judges_file_components_and_cluster() {
     exit 0
     plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
     plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
-    informer pods: v1/pods (Pod), all namespaces, may list and watch
-    config.toml is good
+    informer pods: v1/pods (Pod), all namespaces, list and watch allowed
+    config.toml is valid
     --
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--offline", "-c", "config.toml"]).await, @"
     exit 0
     plugin crash-loop: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
     plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
-    config.toml is good
+    config.toml is valid
     --
     ");
 
@@ -46,26 +46,26 @@ async fn check_judges_file_components_and_cluster() {
     plugin image-index: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
     plugin pinned: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
     plugin second: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
-    informer pods: v1/pods (Pod), all namespaces, may list and watch
+    informer pods: v1/pods (Pod), all namespaces, list and watch allowed
     --
     error: config.toml:13:12: [informer.widgets] the API server serves no resource `v1/pdos`; did you mean `v1/pods`
-    error: config.toml:14:11: [informer.nodes] names namespace "default", but v1/nodes is not in namespaces
-      help: leave `namespaces` out
+    error: config.toml:14:11: [informer.nodes] names namespace "default", but v1/nodes is cluster-scoped
+      help: remove `namespaces`
     error: config.toml:18:13: [plugin.broken] ./broken.wasm: not WebAssembly: it begins with the text "not at all"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    error: config.toml:21:13: [plugin.pinned] pins sha256 0000000000000000000000000000000000000000000000000000000000000000, and its component has DIGEST
-      help: change `sha256` if the new file is the right one
-    warning: config.toml:22:14: [plugin.pinned] wants nothing of v1 Node, of which informer "nodes" tells it
-      help: `informant plugin inspect` shows what it wants; leave the informer out, or take another
-    error: config.toml:25:13: [plugin.second] brings the index "image", which [plugin.image-index] has already
-      help: let one of them go: an informer has one index of a name
-    error: config.toml:25:13: [plugin.second] brings the index "image-repository", which [plugin.image-index] has already
-      help: let one of them go: an informer has one index of a name
-    config.toml is refused
+    error: config.toml:21:13: [plugin.pinned] pins sha256 0000000000000000000000000000000000000000000000000000000000000000, but its component has DIGEST
+      help: update `sha256` if the new file is the intended one
+    warning: config.toml:22:14: [plugin.pinned] has no rule for v1 Node, so informer "nodes" delivers nothing to it
+      help: `informant plugin inspect` shows its rules; remove the informer, or use another
+    error: config.toml:25:13: [plugin.second] defines the index "image", which [plugin.image-index] already defines
+      help: remove one of them: index names are unique per informer
+    error: config.toml:25:13: [plugin.second] defines the index "image-repository", which [plugin.image-index] already defines
+      help: remove one of them: index names are unique per informer
+    config.toml is invalid
     "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_names_what_may_not_be_watched() {
+async fn check_reports_missing_permissions() {
     let world = World::start().await;
     world.configure(PODS);
     world
@@ -75,21 +75,21 @@ async fn check_names_what_may_not_be_watched() {
     insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
     exit 3
     --
-    error: config.toml:4:12: [informer.pods] may not watch (forbidden by a fault rule) v1/pods in all namespaces
-      help: grant `list` and `watch` on it to the identity that Informant runs as, or name one namespace
-    config.toml is refused
+    error: config.toml:4:12: [informer.pods] has no permission to watch (forbidden by a fault rule) v1/pods in all namespaces
+      help: grant `list` and `watch` on it to the identity that Informant runs as, or set `namespaces`
+    config.toml is invalid
     ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_shows_a_file_that_is_wrong_or_missing() {
+async fn check_reports_an_invalid_or_missing_file() {
     let world = World::start().await;
     world.configure("[informer.pods]\nresuorce = \"v1/pods\"\n");
     insta::assert_snapshot!(transcript(&world, &["check"]).await, @r#"
     exit 3
     --
     error: config.toml:3:11: [informer.pods] lacks `resource`
-      help: name what is watched: resource = "v1/pods"
+      help: set what to watch: resource = "v1/pods"
     error: config.toml:4:1: unknown key `resuorce` in [informer.pods]
       help: did you mean `resource`?
     "#);
@@ -102,32 +102,32 @@ async fn check_shows_a_file_that_is_wrong_or_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_says_when_the_cluster_cannot_be_reached() {
+async fn check_reports_an_unreachable_cluster() {
     let world = World::unreachable().await;
     world.configure(PODS);
     insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
     exit 0
-    config.toml is good
+    config.toml is valid
     --
-    warning: config.toml: the cluster could not be asked: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
-      help: resources and rights are not judged; --offline says that this is meant
+    warning: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
+      help: resources and permissions were not checked; --offline skips this check
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster"]).await, @"
     exit 3
     --
-    error: config.toml: the cluster could not be asked: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
-    config.toml is refused
+    error: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
+    config.toml is invalid
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @"
     exit 3
     --
-    error: config.toml: the cluster could not be asked: the kubeconfig ($KUBECONFIG, ~/.kube/config): failed to load current context: other
-    config.toml is refused
+    error: config.toml: cannot check the cluster: the kubeconfig ($KUBECONFIG, ~/.kube/config): failed to load current context: other
+    config.toml is invalid
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "nowhere"]).await, @r#"
     exit 3
     --
-    error: config.toml: the cluster could not be asked: kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
-    config.toml is refused
+    error: config.toml: cannot check the cluster: kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
+    config.toml is invalid
     "#);
 }

@@ -1,11 +1,11 @@
-//! `informant get`, and whom it asks.
+//! `informant get`, and the daemon it connects to.
 
 use serde_json::Value;
 
 use super::{PODS, Program, output, transcript};
 use crate::world::World;
 
-/// A daemon that watches two pods, and the command line that asks it.
+/// A daemon that watches two pods, and the command line that queries it.
 struct Daemon {
     world: World,
     address: String,
@@ -35,7 +35,7 @@ impl Daemon {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_shows_objects_as_kubectl_does() {
+async fn get_prints_objects_like_kubectl() {
     let daemon = Daemon::of_two_pods().await;
     insta::assert_snapshot!(daemon.get(&["pods"]).await, @"
     exit 0
@@ -87,7 +87,7 @@ async fn get_shows_objects_as_kubectl_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_selects_by_labels_and_by_the_values_of_an_index() {
+async fn get_selects_by_labels_and_index_values() {
     let daemon = Daemon::of_two_pods().await;
     insta::assert_snapshot!(daemon.get(&["pods", "-A", "-l", "app=web", "-o", "name"]).await, @"
     exit 0
@@ -115,7 +115,7 @@ async fn get_selects_by_labels_and_by_the_values_of_an_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_says_what_there_is_not_among_objects() {
+async fn get_reports_unknown_objects_informers_and_clusters() {
     let daemon = Daemon::of_two_pods().await;
     insta::assert_snapshot!(daemon.get(&["pods", "web-9"]).await, @r#"
     exit 1
@@ -125,17 +125,17 @@ async fn get_says_what_there_is_not_among_objects() {
     insta::assert_snapshot!(daemon.get(&["nodes"]).await, @r#"
     exit 1
     --
-    error: no informer is called or watches "nodes"; informers: `pods`
+    error: no informer named "nodes" and none that watches it; informers: `pods`
     "#);
     insta::assert_snapshot!(daemon.get(&["pods", "--cluster", "east"]).await, @r#"
     exit 1
     --
-    error: informer pods is in one cluster, which has no name: leave "east" out
+    error: informer pods has one unnamed cluster: remove "east"
     "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_waits_for_a_version_that_can_be_compared() {
+async fn get_waits_for_comparable_versions() {
     let daemon = Daemon::of_two_pods().await;
     insta::assert_snapshot!(daemon.get(&["pods", "--at-least", "abc"]).await, @r#"
     exit 1
@@ -152,7 +152,7 @@ async fn get_waits_for_a_version_that_can_be_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_shows_sources_and_says_which_there_are_not() {
+async fn get_lists_sources_and_reports_unknown_ones() {
     let daemon = Daemon::of_two_pods().await;
     insta::assert_snapshot!(daemon.get(&["sources", "-o", "name"]).await, @"
     exit 0
@@ -162,39 +162,39 @@ async fn get_shows_sources_and_says_which_there_are_not() {
     insta::assert_snapshot!(daemon.get(&["sources", "podz"]).await, @r#"
     exit 1
     --
-    error: no informer is called or watches "podz"; did you mean `pods`?
+    error: no informer named "podz" and none that watches it; did you mean `pods`?
     "#);
     insta::assert_snapshot!(daemon.get(&["sources", "Pod", "--cluster", "east"]).await, @r#"
     exit 1
     --
-    error: no source is in a cluster called "east"; there is one cluster, which has no name
+    error: no source in cluster "east"; there is one cluster, and it has no name
     "#);
     insta::assert_snapshot!(daemon.get(&["sources", "Pod", "-n", "web"]).await, @"
     exit 0
     --
-    No sources found of web namespace alone.
+    No sources found for namespace web.
     ");
     insta::assert_snapshot!(daemon.get(&["sources", "--at-least", "1"]).await, @"
     exit 1
     --
-    error: --at-least is for objects; GET /api/v1/sources/ID?at-least=VERSION waits for one source
+    error: --at-least applies to objects only; to wait for a source, use GET /api/v1/sources/ID?at-least=VERSION
     ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_says_when_nobody_answers() {
+async fn get_reports_an_unreachable_daemon() {
     let world = World::unreachable().await;
-    // Where the cluster would be, nobody listens.
+    // Nothing listens at the cluster's address.
     insta::assert_snapshot!(transcript(&world, &["get", "pods", "--admin", &world.address.to_string()]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS (--admin); start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    error: no daemon answers at ADDRESS (--admin); start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
     ");
     world.configure(PODS);
     insta::assert_snapshot!(transcript(&world, &["get", "pods"]).await, @"
     exit 1
     --
-    error: 127.0.0.1:0 ([admin] listen in config.toml) is no address to ask at: name the port with --admin, the daemon's log says which it took
+    error: 127.0.0.1:0 ([admin] listen in config.toml) has no port to connect to: pass the port from the daemon's log with --admin
     ");
     world.write(
         "config.toml",
@@ -203,7 +203,7 @@ async fn get_says_when_nobody_answers() {
     insta::assert_snapshot!(transcript(&world, &["status"]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS ([admin] listen in config.toml); a daemon stays where it listened when it started; start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    error: no daemon answers at ADDRESS ([admin] listen in config.toml); a running daemon keeps the address it started with; start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
     ");
     insta::assert_snapshot!(transcript(&world, &["status", "-c", "none.toml"]).await, @"
     exit 3
@@ -215,20 +215,20 @@ async fn get_says_when_nobody_answers() {
     insta::assert_snapshot!(transcript(&world, &["plugin", "list", "-c", "none.toml", "--admin", &elsewhere]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS (--admin); start `informant run`, or name its admin server with --admin: Connection refused (os error 111)
+    error: no daemon answers at ADDRESS (--admin); start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
     ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_a_daemon_refuses_does_not_keep_anybody_from_asking_it() {
+async fn invalid_configuration_does_not_prevent_queries() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     let program = Program::run(&world, PODS).await;
     program.wait_until_ready().await;
     let asked = async |args: &[&str], config: &str| {
         world.write("config.toml", config.as_bytes());
-        let said = transcript(&world, args).await;
-        said.replace(&program.address.to_string(), "ADMIN")
+        let text = transcript(&world, args).await;
+        text.replace(&program.address.to_string(), "ADMIN")
     };
     let admin = format!("[admin]\nlisten = \"{}\"\n", program.address);
     let pods = &["get", "pods", "-o", "name"];
@@ -243,10 +243,10 @@ async fn a_configuration_that_a_daemon_refuses_does_not_keep_anybody_from_asking
     pod/web-0
     --
     ");
-    // Nothing can be read of it: the default, where perhaps another daemon is.
+    // Nothing in the file can be read: the default address applies, where another daemon may listen.
     let (asked_for, named) = (&["status"], program.address.to_string());
-    let said = asked(asked_for, "[admin\nlisten = 3\n").await;
-    assert!(said.contains("warning: config.toml:1:7: "), "{said}");
-    let said = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
-    assert_eq!(said.trim_end(), "exit 0\npod/web-0\n--");
+    let text = asked(asked_for, "[admin\nlisten = 3\n").await;
+    assert!(text.contains("warning: config.toml:1:7: "), "{text}");
+    let text = asked(&["get", "pods", "-o", "name", "--admin", &named], "[admin\n").await;
+    assert_eq!(text.trim_end(), "exit 0\npod/web-0\n--");
 }

@@ -6,7 +6,7 @@ use super::{output, transcript};
 use crate::world::{World, component};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inspect_shows_what_a_component_is() {
+async fn inspect_describes_a_component() {
     let world = World::unreachable().await;
     world.install("crash-loop", "crash-loop.wasm");
     world.install("image-index", "image-index.wasm");

@@ -1,7 +1,7 @@
-//! Objects of snapshots as the body of an answer: cut into chunks, each made when the socket takes it.
+//! Objects of snapshots as a response body, in chunks that are built as the client reads.
 //!
-//! Nothing is collected: a walk keeps its place as the key of the last object it has looked at, and at most
-//! [`STRETCH_OBJECTS`] handles that it fetched ahead.
+//! Nothing is collected: a stream keeps the key of the last object it has visited, and at most [`BATCH_OBJECTS`]
+//! objects that it fetched ahead.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,51 +12,51 @@ use informant_cache::{IndexError, IndexFailures, Snapshot};
 use informant_object::{KeyRef, LabelSelector, Object};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// How much is handed to the socket at once; one object more than that at most.
+/// The size of a chunk, plus at most one object.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How many objects are fetched per descent into a snapshot.
-const STRETCH_OBJECTS: usize = 256;
+/// How many objects are fetched from a snapshot at a time.
+const BATCH_OBJECTS: usize = 256;
 
-/// How many objects are looked at before other tasks get their turn.
-const TURN_OBJECTS: usize = 1_000;
+/// How many objects are visited before the task yields.
+const YIELD_OBJECTS: usize = 1_000;
 
-/// Which objects are wanted.
-pub(super) struct Wanted {
+/// Selects the requested objects.
+pub(super) struct ObjectFilter {
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
-    /// The index to look in, and the value to look for.
+    /// The index, and the value to look up.
     pub(super) index: Option<(String, String)>,
     pub(super) selector: LabelSelector,
 }
 
-/// The objects of one source, as they were at one moment.
-pub(super) struct Stock {
+/// The objects of one source, and how to print them.
+pub(super) struct SourceObjects {
     pub(super) snapshot: Snapshot,
-    /// What each line begins with, and what it ends with, around the object.
+    /// The text before and after the object on each line.
     pub(super) frame: (String, &'static str),
 }
 
-/// An answer while it is read.
-pub(super) struct Walk {
-    wanted: Wanted,
-    /// Yet to come, the next one last.
-    left: Vec<Stock>,
-    now: Option<Place>,
-    /// Given back when the answer was read or its reader has gone.
+/// A response that is being read.
+pub(super) struct ObjectStream {
+    filter: ObjectFilter,
+    /// The sources that follow, the next one last.
+    left: Vec<SourceObjects>,
+    current: Option<SourceCursor>,
+    /// Released when the response was read or the client has disconnected.
     _permit: OwnedSemaphorePermit,
 }
 
-/// Where in a source the walk is.
-struct Place {
-    stock: Stock,
+/// The position of the stream in one source.
+struct SourceCursor {
+    objects: SourceObjects,
     ahead: VecDeque<Object>,
     last: Option<Object>,
     exhausted: bool,
 }
 
-impl Wanted {
-    fn takes(&self, object: &Object) -> bool {
+impl ObjectFilter {
+    fn matches(&self, object: &Object) -> bool {
         self.namespace
             .as_deref()
             .is_none_or(|namespace| namespace == object.namespace())
@@ -64,30 +64,30 @@ impl Wanted {
             && (self.selector.is_everything() || self.selector.matches(object))
     }
 
-    /// Whether the index is there and can answer.
+    /// Whether the index exists and is ready.
     ///
     /// # Errors
     /// [`IndexError`] if not.
-    pub(super) fn judge_index(&self, snapshot: &Snapshot) -> Result<(), IndexError> {
+    pub(super) fn check_index(&self, snapshot: &Snapshot) -> Result<(), IndexError> {
         match &self.index {
             Some((index, value)) => snapshot.by_index(index, value).map(drop),
             None => Ok(()),
         }
     }
 
-    /// How many objects the index that is asked lacks because its function failed on them.
+    /// How many objects the queried index lacks because its function failed on them.
     pub(super) fn index_failures(&self, snapshots: &[Snapshot]) -> usize {
         let Some((index, _)) = &self.index else { return 0 };
         let failures = snapshots.iter().filter_map(|snapshot| snapshot.index_failures(index));
         failures.map(IndexFailures::absent).sum()
     }
 
-    /// Up to a stretch of the objects that may be wanted, in order, from behind `last` on.
+    /// Up to one batch of objects that may match, in order, after `last`.
     fn fetch(&self, snapshot: &Snapshot, last: Option<KeyRef<'_>>) -> VecDeque<Object> {
         match (&self.index, &self.namespace, &self.name) {
-            // Judged before; an index that a snapshot has it keeps.
+            // Checked before; a snapshot never loses an index.
             (Some((index, value)), _, _) => match snapshot.by_index_after(index, value, last) {
-                Ok(found) => found.take(STRETCH_OBJECTS).cloned().collect(),
+                Ok(found) => found.take(BATCH_OBJECTS).cloned().collect(),
                 Err(_) => VecDeque::new(),
             },
             (None, Some(namespace), Some(name)) => match last {
@@ -103,50 +103,50 @@ impl Wanted {
                 let inside = snapshot
                     .after(Some(from))
                     .take_while(|object| object.namespace() == namespace);
-                inside.take(STRETCH_OBJECTS).cloned().collect()
+                inside.take(BATCH_OBJECTS).cloned().collect()
             }
-            (None, None, _) => snapshot.after(last).take(STRETCH_OBJECTS).cloned().collect(),
+            (None, None, _) => snapshot.after(last).take(BATCH_OBJECTS).cloned().collect(),
         }
     }
 }
 
-impl Place {
-    fn new(stock: Stock) -> Self {
+impl SourceCursor {
+    fn new(objects: SourceObjects) -> Self {
         Self {
-            stock,
+            objects,
             ahead: VecDeque::new(),
             last: None,
             exhausted: false,
         }
     }
 
-    fn next(&mut self, wanted: &Wanted) -> Option<Object> {
+    fn next(&mut self, filter: &ObjectFilter) -> Option<Object> {
         if self.ahead.is_empty() && !self.exhausted {
             let last = self.last.as_ref().map(Object::key);
-            self.ahead = wanted.fetch(&self.stock.snapshot, last);
-            self.exhausted = self.ahead.len() < STRETCH_OBJECTS;
+            self.ahead = filter.fetch(&self.objects.snapshot, last);
+            self.exhausted = self.ahead.len() < BATCH_OBJECTS;
             self.last = self.ahead.back().cloned();
         }
         self.ahead.pop_front()
     }
 }
 
-impl Walk {
-    pub(super) fn new(wanted: Wanted, mut stocks: Vec<Stock>, permit: OwnedSemaphorePermit) -> Self {
-        stocks.reverse();
+impl ObjectStream {
+    pub(super) fn new(filter: ObjectFilter, mut sources: Vec<SourceObjects>, permit: OwnedSemaphorePermit) -> Self {
+        sources.reverse();
         Self {
-            wanted,
-            left: stocks,
-            now: None,
+            filter,
+            left: sources,
+            current: None,
             _permit: permit,
         }
     }
 
-    /// The body; none if there is no object at all. Looks for the first chunk, so that "not found" can be an error
-    /// instead of an empty answer.
+    /// The body; `None` if no object matches. Builds the first chunk, so that "not found" can be an error instead of an
+    /// empty response.
     pub(super) async fn into_body(mut self) -> Option<Body> {
         let first = self.next_chunk().await?;
-        let rest = stream::unfold(self, async |mut walk| Some((walk.next_chunk().await?, walk)));
+        let rest = stream::unfold(self, async |mut stream| Some((stream.next_chunk().await?, stream)));
         Some(Body::from_stream(
             stream::iter([first]).chain(rest).map(Ok::<_, Infallible>),
         ))
@@ -157,20 +157,20 @@ impl Walk {
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         let mut looked_at = 0;
         while chunk.len() < CHUNK_BYTES {
-            let Some(place) = &mut self.now else {
-                let Some(stock) = self.left.pop() else { break };
-                self.now = Some(Place::new(stock));
+            let Some(cursor) = &mut self.current else {
+                let Some(objects) = self.left.pop() else { break };
+                self.current = Some(SourceCursor::new(objects));
                 continue;
             };
-            let Some(object) = place.next(&self.wanted) else {
-                self.now = None;
+            let Some(object) = cursor.next(&self.filter) else {
+                self.current = None;
                 continue;
             };
-            if self.wanted.takes(&object) {
-                place.stock.push_line(&object, &mut chunk);
+            if self.filter.matches(&object) {
+                cursor.objects.push_line(&object, &mut chunk);
             }
             looked_at += 1;
-            if looked_at % TURN_OBJECTS == 0 {
+            if looked_at % YIELD_OBJECTS == 0 {
                 tokio::task::yield_now().await;
             }
         }
@@ -178,8 +178,8 @@ impl Walk {
     }
 }
 
-impl Stock {
-    /// Appends an object as one line. What an API server sent may be broken into lines between its tokens.
+impl SourceObjects {
+    /// Appends an object as one line. The API server's JSON may have line breaks between its tokens.
     fn push_line(&self, object: &Object, chunk: &mut Vec<u8>) {
         chunk.extend_from_slice(self.frame.0.as_bytes());
         let from = chunk.len();
@@ -207,7 +207,7 @@ mod tests {
 
     const OBJECTS: usize = 100_000;
 
-    /// So many pods of some 500 bytes in ten namespaces, every second one of them found under `node=a`.
+    /// Pods of about 500 bytes in ten namespaces, every second one of them under `node=a`.
     fn snapshot(objects: usize) -> Snapshot {
         let shape = Shape::new("v1", "Pod", Vec::new(), true).unwrap();
         let mut store = StoreWriter::new();
@@ -227,8 +227,8 @@ mod tests {
         store.publish()
     }
 
-    fn wanted() -> Wanted {
-        Wanted {
+    fn everything() -> ObjectFilter {
+        ObjectFilter {
             namespace: None,
             name: None,
             index: None,
@@ -236,53 +236,53 @@ mod tests {
         }
     }
 
-    fn walk(snapshot: &Snapshot, wanted: Wanted) -> Walk {
-        let stock = Stock {
+    fn stream(snapshot: &Snapshot, filter: ObjectFilter) -> ObjectStream {
+        let objects = SourceObjects {
             snapshot: snapshot.clone(),
             frame: (String::new(), ""),
         };
         let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        Walk::new(wanted, vec![stock], permit)
+        ObjectStream::new(filter, vec![objects], permit)
     }
 
     #[tokio::test]
-    async fn a_list_of_100_000_objects_is_never_there_as_a_whole() {
+    async fn list_of_100_000_objects_is_streamed_in_bounded_memory() {
         let snapshot = snapshot(OBJECTS);
         let by_node = || Some(("node".to_owned(), "a".to_owned()));
-        for (wanted, expected) in [
-            (wanted(), OBJECTS),
+        for (filter, expected) in [
+            (everything(), OBJECTS),
             (
-                Wanted {
+                ObjectFilter {
                     namespace: Some("ns-3".into()),
-                    ..wanted()
+                    ..everything()
                 },
                 OBJECTS / 10,
             ),
             (
-                Wanted {
+                ObjectFilter {
                     index: by_node(),
-                    ..wanted()
+                    ..everything()
                 },
                 OBJECTS / 2,
             ),
             (
-                Wanted {
+                ObjectFilter {
                     index: by_node(),
                     namespace: Some("ns-4".into()),
-                    ..wanted()
+                    ..everything()
                 },
                 OBJECTS / 10,
             ),
         ] {
-            let mut walk = walk(&snapshot, wanted);
+            let mut stream = stream(&snapshot, filter);
             let (mut lines, mut chunks) = (0, 0);
-            while let Some(chunk) = walk.next_chunk().await {
+            while let Some(chunk) = stream.next_chunk().await {
                 assert!(chunk.len() < CHUNK_BYTES + 1_024, "{}", chunk.len());
                 lines += chunk.iter().filter(|byte| **byte == b'\n').count();
                 chunks += 1;
-                // What is made ahead of its reader: handles of one stretch, no bytes.
-                let ahead = walk.now.as_ref().map_or(0, |place| place.ahead.capacity());
-                assert!(ahead <= 2 * STRETCH_OBJECTS, "{ahead}");
+                // Only the object references of one batch are fetched ahead, no bytes.
+                let ahead = stream.current.as_ref().map_or(0, |cursor| cursor.ahead.capacity());
+                assert!(ahead <= 2 * BATCH_OBJECTS, "{ahead}");
             }
             assert_eq!(lines, expected);
             assert!(chunks >= expected * 400 / (CHUNK_BYTES + 1_024), "{chunks}");
@@ -290,19 +290,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_chunk_is_made_when_the_one_before_was_taken() {
+    async fn chunks_are_built_as_the_client_reads() {
         let snapshot = snapshot(10_000);
-        let mut body = walk(&snapshot, wanted()).into_body().await.unwrap();
+        let mut body = stream(&snapshot, everything()).into_body().await.unwrap();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert!(first.len() < CHUNK_BYTES + 1_024);
-        // Only the walk and this test hold the snapshot: nothing has run ahead to its end and let go of it.
         drop(body);
         assert!(
-            walk(
+            stream(
                 &snapshot,
-                Wanted {
-                    name: Some("nobody".into()),
-                    ..wanted()
+                ObjectFilter {
+                    name: Some("missing".into()),
+                    ..everything()
                 }
             )
             .into_body()
