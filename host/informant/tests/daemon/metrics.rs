@@ -1,4 +1,4 @@
-//! The metrics that docs/operators.md lists are the metrics that there are.
+//! The metrics that docs/reference/metrics.md lists are the metrics that there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ fn scraped(text: &str) -> Families {
     families
 }
 
-/// What the table of docs/operators.md lists: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
+/// What the table of docs/reference/metrics.md lists: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
 fn documented(page: &str) -> Families {
     let section = page
         .split("\n## Metrics\n")
@@ -117,7 +117,7 @@ async fn the_documented_metrics_are_those_that_a_daemon_shows() {
     let world = World::start().await;
     let daemon = eventful(&world).await;
     let (_, text) = daemon.get("/metrics").await;
-    let page = include_str!("../../../../docs/operators.md");
+    let page = include_str!("../../../../docs/reference/metrics.md");
     let (scraped, mut documented) = (scraped(&text), documented(page));
     documented.retain(|name, _| scraped.contains_key(name) || !OF_PLUGINS_THAT_ACT.contains(&name.as_str()));
     let missing = |a: &Families, b: &Families| -> Vec<String> {
@@ -126,12 +126,12 @@ async fn the_documented_metrics_are_those_that_a_daemon_shows() {
     assert_eq!(
         missing(&scraped, &documented),
         [""; 0],
-        "shown, and not in docs/operators.md"
+        "shown, and not in docs/reference/metrics.md"
     );
     assert_eq!(
         missing(&documented, &scraped),
         [""; 0],
-        "in docs/operators.md, and not shown"
+        "in docs/reference/metrics.md, and not shown"
     );
     for (name, labels) in &scraped {
         let mut labels = labels.clone();
@@ -142,7 +142,7 @@ async fn the_documented_metrics_are_those_that_a_daemon_shows() {
         let listed = documented.remove(name).unwrap();
         assert!(
             without_series(&labels) || labels == listed,
-            "{name}: {labels:?} shown, {listed:?} in docs/operators.md"
+            "{name}: {labels:?} shown, {listed:?} in docs/reference/metrics.md"
         );
     }
 }
@@ -150,7 +150,7 @@ async fn the_documented_metrics_are_those_that_a_daemon_shows() {
 /// Names and labels that others build on: dashboards and alerts.
 #[test]
 fn the_settled_metrics_are_documented() {
-    let documented = documented(include_str!("../../../../docs/operators.md"));
+    let documented = documented(include_str!("../../../../docs/reference/metrics.md"));
     for settled in [
         "reflector_lists_total{informer,result}",
         "reflector_watch_events_total{informer,type}",
