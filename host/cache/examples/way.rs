@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use informant_cache::listener::{Change, ChangeKind, ListenerOptions, Outcome, Pull, What};
+use informant_cache::listener::{ChangeKind, DeliveryOutcome, ListenerOptions, NextBatch, Notification, ObjectChange};
 use informant_cache::{
     Batch, Catalog, DeltaFifo, DeltaFifoOptions, ListenerHandle, Moment, PointerIndex, Reason, SourceInfo, StoreWriter,
 };
@@ -31,7 +31,7 @@ struct Way {
     listener: ListenerHandle,
     payload: Payload,
     batch: Batch,
-    changes: Vec<Change>,
+    changes: Vec<ObjectChange>,
     document: Vec<u8>,
     took: [f64; STAGES.len()],
 }
@@ -181,7 +181,7 @@ impl Way {
                     Some(old) => ChangeKind::Update { old, new: object },
                     None => ChangeKind::Add(object),
                 };
-                way.changes.push(Change {
+                way.changes.push(ObjectChange {
                     kind,
                     reason: delta.reason,
                     received: delta.received,
@@ -194,10 +194,13 @@ impl Way {
 
     fn handle(&mut self) {
         let mut deliveries = Vec::new();
-        while let Pull::Delivered(_) = self.stage(4, |way| way.listener.next_batch(Moment::ZERO, 64, &mut deliveries)) {
+        while let NextBatch::Delivered(_) =
+            self.stage(4, |way| way.listener.next_batch(Moment::ZERO, 64, &mut deliveries))
+        {
             self.stage(5, |way| {
                 for delivery in &deliveries {
-                    if let What::Add(object) | What::Update { new: object, .. } = &delivery.what {
+                    if let Notification::Add(object) | Notification::Update { new: object, .. } = &delivery.notification
+                    {
                         way.document.clear();
                         way.payload.write(object, &mut way.document);
                         black_box(&way.document);
@@ -206,7 +209,7 @@ impl Way {
             });
             let tokens: Vec<_> = deliveries
                 .iter()
-                .map(|delivery| (delivery.token, Outcome::Ok))
+                .map(|delivery| (delivery.token, DeliveryOutcome::Ok))
                 .collect();
             self.stage(4, |way| way.listener.done_batch(tokens, Moment::ZERO));
             self.stage(5, |_| deliveries.clear());

@@ -40,22 +40,22 @@ impl Catalog {
     }
 
     /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) leaves it out until
-    /// [`exchange`](Self::exchange) shows it.
+    /// [`swap_listed`](Self::swap_listed) shows it.
     pub fn add_staged_source(&self, info: SourceInfo) -> SourceId {
         self.add(info, false)
     }
 
     /// Among an informer's sources shows `shown` and leaves `hidden` out, at once. Whoever knows a hidden source's
     /// number still finds it.
-    pub fn exchange(&self, hidden: &[SourceId], shown: &[SourceId]) {
+    pub fn swap_listed(&self, hide: &[SourceId], show: &[SourceId]) {
         let sources = self.write();
         let set = |ids: &[SourceId], listed: bool| {
             for source in ids.iter().filter_map(|id| sources.by_id.get(id)) {
                 source.set_listed(listed);
             }
         };
-        set(hidden, false);
-        set(shown, true);
+        set(hide, false);
+        set(show, true);
     }
 
     fn add(&self, info: SourceInfo, listed: bool) -> SourceId {
@@ -212,7 +212,7 @@ mod tests {
         let new = catalog.add_staged_source(info("pods", ""));
         assert_eq!(catalog.sources("pods"), [old]);
         assert!(catalog.source(new).is_some());
-        catalog.exchange(&[old], &[new]);
+        catalog.swap_listed(&[old], &[new]);
         assert_eq!(catalog.sources("pods"), [new]);
         assert!(catalog.source(old).is_some());
     }

@@ -13,12 +13,8 @@
 //! at its item. They are: tombstones come before everything else of a replace; an item that is the known object itself
 //! is not repeated; the initial list counts as done when it has been processed, not when it was handed out.
 
-mod batch;
 mod keyed_queue;
-mod listed;
-mod newest;
 mod replace;
-mod stats;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -27,12 +23,10 @@ use std::fmt;
 
 use informant_object::{KeyRef, Object, ResourceVersion};
 
-pub use self::batch::Batch;
 use self::keyed_queue::KeyedQueue;
-use self::newest::Newest;
 pub use self::replace::ReplaceSummary;
-pub use self::stats::DeltaFifoStats;
-use crate::delta::{DeltaObject, Deltas};
+use self::write::HighWater;
+use crate::delta::{Delta, DeltaObject, Deltas};
 use crate::transform::Transform;
 
 /// How a [`DeltaFifo`] departs from the usual.
@@ -62,7 +56,7 @@ pub struct DeltaFifo {
     initial_keys_out: usize,
     closed: bool,
     bytes: usize,
-    newest: Newest,
+    high_water: HighWater,
     stats: DeltaFifoStats,
 }
 
@@ -116,7 +110,7 @@ impl DeltaFifo {
             initial_keys_out: 0,
             closed: false,
             bytes: 0,
-            newest: Newest::default(),
+            high_water: HighWater::default(),
             stats: DeltaFifoStats::default(),
         }
     }
@@ -145,7 +139,7 @@ impl DeltaFifo {
     /// [`has_synced`](Self::has_synced) is never true while the last of the list is still being worked on. client-go
     /// blocks here while nothing waits; the loop that owns this queue waits itself.
     pub fn pop<E>(&mut self, process: impl FnOnce(&Deltas, bool) -> Result<(), E>) -> Pop<E> {
-        let is_in_initial_list = self.initial_keys_in_line() > 0;
+        let is_in_initial_list = self.initial_keys_queued() > 0;
         let Some(deltas) = self.take_first() else {
             return if self.closed { Pop::Closed } else { Pop::Empty };
         };
@@ -167,7 +161,7 @@ impl DeltaFifo {
     /// Hand the batch to [`batch_done`](Self::batch_done) once it is processed. Source: client-go `RealFIFO.PopBatch`.
     pub fn pop_batch(&mut self, deltas_max: usize, batch: &mut Batch) -> usize {
         self.batch_done(batch);
-        let initial = self.initial_keys_in_line();
+        let initial = self.initial_keys_queued();
         let keys_max = if initial > 0 { initial } else { usize::MAX };
         while batch.len() < keys_max
             && let Some(next) = self.queue.front()
@@ -263,8 +257,8 @@ impl DeltaFifo {
     #[must_use]
     pub fn fresh_as_of(&self) -> Option<ResourceVersion> {
         match self.queue.front() {
-            None => self.newest.version(),
-            Some(next) => newest::version_of(next.shown_before),
+            None => self.high_water.version(),
+            Some(next) => write::version_of(next.shown_before),
         }
     }
 }
@@ -279,11 +273,104 @@ impl DeltaFifo {
     }
 
     /// Keys of the initial list that have not been handed out. They are the first in line.
-    fn initial_keys_in_line(&self) -> usize {
+    fn initial_keys_queued(&self) -> usize {
         self.initial_population_count - self.initial_keys_out
     }
 }
 
 fn bytes_of(deltas: &Deltas) -> usize {
     deltas.iter().map(|delta| delta.object.size_bytes()).sum()
+}
+
+/// The deltas of several distinct keys, in the order of the queue. A buffer: keep it and hand it in again.
+///
+/// Goes back to [`DeltaFifo::batch_done`](crate::DeltaFifo::batch_done) once it is processed: only then do its keys
+/// count as processed for the initial list.
+#[derive(Debug, Default)]
+pub struct Batch {
+    deltas: Vec<Delta>,
+    /// For each key the end of its deltas.
+    ends: Vec<usize>,
+    is_in_initial_list: bool,
+    initial_keys: usize,
+}
+
+impl Batch {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Whether these keys are of the initial list. A batch is wholly or not at all.
+    #[must_use]
+    pub fn is_in_initial_list(&self) -> bool {
+        self.is_in_initial_list
+    }
+
+    /// How many keys it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All deltas: key after key, and of each key oldest first.
+    #[must_use]
+    pub fn deltas(&self) -> &[Delta] {
+        &self.deltas
+    }
+
+    /// The deltas of each key, oldest first, never empty.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &[Delta]> {
+        self.ends.iter().enumerate().map(|(index, &end)| {
+            let start = if index == 0 { 0 } else { self.ends[index - 1] };
+            &self.deltas[start..end]
+        })
+    }
+
+    fn push(&mut self, deltas: Deltas) {
+        deltas.drain_into(&mut self.deltas);
+        self.ends.push(self.deltas.len());
+    }
+
+    fn clear(&mut self) {
+        self.deltas.clear();
+        self.ends.clear();
+        self.is_in_initial_list = false;
+        self.initial_keys = 0;
+    }
+}
+
+/// Counters of one [`DeltaFifo`](crate::DeltaFifo). Each only grows. Whatever came in and did not go out is in one of
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeltaFifoStats {
+    /// Deltas that came in and were queued, requeued ones aside.
+    pub queued_deltas: u64,
+    /// Deltas handed out by `pop` and `pop_batch`.
+    pub popped_deltas: u64,
+    /// Deletes queued by a replace for objects that its list lacked.
+    pub tombstones: u64,
+    /// Items of a replace that were the known object itself, with nothing queued: seen, and nothing to tell.
+    pub unchanged: u64,
+    /// Deletes of objects that were neither queued nor known.
+    pub deletes_ignored: u64,
+    /// Deletes that went into one with the delete before them.
+    pub deletes_collapsed: u64,
+    /// Objects whose new version was withheld because the transform failed on them.
+    pub transforms_failed: u64,
+    /// Deltas whose processing failed. What the consumer put back is in `requeued` too.
+    pub failed_deltas: u64,
+    /// Deltas put back by `add_if_not_present`.
+    pub requeued: u64,
+    /// Deltas not put back by `add_if_not_present`, because their key was in line again with newer ones.
+    pub requeues_superseded: u64,
+    /// Look-ups of known objects that failed.
+    pub lookups_failed: u64,
 }

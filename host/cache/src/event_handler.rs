@@ -1,6 +1,6 @@
 //! Handlers written in Rust.
 //!
-//! Owns the trait and the way from a [`Delivery`] to a call and from the call to an [`Outcome`]. Who drives a handler,
+//! Owns the trait and the way from a [`Delivery`] to a call and from the call to an [`DeliveryOutcome`]. Who drives a handler,
 //! and where, is the informer's business; calls of one handler never overlap.
 //!
 //! Source: client-go `ResourceEventHandler`; what the call returns, and what becomes of it, is ours.
@@ -16,7 +16,7 @@ use informant_object::{KeyRef, Object, SourceId};
 
 pub use self::filtering::FilteringEventHandler;
 pub use self::funcs::EventHandlerFuncs;
-use crate::listener::{Delivery, Outcome, What};
+use crate::listener::{Delivery, DeliveryOutcome, Notification};
 use crate::{Moment, Reason};
 
 /// What a call is about, besides the object.
@@ -93,12 +93,12 @@ pub enum HandlerError {
 
 impl dyn EventHandler + '_ {
     /// Makes the call that `delivery` asks for.
-    pub fn deliver(&mut self, delivery: &Delivery) -> Outcome {
+    pub fn deliver(&mut self, delivery: &Delivery) -> DeliveryOutcome {
         let called = catch_unwind(AssertUnwindSafe(|| self.call(delivery)));
         match called {
-            Ok(Ok(())) => Outcome::Ok,
+            Ok(Ok(())) => DeliveryOutcome::Ok,
             Ok(Err(error)) => error.into(),
-            Err(panic) => Outcome::Trapped(format!("the handler panicked: {}", panic_message(&*panic))),
+            Err(panic) => DeliveryOutcome::Trapped(format!("the handler panicked: {}", panic_message(&*panic))),
         }
     }
 
@@ -116,25 +116,25 @@ impl dyn EventHandler + '_ {
             attempt,
             received,
         };
-        match &delivery.what {
-            What::Add(object) => self.on_add(object, &context),
-            What::Update { old, new } => self.on_update(old.as_ref(), new, &context),
-            What::Delete {
+        match &delivery.notification {
+            Notification::Add(object) => self.on_add(object, &context),
+            Notification::Update { old, new } => self.on_update(old.as_ref(), new, &context),
+            Notification::Delete {
                 last,
                 key,
                 final_state_unknown,
             } => self.on_delete(key.as_ref(), last.as_ref(), *final_state_unknown, &context),
-            What::Synced => self.on_synced(&context),
+            Notification::Synced => self.on_synced(&context),
         }
     }
 }
 
-impl From<HandlerError> for Outcome {
-    fn from(error: HandlerError) -> Outcome {
+impl From<HandlerError> for DeliveryOutcome {
+    fn from(error: HandlerError) -> DeliveryOutcome {
         match error {
-            HandlerError::Retryable(message) => Outcome::Retryable(message),
-            HandlerError::RetryAfter { message, after } => Outcome::RetryAfter(message, after),
-            HandlerError::Permanent(message) => Outcome::Permanent(message),
+            HandlerError::Retryable(message) => DeliveryOutcome::Retryable(message),
+            HandlerError::RetryAfter { message, after } => DeliveryOutcome::RetryAfter(message, after),
+            HandlerError::Permanent(message) => DeliveryOutcome::Permanent(message),
         }
     }
 }
@@ -148,7 +148,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::{Change, ChangeKind, ListenerHandle, ListenerOptions, Next};
+    use crate::listener::{ChangeKind, ListenerHandle, ListenerOptions, NextDelivery, ObjectChange};
     use crate::{Snapshot, testing};
 
     /// Notes what it is called with, and does what the object's name says.
@@ -208,22 +208,22 @@ mod tests {
     }
 
     /// What comes of telling `kinds` to a recorder, and its calls, without those for `Synced`.
-    fn tell(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<Outcome>, String) {
+    fn tell(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<DeliveryOutcome>, String) {
         let (listener, source, now) = (
             ListenerHandle::new(ListenerOptions::default()),
             SourceId(1),
             Moment::ZERO,
         );
-        let change = |kind| Change {
+        let change = |kind| ObjectChange {
             kind,
             reason: Reason::Relist,
             received: now,
         };
-        let changes: Vec<Change> = kinds.into_iter().map(change).collect();
+        let changes: Vec<ObjectChange> = kinds.into_iter().map(change).collect();
         listener.attach(source, &Snapshot::default(), now);
         let (mut recorder, mut outcomes) = (Recorder::default(), Vec::new());
         let handler: &mut dyn EventHandler = &mut recorder;
-        while let Next::Deliver(delivery) = listener.next(now) {
+        while let NextDelivery::Deliver(delivery) = listener.next(now) {
             let outcome = handler.deliver(&delivery);
             listener.done(delivery.token, outcome.clone(), now);
             if delivery.key().is_some() {
@@ -244,7 +244,10 @@ mod tests {
             final_state_unknown: true,
         };
         let (outcomes, calls) = tell([ChangeKind::Add(old.clone()), ChangeKind::Update { old, new }, delete]);
-        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::Ok]);
+        assert_eq!(
+            outcomes,
+            [DeliveryOutcome::Ok, DeliveryOutcome::Ok, DeliveryOutcome::Ok]
+        );
         insta::assert_snapshot!(calls, @r#"
         add a 1 relist try 0
         update Some("1")->2 1 relist try 0
@@ -257,10 +260,10 @@ mod tests {
         let names = ["retryable", "later", "permanent", "panics"];
         let (outcomes, _) = tell(names.map(|name| ChangeKind::Add(testing::pod(name, 1))));
         let expected = [
-            Outcome::Retryable("busy".to_owned()),
-            Outcome::RetryAfter("later".to_owned(), Duration::from_secs(7)),
-            Outcome::Permanent("no".to_owned()),
-            Outcome::Trapped("the handler panicked: it is called panics".to_owned()),
+            DeliveryOutcome::Retryable("busy".to_owned()),
+            DeliveryOutcome::RetryAfter("later".to_owned(), Duration::from_secs(7)),
+            DeliveryOutcome::Permanent("no".to_owned()),
+            DeliveryOutcome::Trapped("the handler panicked: it is called panics".to_owned()),
         ];
         assert_eq!(outcomes, expected);
     }

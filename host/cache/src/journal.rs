@@ -13,7 +13,7 @@ use std::fmt;
 
 use informant_object::SourceId;
 
-use crate::listener::{Change, ListenerHandle};
+use crate::listener::{ListenerHandle, ObjectChange};
 use crate::{Moment, Snapshot};
 
 /// Keeps what one source shows, then has its listeners told. Called by the source's informer loop alone; no call waits
@@ -32,16 +32,16 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// Detaches `listener`. No deletes are told.
     fn detach(&self, listener: &ListenerHandle);
 
-    /// `listener` goes over to this source from others, by `inherit` ([`ListenerHandle::inherit`]), which is called in
+    /// `listener` goes over to this source from others, by `inherit` ([`ListenerHandle::transfer`]), which is called in
     /// its turn: what was given before is not told to it, what is given afterwards is.
-    fn adopt(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>);
+    fn transfer(&self, listener: &ListenerHandle, apply: Box<dyn FnOnce() + Send>);
 
     /// Takes `changes`, exactly those between the snapshot of the call before and this one, as [`ListenerHandle::push`]
     /// does.
-    fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment);
+    fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment);
 
     /// The highest version that the source has shown in this epoch.
-    fn seen(&self, high_water: u64);
+    fn set_high_water(&self, high_water: u64);
 
     /// Calls `done`, from whatever thread, once all that was given before is handed on and what listeners have
     /// acknowledged by then is kept. It is always called, or dropped, also where nothing can be kept any more.

@@ -22,7 +22,7 @@ pub struct NamespaceLister<'a> {
 
 /// An object of one of an informer's sources.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundObject {
     /// Where it was found. A name may exist in several clusters.
     pub source: SourceId,
     /// The object.
@@ -32,7 +32,7 @@ pub struct Found {
 /// No source of the informer has the object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{informer} has no object {key:?}")]
-pub struct NotFound {
+pub struct ObjectNotFound {
     /// The informer that was asked.
     pub informer: String,
     /// What was asked for.
@@ -51,13 +51,13 @@ impl Lister {
 
     /// Objects whose labels match, per source sorted by namespace and name. Each source is read as of now, when its
     /// turn comes.
-    pub fn list<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = Found> + use<'a> {
+    pub fn list<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = FoundObject> + use<'a> {
         let everything = selector.is_everything();
         self.snapshots().flat_map(move |(source, snapshot)| {
             let matching = snapshot
                 .cursor()
                 .filter(move |object| everything || selector.matches(object));
-            matching.map(move |object| Found { source, object })
+            matching.map(move |object| FoundObject { source, object })
         })
     }
 
@@ -73,24 +73,24 @@ impl Lister {
     /// The cluster-scoped object called `name`, of the first source that has it.
     ///
     /// # Errors
-    /// [`NotFound`].
-    pub fn get(&self, name: &str) -> Result<Found, NotFound> {
+    /// [`ObjectNotFound`].
+    pub fn get(&self, name: &str) -> Result<FoundObject, ObjectNotFound> {
         self.get_by_key(KeyRef::new("", name))
     }
 
     /// The object under `key`, of the first source that has it.
     ///
     /// # Errors
-    /// [`NotFound`].
-    pub fn get_by_key(&self, key: KeyRef<'_>) -> Result<Found, NotFound> {
+    /// [`ObjectNotFound`].
+    pub fn get_by_key(&self, key: KeyRef<'_>) -> Result<FoundObject, ObjectNotFound> {
         self.snapshots()
             .find_map(|(source, snapshot)| {
-                Some(Found {
+                Some(FoundObject {
                     source,
                     object: snapshot.get(key)?.clone(),
                 })
             })
-            .ok_or_else(|| NotFound {
+            .ok_or_else(|| ObjectNotFound {
                 informer: self.informer.clone(),
                 key: key.to_string(),
             })
@@ -100,10 +100,10 @@ impl Lister {
     ///
     /// # Errors
     /// [`IndexError`] if one source lacks the index or does not have it ready: a part is never given for the whole.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Found>, IndexError> {
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<FoundObject>, IndexError> {
         let mut all = Vec::new();
         for (source, snapshot) in self.snapshots() {
-            all.extend(snapshot.by_index(index, value)?.map(|object| Found {
+            all.extend(snapshot.by_index(index, value)?.map(|object| FoundObject {
                 source,
                 object: object.clone(),
             }));
@@ -121,18 +121,18 @@ impl Lister {
 
 impl NamespaceLister<'_> {
     /// Objects of the namespace whose labels match, per source sorted by name.
-    pub fn list(&self, selector: &LabelSelector) -> impl Iterator<Item = Found> {
+    pub fn list(&self, selector: &LabelSelector) -> impl Iterator<Item = FoundObject> {
         self.lister.snapshots().flat_map(move |(source, snapshot)| {
             let matching: Vec<Object> = snapshot.list(Some(self.namespace), selector).cloned().collect();
-            matching.into_iter().map(move |object| Found { source, object })
+            matching.into_iter().map(move |object| FoundObject { source, object })
         })
     }
 
     /// The object of the namespace called `name`.
     ///
     /// # Errors
-    /// [`NotFound`].
-    pub fn get(&self, name: &str) -> Result<Found, NotFound> {
+    /// [`ObjectNotFound`].
+    pub fn get(&self, name: &str) -> Result<FoundObject, ObjectNotFound> {
         self.lister.get_by_key(KeyRef::new(self.namespace, name))
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         (Lister::new(catalog, "pods"), writers)
     }
 
-    fn names(found: impl IntoIterator<Item = Found>) -> String {
+    fn names(found: impl IntoIterator<Item = FoundObject>) -> String {
         let each: Vec<String> = found
             .into_iter()
             .map(|found| format!("{}:{}", found.source, found.object.key()))

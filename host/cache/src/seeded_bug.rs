@@ -14,7 +14,7 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SeededBug {
     /// A relist does not report what vanished.
-    RelistForgetsVanished,
+    RelistMissesDeletes,
     /// A delete whose final state was not seen does not say so.
     TombstoneUnmarked,
     /// A delete and a create of one name become an update.
@@ -22,13 +22,13 @@ pub enum SeededBug {
     /// Lists and events that are older than what is known are taken.
     VersionGuardOff,
     /// A watch is opened one version too late.
-    WatchResumesTooLate,
+    WatchSkipsVersion,
     /// The first page of a list is taken for all of it.
-    FirstPageIsAll,
+    FirstPageTakenForList,
     /// A relist takes an object for unchanged by its uid alone.
-    RelistTrustsUid,
+    RelistComparesUidOnly,
     /// Handlers are told before readers can see it.
-    ToldBeforePublished,
+    NotifiedBeforePublish,
     /// Of two waiting events of a key the older state is kept.
     FoldLosesLastState,
     /// Of two waiting updates of a key the newer old state is kept.
@@ -36,64 +36,64 @@ pub enum SeededBug {
     /// A key whose event failed for good is never told of again.
     DeadLetterBlocksKey,
     /// What failed is not tried again.
-    FailureForgotten,
+    FailureNotRetried,
     /// A cursor shows what it fetched before the objects changed.
-    CursorShowsThePast,
+    CursorShowsStaleObjects,
     /// A cursor leaves out the first object of each stretch.
-    CursorMissesOne,
+    CursorSkipsObject,
     /// An index keeps an object that is gone.
     IndexKeepsDeleted,
     /// An index keeps the values of the state before.
-    IndexKeepsOldValues,
+    IndexKeepsStaleValues,
     /// An event goes out while another one of its key is being handled.
-    TwoCallsOfOneKey,
+    ConcurrentCallsOfKey,
     /// Synced is told before anything else.
-    SyncedToldFirst,
+    SyncedDeliveredFirst,
     /// A delete is told twice.
-    DeleteToldTwice,
+    DeleteDeliveredTwice,
     /// What comes while a handler is being swapped is dropped.
     SwapDropsEvents,
     /// A source that has an heir goes on showing what it held.
-    RetiredSourceGoesOn,
+    RetiredSourceStillShown,
     /// A bookmark counts as if everything up to its version had been shown.
     BookmarkHidesEvents,
     /// A watch that shows nothing is believed forever.
-    SilenceIsLife,
+    SilentWatchStaysLive,
     /// What comes back does not wait for the deletes by which it left.
-    ReturnOvertakesLeaving,
+    ReattachOvertakesDeletes,
 }
 
 impl SeededBug {
     /// All of them.
     pub const ALL: [Self; 24] = [
-        Self::RelistForgetsVanished,
+        Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
         Self::VersionGuardOff,
-        Self::WatchResumesTooLate,
-        Self::FirstPageIsAll,
-        Self::RelistTrustsUid,
-        Self::ToldBeforePublished,
+        Self::WatchSkipsVersion,
+        Self::FirstPageTakenForList,
+        Self::RelistComparesUidOnly,
+        Self::NotifiedBeforePublish,
         Self::FoldLosesLastState,
         Self::FoldTakesNewerOld,
         Self::DeadLetterBlocksKey,
-        Self::FailureForgotten,
-        Self::CursorShowsThePast,
-        Self::CursorMissesOne,
+        Self::FailureNotRetried,
+        Self::CursorShowsStaleObjects,
+        Self::CursorSkipsObject,
         Self::IndexKeepsDeleted,
-        Self::IndexKeepsOldValues,
-        Self::TwoCallsOfOneKey,
-        Self::SyncedToldFirst,
-        Self::DeleteToldTwice,
+        Self::IndexKeepsStaleValues,
+        Self::ConcurrentCallsOfKey,
+        Self::SyncedDeliveredFirst,
+        Self::DeleteDeliveredTwice,
         Self::SwapDropsEvents,
-        Self::RetiredSourceGoesOn,
+        Self::RetiredSourceStillShown,
         Self::BookmarkHidesEvents,
-        Self::SilenceIsLife,
-        Self::ReturnOvertakesLeaving,
+        Self::SilentWatchStaysLive,
+        Self::ReattachOvertakesDeletes,
     ];
 
     /// Runs `what` with this bug in all code that this thread runs.
-    pub fn in_force<T>(self, what: impl FnOnce() -> T) -> T {
+    pub fn run_with<T>(self, what: impl FnOnce() -> T) -> T {
         /// Takes it back, also if `what` panics.
         struct Restore(Option<SeededBug>);
         impl Drop for Restore {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_bug_is_seeded_for_one_thread_and_as_long_as_it_is_said_to_be() {
         let bug = SeededBug::ALL[0];
-        bug.in_force(|| {
+        bug.run_with(|| {
             assert!(seeded_bug(bug) && !seeded_bug(SeededBug::ALL[1]));
             let elsewhere = std::thread::spawn(move || seeded_bug(bug));
             assert!(!elsewhere.join().expect("it does not panic"));

@@ -9,7 +9,7 @@ use informant_object::SourceId;
 use crate::store::Snapshot;
 
 /// Bytes kept of the text that says what is wrong with a source.
-pub const SOURCE_TROUBLE_BYTES_MAX: usize = 512;
+pub const SOURCE_ERROR_BYTES_MAX: usize = 512;
 
 /// What a source is. Never changes; another selector or namespace is another source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct SourceStatus {
     /// Whether its first list is complete and published.
     pub synced: bool,
     /// What is wrong, if anything is.
-    pub trouble: Option<Arc<str>>,
+    pub last_error: Option<Arc<str>>,
     /// Objects, bytes, version and epoch are the snapshot's.
     pub snapshot: Snapshot,
 }
@@ -65,7 +65,7 @@ pub struct Source {
     synced: AtomicBool,
     /// Whether it is among its informer's sources; not while it is built beside another, or leaving.
     listed: AtomicBool,
-    trouble: Mutex<Option<Arc<str>>>,
+    last_error: Mutex<Option<Arc<str>>>,
     /// None once the source was removed: a writer that is late brings nothing back.
     snapshot: Mutex<Option<Snapshot>>,
 }
@@ -123,7 +123,7 @@ impl Source {
             state: AtomicU8::new(SourceState::Syncing as u8),
             synced: AtomicBool::new(false),
             listed: AtomicBool::new(true),
-            trouble: Mutex::default(),
+            last_error: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
         }
     }
@@ -153,7 +153,7 @@ impl Source {
     }
 
     /// Notes how it fares; [`SourceState::Stopped`] is final. `Live` clears the text of
-    /// [`set_trouble`](Self::set_trouble).
+    /// [`set_last_error`](Self::set_last_error).
     pub fn set_state(&self, state: SourceState) {
         let stopped = SourceState::Stopped as u8;
         let unless_stopped = |was: u8| (was != stopped).then_some(state as u8);
@@ -165,7 +165,7 @@ impl Source {
             return;
         }
         if state == SourceState::Live {
-            *lock(&self.trouble) = None;
+            *lock(&self.last_error) = None;
         }
     }
 
@@ -188,10 +188,10 @@ impl Source {
         self.listed.store(listed, Ordering::Release);
     }
 
-    /// Notes what is wrong, in words for whoever looks at the source's state. Cut at [`SOURCE_TROUBLE_BYTES_MAX`].
-    pub fn set_trouble(&self, what: &str) {
-        let what = &what[..what.floor_char_boundary(SOURCE_TROUBLE_BYTES_MAX)];
-        *lock(&self.trouble) = Some(Arc::from(what));
+    /// Notes what is wrong, in words for whoever looks at the source's state. Cut at [`SOURCE_ERROR_BYTES_MAX`].
+    pub fn set_last_error(&self, error: &str) {
+        let error = &error[..error.floor_char_boundary(SOURCE_ERROR_BYTES_MAX)];
+        *lock(&self.last_error) = Some(Arc::from(error));
     }
 
     /// All there is to say of it now.
@@ -200,7 +200,7 @@ impl Source {
         SourceStatus {
             state: self.state(),
             synced: self.is_synced(),
-            trouble: lock(&self.trouble).clone(),
+            last_error: lock(&self.last_error).clone(),
             snapshot: self.snapshot(),
         }
     }
@@ -269,11 +269,11 @@ mod tests {
     #[test]
     fn trouble_is_shown_until_the_source_is_live_and_never_longer_than_its_limit() {
         let source = source();
-        source.set_trouble(&"é".repeat(SOURCE_TROUBLE_BYTES_MAX));
+        source.set_last_error(&"é".repeat(SOURCE_ERROR_BYTES_MAX));
         source.set_state(SourceState::Stale);
-        assert_eq!(source.status().trouble.unwrap().len(), SOURCE_TROUBLE_BYTES_MAX);
+        assert_eq!(source.status().last_error.unwrap().len(), SOURCE_ERROR_BYTES_MAX);
         source.set_state(SourceState::Live);
-        assert_eq!(source.status().trouble, None);
+        assert_eq!(source.status().last_error, None);
     }
 
     #[test]

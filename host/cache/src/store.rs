@@ -9,7 +9,6 @@
 //! waits.
 
 mod cursor;
-mod garbage;
 mod root;
 mod snapshot;
 #[cfg(test)]
@@ -17,6 +16,5 @@ mod tests;
 mod writer;
 
 pub use self::cursor::Cursor;
-pub use self::garbage::{GARBAGE_ROOTS_MAX, Garbage};
-pub use self::snapshot::Snapshot;
+pub use self::snapshot::{GARBAGE_ROOTS_MAX, Garbage, Snapshot};
 pub use self::writer::StoreWriter;

@@ -90,7 +90,7 @@ impl VersionGuard {
 
     /// Judges a watch event by its object's version, given the version stored of that object. `stored` is only asked
     /// for an event at or below the high-water.
-    pub fn judge_event<'a>(
+    pub fn check_event<'a>(
         &mut self,
         event: VersionRef<'_>,
         stored: impl FnOnce() -> Option<VersionRef<'a>>,
@@ -119,7 +119,7 @@ impl VersionGuard {
     }
 
     /// Judges a list at its end, when its version is known for sure and nothing of it has been used.
-    pub fn judge_list(&mut self, list: VersionRef<'_>, source: ListSource) -> ListVerdict {
+    pub fn check_list(&mut self, list: VersionRef<'_>, source: ListSource) -> ListVerdict {
         let Some(number) = self.number(list) else {
             return ListVerdict::Accept;
         };
@@ -149,7 +149,7 @@ impl VersionGuard {
     /// Judges one item of a list that was accepted, given what is stored of that object; false says to keep the stored
     /// one. Only a server that contradicts itself gives such items. Not to be asked for a list that was
     /// [`ListVerdict::Restored`].
-    pub fn judge_item(&mut self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
+    pub fn check_item(&mut self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
         let goes_back = !seeded_bug(SeededBug::VersionGuardOff)
             && self.is_on()
             && matches!((item.number(), stored.number()), (Some(item), Some(stored)) if item < stored);

@@ -16,14 +16,13 @@
 //! Sources: client-go `util/workqueue` (`queue.go`, `delaying_queue.go`, `default_rate_limiters.go`, `metrics.go`) and
 //! controller-runtime's `pkg/controller/priorityqueue`; departures are stated at the items.
 
-mod delayed;
 mod limiter;
-mod line;
 mod options;
 mod queue;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use self::limiter::{
     BucketRateLimiter, DEFAULT_BACK_OFF_BASE, DEFAULT_BACK_OFF_MAX, DEFAULT_BUCKET_BURST, DEFAULT_BUCKET_PER_SECOND,

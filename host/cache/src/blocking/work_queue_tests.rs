@@ -106,7 +106,7 @@ fn a_drain_waits_for_what_workers_have_and_says_what_is_left() {
     assert!(drained.try_recv().is_err(), "one is still worked on");
     queue.done(&1);
     let remaining = drained.recv_timeout(DEADLINE).expect("the drain ends with the work");
-    assert_eq!((remaining.in_line, remaining.processing), (1, 0));
+    assert_eq!((remaining.queued, remaining.processing), (1, 0));
     assert_eq!((queue.get(), queue.is_empty()), (Some(2), true));
 }
 

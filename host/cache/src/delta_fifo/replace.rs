@@ -1,11 +1,11 @@
 //! Taking a complete list of the source: what vanished, what came, what stayed.
 
-use informant_object::{Object, ResourceVersion};
+use hashbrown::HashTable;
+use informant_object::{KeyRef, Object, ResourceVersion};
 
 use super::DeltaFifo;
-use super::keyed_queue::Place;
-use super::listed::Listed;
-use super::newest::Newest;
+use super::keyed_queue::{KeySlot, KeyedQueue};
+use super::write::HighWater;
 use crate::delta::{Delta, DeltaType, Tombstone};
 use crate::known_objects::KnownObjects;
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -26,7 +26,7 @@ pub struct ReplaceSummary {
 
 /// What all deltas of one replace have in common.
 #[derive(Clone, Copy)]
-struct Occasion {
+struct ReplaceContext {
     reason: Reason,
     received: Moment,
 }
@@ -51,10 +51,10 @@ impl DeltaFifo {
         reason: Reason,
         received: Moment,
     ) -> ReplaceSummary {
-        let occasion = Occasion { reason, received };
+        let context = ReplaceContext { reason, received };
         if reason == Reason::Restored {
             // Versions of the epoch that ends say nothing about how fresh anything is in the next.
-            self.newest = Newest::default();
+            self.high_water = HighWater::default();
             self.queue.forget_shown();
         }
         let mut is_unchanged = vec![false; objects.len()];
@@ -63,19 +63,19 @@ impl DeltaFifo {
             // Nothing can have vanished, and nothing can be unchanged.
             Vec::new()
         } else {
-            let listed = Listed::new(&self.queue, &objects);
+            let listed = ListIndex::new(&self.queue, &objects);
             // In this order: what gets a tombstone in the second step was not in line in the first.
             let had_queued = !self.queue.is_empty();
-            vanished += self.bury_queued(&listed, occasion);
-            vanished += self.bury_known(&listed, known, had_queued, &mut is_unchanged, occasion);
+            vanished += self.enqueue_queued_tombstones(&listed, context);
+            vanished += self.enqueue_known_tombstones(&listed, known, had_queued, &mut is_unchanged, context);
             listed.into_hashes()
         };
 
         let summary = ReplaceSummary {
             vanished,
-            ..self.queue_listed(objects, &hashes, &is_unchanged, occasion)
+            ..self.queue_listed(objects, &hashes, &is_unchanged, context)
         };
-        self.newest = Newest::of(version.as_ref()).unwrap_or_default();
+        self.high_water = HighWater::of(version.as_ref()).unwrap_or_default();
         if !self.populated {
             self.populated = true;
             self.initial_population_count = self.queue.len();
@@ -84,8 +84,8 @@ impl DeltaFifo {
     }
 
     /// Tombstones for keys in line that the list lacks.
-    fn bury_queued(&mut self, listed: &Listed<'_>, occasion: Occasion) -> usize {
-        let mut buried = 0;
+    fn enqueue_queued_tombstones(&mut self, listed: &ListIndex<'_>, context: ReplaceContext) -> usize {
+        let mut tombstones = 0;
         for index in 0..self.queue.len() {
             let queued = self.queue.get(index);
             let key = queued.deltas.key();
@@ -97,27 +97,27 @@ impl DeltaFifo {
                 key: key.to_key(),
                 object,
             };
-            let place = Place {
+            let slot = KeySlot {
                 hash: queued.hash,
                 index: Some(index),
             };
-            self.bury(place, tombstone, occasion);
-            buried += 1;
+            self.enqueue_tombstone(slot, tombstone, context);
+            tombstones += 1;
         }
-        buried
+        tombstones
     }
 
     /// Tombstones for known keys that are neither in line nor in the list; and marks the items that are the known
     /// object itself and have nothing queued.
-    fn bury_known(
+    fn enqueue_known_tombstones(
         &mut self,
-        listed: &Listed<'_>,
+        listed: &ListIndex<'_>,
         known: &(impl KnownObjects + ?Sized),
         had_queued: bool,
         is_unchanged: &mut [bool],
-        occasion: Occasion,
+        context: ReplaceContext,
     ) -> usize {
-        let mut buried = 0;
+        let mut tombstones = 0;
         known.visit(&mut |key, object| {
             let hash = self.queue.hash(key);
             if had_queued && self.queue.find_hashed(hash, key).index.is_some() {
@@ -132,19 +132,24 @@ impl DeltaFifo {
                 key: key.to_key(),
                 object: object.cloned(),
             };
-            self.bury(Place { hash, index: None }, tombstone, occasion);
-            buried += 1;
+            self.enqueue_tombstone(KeySlot { hash, index: None }, tombstone, context);
+            tombstones += 1;
         });
-        buried
+        tombstones
     }
 
-    fn bury(&mut self, place: Place, tombstone: Tombstone, Occasion { reason, received }: Occasion) {
-        if seeded_bug(SeededBug::RelistForgetsVanished) {
+    fn enqueue_tombstone(
+        &mut self,
+        slot: KeySlot,
+        tombstone: Tombstone,
+        ReplaceContext { reason, received }: ReplaceContext,
+    ) {
+        if seeded_bug(SeededBug::RelistMissesDeletes) {
             return;
         }
         self.stats.tombstones += 1;
         self.push(
-            place,
+            slot,
             Delta {
                 kind: DeltaType::Deleted,
                 object: tombstone.into(),
@@ -160,7 +165,7 @@ impl DeltaFifo {
         objects: Vec<Object>,
         hashes: &[u64],
         is_unchanged: &[bool],
-        Occasion { reason, received }: Occasion,
+        ReplaceContext { reason, received }: ReplaceContext,
     ) -> ReplaceSummary {
         let kind = if self.options.emit_replaced {
             DeltaType::Replaced
@@ -192,9 +197,9 @@ impl DeltaFifo {
                 summary.withheld += 1;
                 continue;
             };
-            let place = self.queue.find_hashed(hash, object.key());
+            let slot = self.queue.find_hashed(hash, object.key());
             self.push(
-                place,
+                slot,
                 Delta {
                     kind,
                     object,
@@ -205,5 +210,47 @@ impl DeltaFifo {
             summary.queued += 1;
         }
         summary
+    }
+}
+
+struct ListIndex<'a> {
+    objects: &'a [Object],
+    items: HashTable<u32>,
+    hashes: Vec<u64>,
+}
+
+impl<'a> ListIndex<'a> {
+    fn new(queue: &KeyedQueue, objects: &'a [Object]) -> ListIndex<'a> {
+        let mut items = HashTable::with_capacity(objects.len());
+        let mut hashes: Vec<u64> = Vec::with_capacity(objects.len());
+        for (index, object) in objects.iter().enumerate() {
+            let (key, hash) = (object.key(), queue.hash(object.key()));
+            hashes.push(hash);
+            if items
+                .find(hash, |&item: &u32| objects[item as usize].key() == key)
+                .is_none()
+            {
+                let item = u32::try_from(index).expect("a list has fewer than 2^32 items");
+                items.insert_unique(hash, item, |&item| hashes[item as usize]);
+            }
+        }
+        ListIndex { objects, items, hashes }
+    }
+
+    /// The index of the first item under `key`.
+    fn find(&self, hash: u64, key: KeyRef<'_>) -> Option<usize> {
+        let item = self
+            .items
+            .find(hash, |&item| self.objects[item as usize].key() == key)?;
+        Some(*item as usize)
+    }
+
+    fn object(&self, item: usize) -> &Object {
+        &self.objects[item]
+    }
+
+    /// The hash of each item's key, in list order, so that queueing needs no second one.
+    fn into_hashes(self) -> Vec<u64> {
+        self.hashes
     }
 }

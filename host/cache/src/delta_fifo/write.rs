@@ -1,9 +1,8 @@
 //! Putting one change into the queue.
 
-use informant_object::{KeyRef, Object, VersionRef};
+use informant_object::{KeyRef, Object, ResourceVersion, VersionRef};
 
-use super::keyed_queue::Place;
-use super::newest::Newest;
+use super::keyed_queue::KeySlot;
 use super::{DeltaFifo, bytes_of};
 use crate::delta::{Delta, DeltaObject, DeltaType, Deltas};
 use crate::known_objects::KnownObjects;
@@ -53,15 +52,15 @@ impl DeltaFifo {
     /// Queues a [`DeltaType::Sync`] for each known key that has nothing queued. A key whose look-up fails is left out.
     pub fn resync(&mut self, known: &(impl KnownObjects + ?Sized), received: Moment) {
         known.visit(&mut |key, object| {
-            let place = self.queue.find(key);
-            if place.index.is_some() {
+            let slot = self.queue.find(key);
+            if slot.index.is_some() {
                 return;
             }
             match object {
                 Some(object) => {
                     let object = DeltaObject::Object(object.clone());
                     self.push(
-                        place,
+                        slot,
                         Delta {
                             kind: DeltaType::Sync,
                             object,
@@ -79,20 +78,20 @@ impl DeltaFifo {
     /// line again, newer news wins and nothing is put back.
     pub fn add_if_not_present(&mut self, deltas: Deltas) -> bool {
         self.populated = true;
-        let place = self.queue.find(deltas.key());
-        if place.index.is_some() {
+        let slot = self.queue.find(deltas.key());
+        if slot.index.is_some() {
             self.stats.requeues_superseded += deltas.len() as u64;
             return false;
         }
         self.stats.requeued += deltas.len() as u64;
         self.bytes += bytes_of(&deltas);
-        self.queue.push_back(place.hash, deltas, self.newest.number());
+        self.queue.push_back(slot.hash, deltas, self.high_water.number());
         true
     }
 
     /// Notes that the source has shown all up to `version`, without an object: a bookmark.
     pub fn bookmark(&mut self, version: VersionRef<'_>) {
-        self.newest = Newest::of(version).unwrap_or_default();
+        self.high_water = HighWater::of(version).unwrap_or_default();
     }
 
     /// Closes the queue. What waits can still be popped, and writing is not refused, as in client-go; once nothing
@@ -106,12 +105,12 @@ impl DeltaFifo {
 impl DeltaFifo {
     fn queue_change(&mut self, kind: DeltaType, object: DeltaObject, received: Moment) -> Result<(), TransformError> {
         self.populated = true;
-        let newest = newest_of(&object);
+        let shown_version = version_shown_by(&object);
         let transformed = self.transformed(object);
         let result = transformed.map(|object| {
-            let place = self.queue.find(object.key());
+            let slot = self.queue.find(object.key());
             self.push(
-                place,
+                slot,
                 Delta {
                     kind,
                     object,
@@ -121,8 +120,8 @@ impl DeltaFifo {
             );
         });
         // After the push: what the source had shown before the change is what its place in line is remembered by.
-        if let Some(newest) = newest {
-            self.newest = newest;
+        if let Some(shown_version) = shown_version {
+            self.high_water = shown_version;
         }
         result
     }
@@ -139,19 +138,19 @@ impl DeltaFifo {
 
     /// Notes that the source has shown `object`.
     fn shown(&mut self, object: &DeltaObject) {
-        if let Some(newest) = newest_of(object) {
-            self.newest = newest;
+        if let Some(shown_version) = version_shown_by(object) {
+            self.high_water = shown_version;
         }
     }
 
     /// Appends to the key's deltas, or puts the key at the end of the line.
-    pub(super) fn push(&mut self, place: Place, delta: Delta) {
+    pub(super) fn push(&mut self, slot: KeySlot, delta: Delta) {
         self.stats.queued_deltas += 1;
         self.bytes += delta.object.size_bytes();
-        let Some(index) = place.index else {
+        let Some(index) = slot.index else {
             return self
                 .queue
-                .push_back(place.hash, Deltas::new(delta), self.newest.number());
+                .push_back(slot.hash, Deltas::new(delta), self.high_water.number());
         };
         if let Some(collapsed) = self.queue.append(index, delta) {
             self.stats.deletes_collapsed += 1;
@@ -174,9 +173,46 @@ impl DeltaFifo {
 }
 
 /// The version that `object` shows. A tombstone shows none: its object's was shown before.
-fn newest_of(object: &DeltaObject) -> Option<Newest> {
+fn version_shown_by(object: &DeltaObject) -> Option<HighWater> {
     match object {
-        DeltaObject::Object(object) => Newest::of(object.version()),
+        DeltaObject::Object(object) => HighWater::of(object.version()),
         DeltaObject::Tombstone(_) => None,
     }
+}
+
+/// A version, as a number where it is one: notes come with every event and must not allocate.
+#[derive(Debug, Default)]
+pub(super) struct HighWater {
+    /// 0 if it is no number.
+    number: u64,
+    /// As a text, if it is no number.
+    text: Option<ResourceVersion>,
+}
+
+impl HighWater {
+    /// What `version` says; nothing if it is empty.
+    pub(super) fn of(version: VersionRef<'_>) -> Option<HighWater> {
+        match version.number() {
+            Some(number) => Some(HighWater { number, text: None }),
+            None if version.is_empty() => None,
+            None => Some(HighWater {
+                number: 0,
+                text: Some(version.to_version()),
+            }),
+        }
+    }
+
+    /// The number, 0 if it is none.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn version(&self) -> Option<ResourceVersion> {
+        self.text.clone().or_else(|| version_of(self.number))
+    }
+}
+
+/// The version of a number that [`HighWater::number`] gave.
+pub(super) fn version_of(number: u64) -> Option<ResourceVersion> {
+    (number > 0).then(|| ResourceVersion::new(&number.to_string()))
 }

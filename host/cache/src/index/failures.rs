@@ -51,7 +51,7 @@ impl IndexFailures {
     }
 
     /// Notes how the index took the object at `key`.
-    pub(crate) fn note(&mut self, key: KeyRef<'_>, result: Result<(), String>) {
+    pub(crate) fn record(&mut self, key: KeyRef<'_>, result: Result<(), String>) {
         let Err(mut message) = result else {
             return self.forget(key);
         };

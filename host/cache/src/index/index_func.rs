@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use informant_object::Object;
+use informant_object::{Object, Pointer};
 
 /// Values that one object may have in one index. Beyond it the object counts as failed in that index.
 pub const INDEX_VALUES_MAX: usize = 1_024;
@@ -109,4 +109,34 @@ fn overflow() -> String {
         "more than {INDEX_VALUES_MAX} values or {INDEX_VALUES_BYTES_MAX} bytes of them for one object; \
          index something that has fewer values"
     )
+}
+
+/// Indexes objects by the scalar values at a pointer, which may hold `*`. An object without them is in the index under
+/// nothing.
+#[derive(Debug)]
+pub struct PointerIndex {
+    name: String,
+    pointer: Pointer,
+}
+
+impl PointerIndex {
+    /// An index called `name` by the values at `pointer`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, pointer: Pointer) -> PointerIndex {
+        PointerIndex {
+            name: name.into(),
+            pointer,
+        }
+    }
+}
+
+impl IndexFunc for PointerIndex {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
+        object.visit_pointer(&self.pointer, |value| values.push(&value));
+        Ok(())
+    }
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use informant_object::SourceId;
 
 use crate::index_feed::source::SourceFeed;
-use crate::index_feed::{FailedLately, IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
-use crate::listener::Change;
+use crate::index_feed::{
+    IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState, RecentFailures,
+};
+use crate::listener::ObjectChange;
 use crate::{Moment, Snapshot};
 
 /// How many objects of one source are handed out before another source of the same urgency has its turn.
@@ -25,7 +27,7 @@ pub(super) struct Feed {
     /// The workers were told that there is nothing to do.
     workers_wait: bool,
     /// Sources whose loop has something to do that it may not know of, and was not woken yet.
-    pub(super) news: BTreeSet<SourceId>,
+    pub(super) to_wake: BTreeSet<SourceId>,
     pub(super) counters: IndexFeedCounters,
 }
 
@@ -38,7 +40,7 @@ impl Feed {
             last_turn: None,
             next_number: 0,
             workers_wait: false,
-            news: BTreeSet::new(),
+            to_wake: BTreeSet::new(),
             counters: IndexFeedCounters::default(),
         }
     }
@@ -61,7 +63,7 @@ impl Feed {
 
     pub(super) fn remove_source(&mut self, source: SourceId) {
         self.sources.remove(&source);
-        self.news.remove(&source);
+        self.to_wake.remove(&source);
     }
 
     pub(super) fn wants_backfill(&self, source: SourceId) -> bool {
@@ -76,9 +78,9 @@ impl Feed {
         }
     }
 
-    pub(super) fn submit(&mut self, source: SourceId, changes: &[Change]) {
+    pub(super) fn submit(&mut self, source: SourceId, changes: &[ObjectChange]) {
         if let Some(feed) = self.sources.get_mut(&source) {
-            changes.iter().for_each(|change| feed.note(change));
+            changes.iter().for_each(|change| feed.record(change));
         }
     }
 
@@ -113,8 +115,8 @@ impl Feed {
         self.sources.get(&source).map(SourceFeed::state)
     }
 
-    pub(super) fn take_failed(&mut self, source: SourceId) -> Option<FailedLately> {
-        self.sources.get_mut(&source)?.take_failed()
+    pub(super) fn take_recent_failures(&mut self, source: SourceId) -> Option<RecentFailures> {
+        self.sources.get_mut(&source)?.take_recent_failures()
     }
 
     pub(super) fn failures(&self) -> Vec<IndexFailure> {
@@ -179,7 +181,7 @@ impl Feed {
         }
         // A back-fill of nothing is done without a result.
         if feed.is_current() {
-            self.news.insert(source);
+            self.to_wake.insert(source);
         }
     }
 
@@ -200,7 +202,7 @@ impl Feed {
             Some(false) => self.counters.computed += 1,
         }
         if feed.is_current() {
-            self.news.insert(source);
+            self.to_wake.insert(source);
         }
     }
 
@@ -217,7 +219,7 @@ impl Feed {
 
     fn detach_all(&mut self, reason: Arc<str>) {
         self.sources.values_mut().for_each(|feed| feed.detach(reason.clone()));
-        self.news.extend(self.sources.keys());
+        self.to_wake.extend(self.sources.keys());
     }
 
     /// Whether the workers have to be woken; says so once.

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informant_object::SourceId;
 
 use crate::index_feed::feed::Feed;
-use crate::index_feed::{FailedLately, IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
-use crate::listener::Change;
+use crate::index_feed::{
+    IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState, RecentFailures,
+};
+use crate::listener::ObjectChange;
 use crate::{Moment, Snapshot};
 
 /// One index plugin's feed; clones are the same feed. See [the module](super) for what it promises.
@@ -76,7 +78,7 @@ impl IndexFeedHandle {
 
     /// Hands in changes that are about to be published. Ignored while the source is detached: its back-fill will find
     /// them. Loop side.
-    pub fn submit(&self, source: SourceId, changes: &[Change]) {
+    pub fn submit(&self, source: SourceId, changes: &[ObjectChange]) {
         self.change(|feed| feed.submit(source, changes));
     }
 
@@ -143,8 +145,8 @@ impl IndexFeedHandle {
 
     /// How many objects of a source have failed since this was asked last, and the last of them. Loop side.
     #[must_use]
-    pub fn take_failed(&self, source: SourceId) -> Option<FailedLately> {
-        lock(&self.0.feed).take_failed(source)
+    pub fn take_recent_failures(&self, source: SourceId) -> Option<RecentFailures> {
+        lock(&self.0.feed).take_recent_failures(source)
     }
 
     /// Objects that fail now, sorted; at most [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) a source.
@@ -167,15 +169,15 @@ impl IndexFeedHandle {
 
     /// Changes the feed under the lock, then wakes whoever has to be.
     fn change<T>(&self, change: impl FnOnce(&mut Feed) -> T) -> T {
-        let (result, wake_workers, news) = {
+        let (result, wake_workers, to_wake) = {
             let mut feed = lock(&self.0.feed);
             let result = change(&mut feed);
-            (result, feed.take_worker_wake(), std::mem::take(&mut feed.news))
+            (result, feed.take_worker_wake(), std::mem::take(&mut feed.to_wake))
         };
         if wake_workers && let Some(waker) = lock(&self.0.worker_waker).clone() {
             waker();
         }
-        for source in news {
+        for source in to_wake {
             let waker = lock(&self.0.loop_wakers).get(&source).cloned();
             if let Some(waker) = waker {
                 waker();

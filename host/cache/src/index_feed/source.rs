@@ -7,8 +7,8 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object};
 
 use crate::index::IndexFailures;
-use crate::index_feed::{FailedLately, HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW};
-use crate::listener::{Change, ChangeKind};
+use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW, RecentFailures};
+use crate::listener::{ChangeKind, ObjectChange};
 use crate::{Cursor, IndexContents, Moment, Snapshot};
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct SourceFeed {
     failures: IndexFailures,
     /// The failures as they are shown; none while there are none.
     shown_failures: Option<Arc<IndexFailures>>,
-    /// IndexFailures that nobody has [taken note of](Self::take_failed) yet.
+    /// IndexFailures that nobody has [taken note of](Self::take_recent_failures) yet.
     failed: u64,
     overran: Option<Moment>,
     hold: Duration,
@@ -91,7 +91,7 @@ impl SourceFeed {
     }
 
     /// Notes a change, the newest of its key.
-    pub(super) fn note(&mut self, change: &Change) {
+    pub(super) fn record(&mut self, change: &ObjectChange) {
         if self.is_detached() {
             return;
         }
@@ -99,11 +99,11 @@ impl SourceFeed {
             ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => {
                 self.dirty.insert(object.key().to_key(), Some(object.clone()));
             }
-            ChangeKind::Delete { key, .. } => self.note_gone(key),
+            ChangeKind::Delete { key, .. } => self.record_delete(key),
         }
     }
 
-    fn note_gone(&mut self, key: &Key) {
+    fn record_delete(&mut self, key: &Key) {
         self.computing.remove(key);
         if self
             .cursor
@@ -171,7 +171,7 @@ impl SourceFeed {
         }
         let failed = result.is_err();
         self.failed += u64::from(failed);
-        self.failures.note(key.as_ref(), result);
+        self.failures.record(key.as_ref(), result);
         Some(failed)
     }
 
@@ -251,10 +251,10 @@ impl SourceFeed {
     }
 
     /// How many objects have failed since this was asked last, and the last of them.
-    pub(super) fn take_failed(&mut self) -> Option<FailedLately> {
+    pub(super) fn take_recent_failures(&mut self) -> Option<RecentFailures> {
         let count = std::mem::take(&mut self.failed);
         let (key, error) = self.failures.last().filter(|_| count > 0)?;
-        Some(FailedLately {
+        Some(RecentFailures {
             count,
             key: key.clone(),
             error: error.to_owned(),

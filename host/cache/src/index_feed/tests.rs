@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 use super::*;
-use crate::listener::{Change, ChangeKind};
+use crate::listener::{ChangeKind, ObjectChange};
 use crate::{IndexError, Moment, Reason, Snapshot, StoreWriter, testing};
 
 const PODS: SourceId = SourceId(1);
@@ -114,14 +114,14 @@ impl Loop {
 
     /// Writes and submits, without publishing. No words: a delete.
     fn write(&mut self, objects: &[(&str, &str)]) {
-        let changes: Vec<Change> = objects
+        let changes: Vec<ObjectChange> = objects
             .iter()
             .filter_map(|(name, words)| self.change(name, words))
             .collect();
         self.feed.submit(self.source, &changes);
     }
 
-    fn change(&mut self, name: &str, words: &str) -> Option<Change> {
+    fn change(&mut self, name: &str, words: &str) -> Option<ObjectChange> {
         let kind = if words.is_empty() {
             let last = self.store.delete(KeyRef::new("default", name))?;
             ChangeKind::Delete {
@@ -136,7 +136,7 @@ impl Loop {
                 None => ChangeKind::Add(new),
             }
         };
-        Some(Change {
+        Some(ObjectChange {
             kind,
             reason: Reason::Watch,
             received: Moment::ZERO,

@@ -2,13 +2,13 @@
 
 mod bounds;
 mod cursors;
+mod dead_letters;
 mod failures;
-mod inherit;
-mod keepers;
-mod letters;
 mod order;
 mod property;
-mod resumes;
+mod replay_gate;
+mod resume;
+mod transfer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -118,7 +118,7 @@ impl Rig {
     }
 
     pub(super) fn push_as(&mut self, source: SourceId, kind: ChangeKind, reason: Reason) {
-        let change = Change {
+        let change = ObjectChange {
             kind,
             reason,
             received: self.now,
@@ -134,14 +134,14 @@ impl Rig {
     /// Takes one delivery without answering it.
     pub(super) fn take(&mut self) -> String {
         match self.listener.next(self.now) {
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 let text = shown(&delivery);
                 self.in_flight.push(delivery);
                 text
             }
-            Next::WaitUntil(until) => format!("wait {:?}", until - self.now),
-            Next::Idle => "idle".to_owned(),
-            Next::Closed => "closed".to_owned(),
+            NextDelivery::WaitUntil(until) => format!("wait {:?}", until - self.now),
+            NextDelivery::Idle => "idle".to_owned(),
+            NextDelivery::Closed => "closed".to_owned(),
         }
     }
 
@@ -162,12 +162,12 @@ impl Rig {
     }
 
     /// Answers what was taken first.
-    pub(super) fn answer(&mut self, outcome: Outcome) {
+    pub(super) fn answer(&mut self, outcome: DeliveryOutcome) {
         let delivery = self.in_flight.remove(0);
         self.listener.done(delivery.token, outcome, self.now);
     }
 
-    pub(super) fn answer_all(&mut self, outcome: &Outcome) {
+    pub(super) fn answer_all(&mut self, outcome: &DeliveryOutcome) {
         while !self.in_flight.is_empty() {
             self.answer(outcome.clone());
         }
@@ -183,13 +183,13 @@ impl Rig {
     /// Takes and accepts all that can be had, one at a time, and says what.
     pub(super) fn drain(&mut self) -> String {
         let mut text = String::new();
-        self.answer_all(&Outcome::Ok);
+        self.answer_all(&DeliveryOutcome::Ok);
         loop {
             let next = self.take();
             if self.in_flight.is_empty() {
                 return text;
             }
-            self.answer(Outcome::Ok);
+            self.answer(DeliveryOutcome::Ok);
             writeln!(text, "{next}").unwrap();
         }
     }
@@ -203,22 +203,22 @@ impl Rig {
     }
 }
 
-pub(super) fn retryable() -> Outcome {
-    Outcome::Retryable("no luck".to_owned())
+pub(super) fn retryable() -> DeliveryOutcome {
+    DeliveryOutcome::Retryable("no luck".to_owned())
 }
 
-pub(super) fn permanent() -> Outcome {
-    Outcome::Permanent("no use".to_owned())
+pub(super) fn permanent() -> DeliveryOutcome {
+    DeliveryOutcome::Permanent("no use".to_owned())
 }
 
 /// `add a@1 watch`, `update a@1->2 watch try 1`, `delete a@2? watch`, `synced initial`.
 pub(super) fn shown(delivery: &Delivery) -> String {
     let name = delivery.key().map_or("", |key| key.name);
-    let what = match &delivery.what {
-        What::Add(object) => format!("add {name}@{}", object.version()),
-        What::Update { old: Some(old), new } => format!("update {name}@{}->{}", old.version(), new.version()),
-        What::Update { old: None, new } => format!("update {name}@->{}", new.version()),
-        What::Delete {
+    let notification = match &delivery.notification {
+        Notification::Add(object) => format!("add {name}@{}", object.version()),
+        Notification::Update { old: Some(old), new } => format!("update {name}@{}->{}", old.version(), new.version()),
+        Notification::Update { old: None, new } => format!("update {name}@->{}", new.version()),
+        Notification::Delete {
             last,
             final_state_unknown,
             ..
@@ -226,7 +226,7 @@ pub(super) fn shown(delivery: &Delivery) -> String {
             let last = last.as_ref().map_or(String::new(), |last| last.version().to_string());
             format!("delete {name}@{last}{}", if *final_state_unknown { "?" } else { "" })
         }
-        What::Synced => "synced".to_owned(),
+        Notification::Synced => "synced".to_owned(),
     };
     let source = if delivery.source == PODS {
         String::new()
@@ -238,5 +238,5 @@ pub(super) fn shown(delivery: &Delivery) -> String {
     } else {
         format!(" try {}", delivery.attempt)
     };
-    format!("{what} {}{source}{attempt}", delivery.reason)
+    format!("{notification} {}{source}{attempt}", delivery.reason)
 }

@@ -7,7 +7,7 @@ use informant_object::{KeyRef, Object};
 use super::{Garbage, Snapshot};
 
 /// Objects fetched per descent into the tree.
-const STRETCH_OBJECTS: usize = 64;
+const CHUNK_OBJECTS: usize = 64;
 
 /// Walks a snapshot's objects in key order, one at a time. What initial adds, replay and resync are made of: nothing is
 /// copied but one stretch of handles.
@@ -15,7 +15,7 @@ const STRETCH_OBJECTS: usize = 64;
 pub struct Cursor {
     snapshot: Snapshot,
     /// Fetched and not yet given out.
-    stretch: VecDeque<Object>,
+    chunk: VecDeque<Object>,
     /// The last one given out: all up to its key are behind the cursor.
     last: Option<Object>,
     remaining: usize,
@@ -26,19 +26,19 @@ impl Cursor {
         Cursor {
             remaining: snapshot.len(),
             snapshot,
-            stretch: VecDeque::new(),
+            chunk: VecDeque::new(),
             last: None,
         }
     }
 
     /// The next object without moving on.
     pub fn peek(&mut self) -> Option<&Object> {
-        if self.stretch.is_empty() && self.remaining > 0 {
+        if self.chunk.is_empty() && self.remaining > 0 {
             let last = self.last.as_ref().map(Object::key);
-            self.stretch
-                .extend(self.snapshot.after(last).take(STRETCH_OBJECTS).cloned());
+            self.chunk
+                .extend(self.snapshot.after(last).take(CHUNK_OBJECTS).cloned());
         }
-        self.stretch.front()
+        self.chunk.front()
     }
 
     /// Whether the object at `key`, in the snapshot or not, is behind the cursor.
@@ -70,7 +70,7 @@ impl Iterator for Cursor {
 
     fn next(&mut self) -> Option<Object> {
         self.peek()?;
-        let next = self.stretch.pop_front()?;
+        let next = self.chunk.pop_front()?;
         self.remaining -= 1;
         self.last = Some(next.clone());
         Some(next)

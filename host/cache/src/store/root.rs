@@ -7,19 +7,19 @@ use imbl::OrdMap;
 use informant_object::{Key, KeyRef, LabelSelector, Object, ResourceVersion};
 
 use crate::index::{
-    IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, KeptValues, NAMESPACE_INDEX, Postings,
+    IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, NAMESPACE_INDEX, Postings, StoredValues,
 };
 
 /// An object with its values in the native indexes.
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredObject {
     pub(super) object: Object,
-    pub(super) values: KeptValues,
+    pub(super) values: StoredValues,
 }
 
 /// Keyed by a key of its own, not by the object's: inner nodes of the map keep keys of objects that were replaced long
 /// ago.
-pub(super) type Objects = OrdMap<Key, Stored>;
+pub(super) type Objects = OrdMap<Key, StoredObject>;
 
 /// The state of the store.
 #[derive(Clone, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Root {
 
 /// Which index a name means.
 #[derive(Clone, Copy)]
-pub(super) enum Which<'a> {
+pub(super) enum IndexRef<'a> {
     Namespace,
     Native(usize),
     External(&'a IndexContents),
@@ -60,15 +60,15 @@ impl Root {
     }
 
     /// Finds the index called `name`.
-    pub(super) fn index(&self, name: &str) -> Result<Which<'_>, IndexError> {
+    pub(super) fn index(&self, name: &str) -> Result<IndexRef<'_>, IndexError> {
         if name == NAMESPACE_INDEX {
-            return Ok(Which::Namespace);
+            return Ok(IndexRef::Namespace);
         }
         if let Some(slot) = self.functions.iter().position(|function| function.name() == name) {
-            return Ok(Which::Native(slot));
+            return Ok(IndexRef::Native(slot));
         }
         match self.external.iter().find(|(external, _)| **external == *name) {
-            Some((_, Some(contents))) => Ok(Which::External(contents)),
+            Some((_, Some(contents))) => Ok(IndexRef::External(contents)),
             Some((_, None)) => Err(IndexError::NotReady { name: name.to_owned() }),
             None => Err(IndexError::UnknownIndex {
                 name: name.to_owned(),
@@ -80,9 +80,9 @@ impl Root {
     /// What the index called `name` failed on; none for one that is not there or not ready.
     pub(super) fn index_failures(&self, name: &str) -> Option<&IndexFailures> {
         match self.index(name).ok()? {
-            Which::Namespace => None,
-            Which::Native(slot) => self.failures.get(slot),
-            Which::External(contents) => contents.failures(),
+            IndexRef::Namespace => None,
+            IndexRef::Native(slot) => self.failures.get(slot),
+            IndexRef::External(contents) => contents.failures(),
         }
     }
 
@@ -102,13 +102,13 @@ impl Root {
     /// Keys and objects under `value`, sorted by key.
     pub(super) fn matches<'a>(
         &'a self,
-        index: Which<'a>,
+        index: IndexRef<'a>,
         value: &'a str,
     ) -> impl Iterator<Item = (KeyRef<'a>, &'a Object)> {
         let postings = match index {
-            Which::Namespace => return Matches::InNamespace(self.in_namespace(value)),
-            Which::Native(slot) => &self.postings[slot],
-            Which::External(contents) => contents.postings(),
+            IndexRef::Namespace => return Matches::InNamespace(self.in_namespace(value)),
+            IndexRef::Native(slot) => &self.postings[slot],
+            IndexRef::External(contents) => contents.postings(),
         };
         Matches::Posted(postings.keys(value).filter_map(|key| Some((key, self.get(key)?))))
     }
@@ -116,30 +116,30 @@ impl Root {
     /// As [`matches`](Self::matches), only what comes after `after`.
     pub(super) fn matches_after<'a>(
         &'a self,
-        index: Which<'a>,
+        index: IndexRef<'a>,
         value: &'a str,
         after: KeyRef<'a>,
     ) -> impl Iterator<Item = &'a Object> {
         let postings = match index {
-            Which::Namespace => {
+            IndexRef::Namespace => {
                 // Whoever goes on stands in that namespace; the range begins behind its last object.
                 let from = after.max(KeyRef::new(value, ""));
                 let beyond = self.objects.range((Bound::Excluded(from), Bound::Unbounded));
                 let inside = beyond.take_while(move |(key, _)| key.namespace() == value);
                 return Matches::InNamespace(inside.map(|(_, stored)| &stored.object));
             }
-            Which::Native(slot) => &self.postings[slot],
-            Which::External(contents) => contents.postings(),
+            IndexRef::Native(slot) => &self.postings[slot],
+            IndexRef::External(contents) => contents.postings(),
         };
         Matches::Posted(postings.keys_after(value, after).filter_map(|key| self.get(key)))
     }
 
     /// Values in use, sorted.
-    pub(super) fn values(&self, index: Which<'_>) -> Vec<Arc<str>> {
+    pub(super) fn values(&self, index: IndexRef<'_>) -> Vec<Arc<str>> {
         match index {
-            Which::Namespace => self.namespaces().map(Arc::from).collect(),
-            Which::Native(slot) => self.postings[slot].values().cloned().collect(),
-            Which::External(contents) => contents.postings().values().cloned().collect(),
+            IndexRef::Namespace => self.namespaces().map(Arc::from).collect(),
+            IndexRef::Native(slot) => self.postings[slot].values().cloned().collect(),
+            IndexRef::External(contents) => contents.postings().values().cloned().collect(),
         }
     }
 
@@ -165,7 +165,7 @@ impl Root {
     }
 
     /// Objects that share a value with `object`, sorted by key and without duplicates.
-    pub(super) fn sharing_values(&self, index: Which<'_>, object: &Object) -> Vec<Object> {
+    pub(super) fn sharing_values(&self, index: IndexRef<'_>, object: &Object) -> Vec<Object> {
         let values = self.values_of(index, object);
         let mut found: Vec<(KeyRef<'_>, &Object)> =
             values.iter().flat_map(|value| self.matches(index, value)).collect();
@@ -178,11 +178,11 @@ impl Root {
 
     /// The values under which `object` is, or would be, found; none where the index function fails. Of an external
     /// index only what was said of the stored one.
-    fn values_of(&self, index: Which<'_>, object: &Object) -> Vec<String> {
+    fn values_of(&self, index: IndexRef<'_>, object: &Object) -> Vec<String> {
         match index {
-            Which::Namespace => vec![object.namespace().to_owned()],
-            Which::External(contents) => contents.values_of(object.key()).map(ToOwned::to_owned).collect(),
-            Which::Native(slot) => {
+            IndexRef::Namespace => vec![object.namespace().to_owned()],
+            IndexRef::External(contents) => contents.values_of(object.key()).map(ToOwned::to_owned).collect(),
+            IndexRef::Native(slot) => {
                 let mut values = IndexValues::default();
                 // An error leaves no values.
                 let _ = values.compute(&*self.functions[slot], object);

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
-use super::root::{Root, Stored};
+use super::root::{Root, StoredObject};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
-use crate::index::{IndexFailures, KeptValues, Sink};
+use crate::index::{ComputedValues, IndexFailures, StoredValues};
 use crate::known_objects::{KnownObjects, LookupFailed};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::source::Source;
@@ -32,8 +32,8 @@ pub struct StoreWriter {
     /// Per native index.
     failures: Vec<IndexFailures>,
     /// Per external index.
-    feeds: Vec<external::Feed>,
-    sink: Sink,
+    external_states: Vec<external::ExternalState>,
+    computed: ComputedValues,
     /// No key stored is above it: what is, is stored nowhere. Lists come sorted, so that this answers most questions of
     /// a first one.
     top: Option<Key>,
@@ -58,8 +58,8 @@ impl StoreWriter {
         StoreWriter {
             root: Root::default(),
             failures: Vec::new(),
-            feeds: Vec::new(),
-            sink: Sink::default(),
+            external_states: Vec::new(),
+            computed: ComputedValues::default(),
             top: None,
             published: Snapshot::default(),
             source: None,
@@ -186,24 +186,30 @@ impl StoreWriter {
             Some((key, stored)) => {
                 self.root.bytes -= stored.object.size_bytes();
                 if !is_same_version(&stored.object) {
-                    self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
-                    if !seeded_bug(SeededBug::IndexKeepsOldValues) {
-                        stored.values.update(&mut self.sink, &mut self.root.postings, key);
+                    self.computed
+                        .compute(0, &self.root.functions, &mut self.failures, &object);
+                    if !seeded_bug(SeededBug::IndexKeepsStaleValues) {
+                        stored.values.update(&mut self.computed, &mut self.root.postings, key);
                     }
-                    self.feeds.iter_mut().for_each(|feed| feed.await_values(key));
+                    self.external_states
+                        .iter_mut()
+                        .for_each(|state| state.await_values(key));
                 }
                 Some(std::mem::replace(&mut stored.object, object))
             }
             None => {
-                self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
+                self.computed
+                    .compute(0, &self.root.functions, &mut self.failures, &object);
                 let key = object.key().to_key();
-                let mut values = KeptValues::default();
-                values.update(&mut self.sink, &mut self.root.postings, &key);
-                self.feeds.iter_mut().for_each(|feed| feed.await_values(&key));
+                let mut values = StoredValues::default();
+                values.update(&mut self.computed, &mut self.root.postings, &key);
+                self.external_states
+                    .iter_mut()
+                    .for_each(|state| state.await_values(&key));
                 if is_above_all {
                     self.top = Some(key.clone());
                 }
-                self.root.objects.insert(key, Stored { object, values });
+                self.root.objects.insert(key, StoredObject { object, values });
                 None
             }
         }

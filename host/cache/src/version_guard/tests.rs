@@ -13,19 +13,19 @@ fn at(text: &str) -> VersionRef<'_> {
 
 fn listed_at(text: &str) -> VersionGuard {
     let mut guard = VersionGuard::new();
-    assert_eq!(guard.judge_list(at(text), ListSource::Cache), ListVerdict::Accept);
+    assert_eq!(guard.check_list(at(text), ListSource::Cache), ListVerdict::Accept);
     guard
 }
 
 /// An event at `event` for an object stored at `stored`.
 fn event(guard: &mut VersionGuard, event: &str, stored: Option<&str>) -> EventVerdict {
-    guard.judge_event(at(event), || stored.map(at))
+    guard.check_event(at(event), || stored.map(at))
 }
 
 #[test]
 fn an_event_above_the_high_water_is_news_without_a_look_at_the_store() {
     let mut guard = listed_at("9");
-    let verdict = guard.judge_event(at("10"), || panic!("not to be looked up"));
+    let verdict = guard.check_event(at("10"), || panic!("not to be looked up"));
     assert_eq!((verdict, guard.high_water()), (EventVerdict::Accept, Some(10)));
 }
 
@@ -61,7 +61,7 @@ fn an_event_below_the_high_water_is_judged_by_its_object() {
 #[test]
 fn an_older_list_from_a_cache_is_a_lagging_replica_s() {
     let mut guard = listed_at("20");
-    let verdict = guard.judge_list(at("19"), ListSource::Cache);
+    let verdict = guard.check_list(at("19"), ListSource::Cache);
     assert_eq!(
         verdict,
         ListVerdict::Outdated {
@@ -73,15 +73,15 @@ fn an_older_list_from_a_cache_is_a_lagging_replica_s() {
         (guard.high_water(), guard.epoch(), guard.stats().lists_outdated),
         (Some(20), 0, 1)
     );
-    assert_eq!(guard.judge_list(at("20"), ListSource::Cache), ListVerdict::Accept);
+    assert_eq!(guard.check_list(at("20"), ListSource::Cache), ListVerdict::Accept);
 }
 
 #[test]
 fn an_older_consistent_list_begins_an_epoch_in_which_older_versions_are_news() {
     let mut guard = listed_at("100");
-    assert_eq!(guard.judge_list(at("100"), ListSource::Consistent), ListVerdict::Accept);
+    assert_eq!(guard.check_list(at("100"), ListSource::Consistent), ListVerdict::Accept);
     assert_eq!(
-        guard.judge_list(at("40"), ListSource::Consistent),
+        guard.check_list(at("40"), ListSource::Consistent),
         ListVerdict::Restored { epoch: 1 }
     );
     assert_eq!(
@@ -94,9 +94,9 @@ fn an_older_consistent_list_begins_an_epoch_in_which_older_versions_are_news() {
 #[test]
 fn an_item_older_than_what_is_stored_is_not_taken_from_an_accepted_list() {
     let mut guard = listed_at("100");
-    assert!(guard.judge_item(at("50"), at("50")));
-    assert!(guard.judge_item(at("51"), at("50")));
-    assert!(!guard.judge_item(at("49"), at("50")));
+    assert!(guard.check_item(at("50"), at("50")));
+    assert!(guard.check_item(at("51"), at("50")));
+    assert!(!guard.check_item(at("49"), at("50")));
     assert_eq!(guard.stats().items_outdated, 1);
 }
 
@@ -108,8 +108,8 @@ fn a_version_that_is_no_number_turns_the_guard_off_visibly_and_for_good() {
         assert_eq!(event(&mut guard, odd, Some("100")), EventVerdict::Accept);
         assert_eq!(guard.turned_off_by().map(ResourceVersion::as_str), Some(odd));
         assert_eq!(event(&mut guard, "3", Some("100")), EventVerdict::Accept);
-        assert_eq!(guard.judge_list(at("2"), ListSource::Cache), ListVerdict::Accept);
-        assert!(guard.judge_item(at("1"), at("100")));
+        assert_eq!(guard.check_list(at("2"), ListSource::Cache), ListVerdict::Accept);
+        assert!(guard.check_item(at("1"), at("100")));
         assert_eq!(
             guard.turned_off_by().map(ResourceVersion::as_str),
             Some(odd),
@@ -124,11 +124,11 @@ fn a_resumed_guard_knows_what_its_forerunner_saw() {
     let mut guard = VersionGuard::new();
     guard.resume_from(50);
     assert!(matches!(
-        guard.judge_list(at("49"), ListSource::Cache),
+        guard.check_list(at("49"), ListSource::Cache),
         ListVerdict::Outdated { .. }
     ));
     assert_eq!(
-        guard.judge_list(at("49"), ListSource::Consistent),
+        guard.check_list(at("49"), ListSource::Consistent),
         ListVerdict::Restored { epoch: 1 }
     );
 }
@@ -191,11 +191,11 @@ impl Source {
         } else {
             ListSource::Cache
         };
-        match self.guard.judge_list(at(&version.to_string()), source) {
+        match self.guard.check_list(at(&version.to_string()), source) {
             ListVerdict::Accept => {
                 for (object, version) in &state {
                     let stored = self.cache.get(object).unwrap_or(version).to_string();
-                    assert!(self.guard.judge_item(at(&version.to_string()), at(&stored)));
+                    assert!(self.guard.check_item(at(&version.to_string()), at(&stored)));
                 }
                 self.gone.extend(
                     (0..3)
@@ -215,7 +215,7 @@ impl Source {
         };
         let stored = self.cache.get(&object).map(ToString::to_string);
         let text = version.to_string();
-        let verdict = self.guard.judge_event(at(&text), || stored.as_deref().map(at));
+        let verdict = self.guard.check_event(at(&text), || stored.as_deref().map(at));
         let seen = self.cache.get(&object).copied();
         match verdict {
             EventVerdict::Accept if deletes => {

@@ -8,11 +8,10 @@ use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use hashbrown::HashMap;
 
-use super::delayed::Delayed;
 use super::limiter::RateLimiter;
-use super::line::Line;
 use super::options::{AddOptions, When, WorkQueueOptions};
 use super::stats::{Remaining, WorkQueueStats};
+use super::waiting::{Delayed, PriorityQueue};
 use crate::Moment;
 
 /// Items to be worked on, each by one worker at a time. See [the module](super) for what it promises.
@@ -40,7 +39,7 @@ use crate::Moment;
 pub struct WorkQueue<T> {
     /// What is to be worked on. An item that is in `processing` too is put in line once it is done.
     dirty: HashMap<T, Dirty, SeedableRandomState>,
-    line: Line<T>,
+    ready: PriorityQueue<T>,
     /// What workers have, and since when.
     processing: HashMap<T, Moment, SeedableRandomState>,
     delayed: Delayed<T>,
@@ -58,7 +57,7 @@ struct Dirty {
     priority: i32,
     since: Moment,
     /// Where it is in line; none while it is worked on.
-    place: Option<u64>,
+    arrival: Option<u64>,
 }
 
 /// What became of an addition.
@@ -107,7 +106,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let hasher = SeedableRandomState::with_seed(options.hash_seed, SharedSeed::global_fixed());
         WorkQueue {
             dirty: HashMap::with_hasher(hasher.clone()),
-            line: Line::new(options.passed_over_max),
+            ready: PriorityQueue::new(options.passed_over_max),
             processing: HashMap::with_hasher(hasher.clone()),
             delayed: Delayed::new(hasher),
             limiter: options.limiter,
@@ -183,7 +182,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     #[must_use]
     pub fn get(&mut self, now: Moment) -> Get<T> {
         self.admit_due(now);
-        let Some(item) = self.line.pop() else {
+        let Some(item) = self.ready.pop() else {
             return match self.delayed.next() {
                 _ if self.shutting_down => Get::ShutDown,
                 Some(next) => Get::WaitUntil(next),
@@ -209,8 +208,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let Some(dirty) = self.dirty.get_mut(item) else {
             return false;
         };
-        dirty.place = Some(self.arrivals);
-        self.line.push(self.arrivals, dirty.priority, item.clone());
+        dirty.arrival = Some(self.arrivals);
+        self.ready.push(self.arrivals, dirty.priority, item.clone());
         self.arrivals += 1;
         true
     }
@@ -245,7 +244,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// What is still to be done after a shut-down.
     pub fn remaining(&self) -> Remaining {
         Remaining {
-            in_line: self.line.len(),
+            queued: self.ready.len(),
             processing: self.processing.len(),
             delayed_dropped: self.counted.delayed_dropped,
         }
@@ -267,19 +266,19 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// Whether [`get`](Self::get) has something to hand out, but for what has become due since it was asked.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.line.is_empty()
+        !self.ready.is_empty()
     }
 
     /// How many items are in line. Source: client-go `Len`.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.line.len()
+        self.ready.len()
     }
 
     /// Whether no item is in line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.ready.is_empty()
     }
 
     /// The queue at this moment. Looks at every item that is worked on.
@@ -305,8 +304,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         if let Some(dirty) = self.dirty.get_mut(&item) {
             if priority > dirty.priority {
                 let from = std::mem::replace(&mut dirty.priority, priority);
-                if let Some(place) = dirty.place {
-                    self.line.move_to(place, from, priority);
+                if let Some(arrival) = dirty.arrival {
+                    self.ready.move_to(arrival, from, priority);
                 }
             }
             self.counted.merged += 1;
@@ -320,11 +319,11 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let mut dirty = Dirty {
             priority,
             since: now,
-            place: None,
+            arrival: None,
         };
         if !self.processing.contains_key(&item) {
-            dirty.place = Some(self.arrivals);
-            self.line.push(self.arrivals, priority, item.clone());
+            dirty.arrival = Some(self.arrivals);
+            self.ready.push(self.arrivals, priority, item.clone());
             self.arrivals += 1;
         }
         self.dirty.insert(item, dirty);

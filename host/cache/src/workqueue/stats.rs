@@ -55,7 +55,7 @@ pub struct WorkQueueStats {
 #[must_use = "what is left was accepted and not done: finish it, or say that it is lost"]
 pub struct Remaining {
     /// Items in line: [`get`](super::WorkQueue::get) still hands them out.
-    pub in_line: usize,
+    pub queued: usize,
     /// Items that workers have.
     pub processing: usize,
     /// Delayed items that the shut-down dropped.

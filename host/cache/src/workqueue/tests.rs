@@ -66,7 +66,7 @@ fn after_a_shut_down_what_is_in_line_is_handed_out_and_what_is_added_is_ignored_
     queue.add("a", NOW);
     queue.add("b", NOW);
     let expected = Remaining {
-        in_line: 2,
+        queued: 2,
         ..Remaining::default()
     };
     assert_eq!(queue.shut_down(), expected);
@@ -94,9 +94,9 @@ fn an_item_added_again_before_the_shut_down_is_handed_out_again_and_one_added_af
     queue.done(&"after", NOW);
     assert!(
         queue.is_drained(),
-        "client-go's drain waits for workers, not for the line"
+        "client-go's drain waits for workers, not for the ready"
     );
-    assert_eq!(queue.remaining().in_line, 1);
+    assert_eq!(queue.remaining().queued, 1);
     assert_eq!(drain(&mut queue, NOW), ["before"]);
 }
 

@@ -74,12 +74,15 @@ fn an_object_that_fails_is_absent_counted_and_listed() {
         snapshot.index_failures("word").map_or(0, IndexFailures::absent)
     };
     assert_eq!(absent(&pods), 1, "readers of the store are told too");
-    let lately = FailedLately {
+    let lately = RecentFailures {
         count: 1,
         key: Key::new("default", "a"),
         error: "bad object".to_owned(),
     };
-    assert_eq!((feed.take_failed(PODS), feed.take_failed(PODS)), (Some(lately), None));
+    assert_eq!(
+        (feed.take_recent_failures(PODS), feed.take_recent_failures(PODS)),
+        (Some(lately), None)
+    );
     pods.write(&[("a", "x")]);
     work(&feed);
     assert_eq!(pods.poll(at(0)), "ready");

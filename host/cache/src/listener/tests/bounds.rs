@@ -127,7 +127,7 @@ fn the_newest_folded_reason_wins_and_the_oldest_time_stays() {
     rig.push_as(PODS, ChangeKind::Update { old, new }, Reason::Relist);
     assert_eq!(rig.take(), "update a@1->3 relist");
     assert_eq!(rig.last_taken().received, first);
-    assert!(!rig.last_taken().fresh);
+    assert!(!rig.last_taken().exact_old);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn above_the_limit_on_bytes_deletes_are_cut_to_their_metadata_and_counted() {
     rig.listener.next_batch(rig.now, 10, &mut batch);
     let lasts: Vec<&Object> = batch
         .iter()
-        .filter_map(|delivery| match &delivery.what {
-            What::Delete { last, .. } => last.as_ref(),
+        .filter_map(|delivery| match &delivery.notification {
+            Notification::Delete { last, .. } => last.as_ref(),
             _ => None,
         })
         .collect();
@@ -285,6 +285,6 @@ fn a_listener_that_blocks_folds_and_cuts_nothing_and_says_when_there_is_room() {
     rig.listener.close();
     assert!(
         rig.listener.has_room(),
-        "what is closed takes nothing, and holds nobody up"
+        "notification is closed takes nothing, and holds nobody up"
     );
 }

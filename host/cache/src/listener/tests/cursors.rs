@@ -13,7 +13,7 @@ fn a_source_is_shown_in_order_of_keys_and_then_synced() {
         "add a@1 initial\nadd b@1 initial\nadd c@1 initial\n",
         "synced has to wait for answers"
     );
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.answer(retryable());
     assert!(rig.take().starts_with("wait 1."));
     assert!(!rig.listener.has_synced(PODS));
@@ -39,7 +39,7 @@ fn each_source_is_synced_on_its_own() {
     rig.attach(NODES);
     assert_eq!(rig.take_all(), "add a@1 initial\nadd n@1 initial source 2\n");
     rig.in_flight.swap(0, 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert!(rig.listener.has_synced(NODES) && !rig.listener.has_synced(PODS));
     assert_eq!(rig.take_all(), "synced initial source 2\n");
 }
@@ -115,8 +115,8 @@ fn events_and_cursors_take_turns() {
     rig.attach(PODS);
     rig.take();
     rig.take();
-    rig.answer(Outcome::Ok);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.set("a", 2);
     rig.set("b", 2);
     assert_eq!(
@@ -207,7 +207,7 @@ fn a_replay_takes_the_place_of_a_synced_that_waits() {
     rig.set("a", 1);
     rig.attach(PODS);
     rig.take();
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.listener.replay(rig.now);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
 }
@@ -219,7 +219,7 @@ fn a_synced_that_fails_or_is_given_back_during_a_replay_is_left_to_it() {
         rig.set("a", 1);
         rig.attach(PODS);
         rig.take();
-        rig.answer(Outcome::Ok);
+        rig.answer(DeliveryOutcome::Ok);
         assert_eq!(rig.take(), "synced initial");
         rig.listener.replay(rig.now);
         let token = rig.last_taken().token;
@@ -272,11 +272,11 @@ fn a_key_in_flight_when_a_replay_begins_is_shown_when_it_is_done() {
     rig.set("a", 2);
     rig.listener.replay(rig.now);
     assert_eq!(rig.take_all(), "add b@1 replay\n");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take_all(), "add a@2 replay\n");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "idle", "a was shown and not attempted yet");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "synced replay");
 }
 
@@ -285,7 +285,7 @@ fn a_replay_leaves_keys_in_back_off_there_and_synced_waits_for_them() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.take();
-    rig.answer(Outcome::Trapped("unreachable".to_owned()));
+    rig.answer(DeliveryOutcome::Trapped("unreachable".to_owned()));
     rig.listener.replay(rig.now);
     assert_eq!(rig.drain(), "add b@1 replay\n");
     assert!(rig.take().starts_with("wait 1."), "its back-off is not shortened");
@@ -324,8 +324,8 @@ fn a_resync_is_due_after_its_period_and_tells_each_object_as_an_update_to_itself
     rig.pass(seconds(1));
     assert_eq!(rig.take(), "update a@1->1 resync");
     let delivery = rig.last_taken();
-    assert!(!delivery.fresh, "a changed-only handler is resynced, too");
-    assert!(matches!(&delivery.what, What::Update { old: Some(old), new } if old.ptr_eq(new)));
+    assert!(!delivery.exact_old, "a changed-only handler is resynced, too");
+    assert!(matches!(&delivery.notification, Notification::Update { old: Some(old), new } if old.ptr_eq(new)));
     assert_eq!(rig.drain(), "update b@1->1 resync\n");
     assert_eq!(rig.take(), "wait 10s");
     assert_eq!(rig.counters().resyncs, 1);

@@ -5,7 +5,7 @@ use super::*;
 /// What is left to wait, in whole milliseconds.
 fn wait(rig: &mut Rig) -> u128 {
     match rig.listener.next(rig.now) {
-        Next::WaitUntil(until) => (until - rig.now).as_millis(),
+        NextDelivery::WaitUntil(until) => (until - rig.now).as_millis(),
         other => panic!("expected to be told to wait: {other:?}"),
     }
 }
@@ -25,11 +25,11 @@ fn exhaust(rig: &mut Rig) -> u32 {
     let mut tries = 0;
     loop {
         match rig.listener.next(rig.now) {
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 tries += 1;
                 rig.listener.done(delivery.token, retryable(), rig.now);
             }
-            Next::WaitUntil(until) => rig.now = until,
+            NextDelivery::WaitUntil(until) => rig.now = until,
             _ => return tries,
         }
     }
@@ -80,7 +80,7 @@ fn keys_that_fail_together_do_not_come_back_together() {
     rig.take_all();
     rig.answer_all(&retryable());
     let mut times = Vec::new();
-    while let Next::WaitUntil(until) = rig.listener.next(rig.now) {
+    while let NextDelivery::WaitUntil(until) = rig.listener.next(rig.now) {
         times.push(until);
         rig.now = until;
         rig.take();
@@ -132,7 +132,7 @@ fn what_came_while_a_call_ran_that_fails_folds_in_as_well() {
     rig.take();
     rig.set("a", 3);
     rig.set("a", 4);
-    rig.answer(Outcome::TimedOut("30 s".to_owned()));
+    rig.answer(DeliveryOutcome::TimedOut("30 s".to_owned()));
     assert_eq!((rig.stats().pending, rig.stats().failing), (1, 1));
     rig.pass(seconds(2));
     assert_eq!(rig.drain(), "update a@1->4 watch\n");
@@ -143,11 +143,14 @@ fn retry_after_is_honoured_and_bounded() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
-    rig.answer(Outcome::RetryAfter("busy".to_owned(), Duration::from_millis(250)));
+    rig.answer(DeliveryOutcome::RetryAfter(
+        "busy".to_owned(),
+        Duration::from_millis(250),
+    ));
     assert_eq!(wait(&mut rig), 250);
     rig.pass(Duration::from_millis(250));
     rig.take();
-    rig.answer(Outcome::RetryAfter("busy".to_owned(), seconds(1 << 40)));
+    rig.answer(DeliveryOutcome::RetryAfter("busy".to_owned(), seconds(1 << 40)));
     assert_eq!(wait(&mut rig), RETRY_AFTER_MAX.as_millis());
 }
 
@@ -181,7 +184,7 @@ fn a_permanent_failure_makes_a_dead_letter_at_once_and_blocks_nothing() {
         "the key's next event goes out as usual"
     );
     assert_eq!(rig.stats().dead_letters, 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.stats().dead_letters, 0, "success removes the letter");
 }
 
@@ -218,7 +221,7 @@ fn an_error_text_is_kept_to_its_limit() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
-    rig.answer(Outcome::Permanent("ä".repeat(ERROR_BYTES_MAX)));
+    rig.answer(DeliveryOutcome::Permanent("ä".repeat(ERROR_BYTES_MAX)));
     assert_eq!(rig.listener.dead_letters()[0].error.len(), ERROR_BYTES_MAX);
 }
 
@@ -265,7 +268,7 @@ fn with_skip_a_failure_is_counted_and_dropped() {
     rig.sets("a b", 1);
     rig.fail();
     rig.take();
-    rig.answer(Outcome::Trapped("unreachable".to_owned()));
+    rig.answer(DeliveryOutcome::Trapped("unreachable".to_owned()));
     assert_eq!(rig.take(), "idle");
     assert_eq!((rig.counters().skipped, rig.stats().dead_letters), (2, 0));
 }
@@ -288,9 +291,9 @@ fn requeue_delivers_the_current_state_and_success_removes_the_letter() {
     rig.set("a", 1);
     rig.take();
     rig.answer(permanent());
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Queued);
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Queued);
     assert_eq!(rig.take(), "add a@1 requeue");
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Waiting);
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Waiting);
     rig.answer(permanent());
     assert_eq!(letters(&rig), "default/a add requeue after 1: permanent: no use\n");
     rig.listener.requeue(PODS, key("a"), rig.now);
@@ -308,7 +311,7 @@ fn requeue_delivers_the_last_known_delete_while_the_key_is_absent() {
     rig.answer(permanent());
     rig.listener.requeue(PODS, key("a"), rig.now);
     assert_eq!(rig.drain(), "delete a@1? requeue\n");
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Unknown);
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Unknown);
 }
 
 #[test]
@@ -331,10 +334,10 @@ fn requeue_leaves_to_a_cursor_what_it_will_show() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), Requeue::Waiting);
-    assert_eq!(rig.listener.requeue(NODES, key("b"), rig.now), Requeue::Unknown);
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Waiting);
+    assert_eq!(rig.listener.requeue(NODES, key("b"), rig.now), RequeueResult::Unknown);
     rig.listener.close();
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), Requeue::Closed);
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Closed);
 }
 
 #[test]
@@ -376,18 +379,21 @@ fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
     let (mut others, mut poisoned) = (0, 0);
     loop {
         match rig.listener.next(rig.now) {
-            Next::Deliver(delivery) if delivery.key().is_some_and(|key| key.name == "poison") => {
+            NextDelivery::Deliver(delivery) if delivery.key().is_some_and(|key| key.name == "poison") => {
                 poisoned += 1;
-                rig.listener
-                    .done(delivery.token, Outcome::Trapped("unreachable".to_owned()), rig.now);
+                rig.listener.done(
+                    delivery.token,
+                    DeliveryOutcome::Trapped("unreachable".to_owned()),
+                    rig.now,
+                );
                 rig.listener.recover(rig.now);
             }
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 others += usize::from(delivery.key().is_some());
-                rig.listener.done(delivery.token, Outcome::Ok, rig.now);
+                rig.listener.done(delivery.token, DeliveryOutcome::Ok, rig.now);
             }
-            Next::WaitUntil(until) => rig.now = until,
-            Next::Idle | Next::Closed => return (others, poisoned),
+            NextDelivery::WaitUntil(until) => rig.now = until,
+            NextDelivery::Idle | NextDelivery::Closed => return (others, poisoned),
         }
     }
 }
@@ -420,7 +426,7 @@ fn what_changed_since_its_dead_letter_is_shown_after_a_loss_of_memory() {
     let mut rig = Rig::new(options());
     rig.sets("a z", 1);
     assert_eq!(rig.take_all(), "add a@1 watch\nadd z@1 watch\n");
-    rig.answer_all(&Outcome::Permanent("no".to_owned()));
+    rig.answer_all(&DeliveryOutcome::Permanent("no".to_owned()));
     rig.listener.recover(rig.now);
     // Left to the cursor, which has not reached it.
     rig.set("z", 2);

@@ -32,7 +32,7 @@ fn no_two_deliveries_of_a_key_are_in_flight_at_once() {
     rig.set("b", 1);
     assert_eq!(rig.take(), "add b@1 watch");
     assert_eq!(rig.take(), "idle", "the update of a waits for its add");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "update a@1->2 watch");
 }
 
@@ -43,10 +43,13 @@ fn one_batch_holds_each_key_once() {
     rig.set("a", 2);
     rig.set("b", 1);
     let mut batch = Vec::new();
-    assert_eq!(rig.listener.next_batch(rig.now, 10, &mut batch), Pull::Delivered(2));
+    assert_eq!(
+        rig.listener.next_batch(rig.now, 10, &mut batch),
+        NextBatch::Delivered(2)
+    );
     let tokens: Vec<Token> = batch.iter().map(|delivery| delivery.token).collect();
     rig.listener
-        .done_batch(tokens.into_iter().map(|token| (token, Outcome::Ok)), rig.now);
+        .done_batch(tokens.into_iter().map(|token| (token, DeliveryOutcome::Ok)), rig.now);
     assert_eq!(rig.drain(), "update a@1->2 watch\n");
 }
 
@@ -89,7 +92,7 @@ fn an_answer_counts_once() {
     rig.set("a", 1);
     rig.take();
     let token = rig.last_taken().token;
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.listener.done(token, permanent(), rig.now);
     rig.set("a", 2);
     rig.take();
@@ -150,7 +153,7 @@ fn the_consumer_is_woken_once_and_only_if_it_was_told_to_wait() {
     assert_eq!(woken(), 1, "once for both");
     rig.take();
     rig.set("c", 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(woken(), 1, "it was not told to wait");
     rig.drain();
     rig.listener.pause(Pause::Swap);
@@ -193,7 +196,7 @@ fn nothing_is_handed_out_while_paused_and_nothing_is_lost_or_folded() {
     rig.set("a", 3);
     assert_eq!(rig.take(), "idle");
     assert_eq!(rig.listener.in_flight(), 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "idle");
     rig.listener.resume(Pause::Swap);
     assert_eq!(rig.drain(), "update a@1->2 watch\nupdate a@2->3 watch\n");
@@ -272,7 +275,7 @@ fn close_lets_an_initial_list_end_and_a_resync_not() {
     rig.pass(seconds(10));
     assert_eq!(rig.take(), "update a@1->1 resync");
     rig.listener.close();
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "closed");
 }
 
@@ -288,7 +291,7 @@ fn a_stop_at_its_deadline_counts_what_is_left() {
     assert_eq!(rig.listener.abandon(), 5);
     assert_eq!(rig.counters().discarded, 5);
     assert_eq!(rig.take(), "closed");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.counters().late, 1);
 }
 
@@ -349,28 +352,31 @@ fn a_stuck_handler_shows_on_which_object() {
 #[test]
 fn an_update_is_fresh_only_if_its_old_state_was_accepted_and_nothing_came_between() {
     let mut rig = Rig::new(options());
-    let fresh = |rig: &mut Rig, outcome: Outcome| {
+    let fresh = |rig: &mut Rig, outcome: DeliveryOutcome| {
         rig.take();
-        let fresh = rig.last_taken().fresh;
+        let fresh = rig.last_taken().exact_old;
         rig.answer(outcome);
         fresh
     };
     rig.set("a", 1);
-    assert!(!fresh(&mut rig, Outcome::Ok), "an add has no old state");
+    assert!(!fresh(&mut rig, DeliveryOutcome::Ok), "an add has no old state");
     rig.set("a", 2);
-    assert!(fresh(&mut rig, Outcome::Filtered));
+    assert!(fresh(&mut rig, DeliveryOutcome::Filtered));
     rig.set("a", 3);
-    assert!(fresh(&mut rig, Outcome::Ok), "filtered counts as accepted");
+    assert!(fresh(&mut rig, DeliveryOutcome::Ok), "filtered counts as accepted");
     rig.set("a", 4);
     rig.set("a", 5);
-    assert!(!fresh(&mut rig, Outcome::Ok), "something waits behind it");
+    assert!(!fresh(&mut rig, DeliveryOutcome::Ok), "something waits behind it");
     assert!(fresh(&mut rig, permanent()));
     rig.set("a", 6);
-    assert!(!fresh(&mut rig, Outcome::Ok), "the last one became a dead letter");
+    assert!(
+        !fresh(&mut rig, DeliveryOutcome::Ok),
+        "the last one became a dead letter"
+    );
     rig.set("a", 7);
     assert!(fresh(&mut rig, retryable()));
     rig.pass(seconds(300));
-    assert!(!fresh(&mut rig, Outcome::Ok), "a retry is no first try");
+    assert!(!fresh(&mut rig, DeliveryOutcome::Ok), "a retry is no first try");
 }
 
 #[test]
@@ -399,10 +405,10 @@ fn an_update_after_a_failure_that_was_forgotten_is_not_fresh() {
         rig.answer(outcome);
         rig.set("a", 3);
         rig.take();
-        assert!(!rig.last_taken().fresh);
-        rig.answer(Outcome::Ok);
+        assert!(!rig.last_taken().exact_old);
+        rig.answer(DeliveryOutcome::Ok);
         rig.set("a", 4);
         rig.take();
-        assert!(rig.last_taken().fresh);
+        assert!(rig.last_taken().exact_old);
     }
 }

@@ -14,14 +14,14 @@ use crate::index::{IndexConflict, IndexContents, IndexError};
 
 /// What the writer remembers of one external index between two publishes.
 #[derive(Debug, Default)]
-pub(super) struct Feed {
+pub(super) struct ExternalState {
     attached: bool,
     /// Written since the last publish, and no values told.
     awaited: BTreeSet<Key>,
     missing: u64,
 }
 
-impl Feed {
+impl ExternalState {
     pub(super) fn await_values(&mut self, key: &Key) {
         if self.attached {
             self.awaited.insert(key.clone());
@@ -42,7 +42,7 @@ impl StoreWriter {
             });
         }
         self.root.external.push((Arc::from(name), None));
-        self.feeds.push(Feed::default());
+        self.external_states.push(ExternalState::default());
         self.dirty = true;
         Ok(())
     }
@@ -55,10 +55,10 @@ impl StoreWriter {
     pub fn attach_index(&mut self, name: &str, contents: IndexContents) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.root.external[at].1 = Some(contents);
-        self.feeds[at] = Feed {
+        self.external_states[at] = ExternalState {
             attached: true,
             awaited: BTreeSet::new(),
-            missing: self.feeds[at].missing,
+            missing: self.external_states[at].missing,
         };
         self.dirty = true;
         Ok(())
@@ -71,10 +71,10 @@ impl StoreWriter {
     pub fn detach_index(&mut self, name: &str) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.dirty |= self.root.external[at].1.take().is_some();
-        self.feeds[at] = Feed {
+        self.external_states[at] = ExternalState {
             attached: false,
             awaited: BTreeSet::new(),
-            missing: self.feeds[at].missing,
+            missing: self.external_states[at].missing,
         };
         Ok(())
     }
@@ -86,7 +86,7 @@ impl StoreWriter {
     pub fn remove_index(&mut self, name: &str) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.root.external.remove(at);
-        self.feeds.remove(at);
+        self.external_states.remove(at);
         self.dirty = true;
         Ok(())
     }
@@ -109,7 +109,7 @@ impl StoreWriter {
         let Some((key, _)) = self.root.objects.get_key_value(&key) else {
             return Ok(false);
         };
-        self.feeds[at].awaited.remove(key);
+        self.external_states[at].awaited.remove(key);
         self.dirty = true;
         contents.set(key, values).map(|()| true)
     }
@@ -117,20 +117,20 @@ impl StoreWriter {
     /// Whether the external index called `name` is attached.
     #[must_use]
     pub fn is_attached(&self, name: &str) -> bool {
-        self.external(name).is_ok_and(|at| self.feeds[at].attached)
+        self.external(name).is_ok_and(|at| self.external_states[at].attached)
     }
 
     /// How often an object was published without values in the external index called `name` because none were told.
     #[must_use]
     pub fn values_missing(&self, name: &str) -> u64 {
-        self.external(name).map_or(0, |at| self.feeds[at].missing)
+        self.external(name).map_or(0, |at| self.external_states[at].missing)
     }
 
     pub(super) fn drop_awaited_values(&mut self) {
-        for (feed, (_, contents)) in self.feeds.iter_mut().zip(&mut self.root.external) {
+        for (state, (_, contents)) in self.external_states.iter_mut().zip(&mut self.root.external) {
             let Some(contents) = contents else { continue };
-            for key in std::mem::take(&mut feed.awaited) {
-                feed.missing += 1;
+            for key in std::mem::take(&mut state.awaited) {
+                state.missing += 1;
                 contents.remove(key.as_ref());
             }
         }
@@ -138,8 +138,8 @@ impl StoreWriter {
 
     /// The object at `key` is gone.
     pub(super) fn forget_external(&mut self, key: &Key) {
-        for (feed, (_, contents)) in self.feeds.iter_mut().zip(&mut self.root.external) {
-            feed.awaited.remove(key);
+        for (state, (_, contents)) in self.external_states.iter_mut().zip(&mut self.root.external) {
+            state.awaited.remove(key);
             if let Some(contents) = contents {
                 contents.remove(key.as_ref());
             }

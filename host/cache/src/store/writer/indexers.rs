@@ -107,12 +107,12 @@ impl StoreWriter {
                 continue;
             };
             let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
-            self.sink.load(&stored.values, first_new);
-            self.sink.compute(first_new, functions, failures, &stored.object);
-            if !stored.values.are(&self.sink)
+            self.computed.load(&stored.values, first_new);
+            self.computed.compute(first_new, functions, failures, &stored.object);
+            if !stored.values.are(&self.computed)
                 && let Some(stored) = self.root.objects.get_mut(&key)
             {
-                stored.values.update(&mut self.sink, &mut self.root.postings, &key);
+                stored.values.update(&mut self.computed, &mut self.root.postings, &key);
             }
         }
     }

@@ -220,7 +220,7 @@ impl Run {
                     }
                 }
             };
-            changes.push(Change {
+            changes.push(ObjectChange {
                 kind,
                 reason: Reason::Watch,
                 received: self.now,
@@ -237,28 +237,28 @@ impl Run {
         let woken = self.woken.swap(false, Ordering::Relaxed);
         let told = self.told.take();
         match self.listener.next(self.now) {
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 let must_wait = told.is_some_and(|until| self.now < until) && !woken;
                 assert!(!must_wait, "nobody woke the consumer for {}", shown(&delivery));
                 assert!(delivery.attempt < self.options.retry.attempts);
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
             }
-            Next::WaitUntil(until) => self.told = Some(until),
-            Next::Idle => self.told = Some(Moment::NEVER),
-            Next::Closed => panic!("nobody closed it"),
+            NextDelivery::WaitUntil(until) => self.told = Some(until),
+            NextDelivery::Idle => self.told = Some(Moment::NEVER),
+            NextDelivery::Closed => panic!("nobody closed it"),
         }
     }
 
     fn answer(&mut self, delivery: Delivery, answer: Answer) {
         let error = String::new();
         let outcome = match answer {
-            Answer::Ok => Outcome::Ok,
-            Answer::Filtered => Outcome::Filtered,
-            Answer::Retryable => Outcome::Retryable(error),
-            Answer::RetryAfter => Outcome::RetryAfter(error, Duration::from_millis(700)),
-            Answer::Permanent => Outcome::Permanent(error),
-            Answer::Trapped => Outcome::Trapped(error),
+            Answer::Ok => DeliveryOutcome::Ok,
+            Answer::Filtered => DeliveryOutcome::Filtered,
+            Answer::Retryable => DeliveryOutcome::Retryable(error),
+            Answer::RetryAfter => DeliveryOutcome::RetryAfter(error, Duration::from_millis(700)),
+            Answer::Permanent => DeliveryOutcome::Permanent(error),
+            Answer::Trapped => DeliveryOutcome::Trapped(error),
         };
         let before = self.stats().counters.retried;
         self.listener.done(delivery.token, outcome.clone(), self.now);

@@ -40,11 +40,11 @@ struct KeySeen {
 }
 
 /// Version, uid, and whether the object is there.
-fn told(what: &What) -> Option<(u64, String, bool)> {
-    let (object, there) = match what {
-        What::Add(object) | What::Update { new: object, .. } => (object, true),
-        What::Delete { last, .. } => (last.as_ref()?, false),
-        What::Synced => return None,
+fn told(notification: &Notification) -> Option<(u64, String, bool)> {
+    let (object, there) = match notification {
+        Notification::Add(object) | Notification::Update { new: object, .. } => (object, true),
+        Notification::Delete { last, .. } => (last.as_ref()?, false),
+        Notification::Synced => return None,
     };
     Some((number(object), object.uid().to_owned(), there))
 }
@@ -85,7 +85,7 @@ impl Witness {
             .or_default()
     }
 
-    pub(super) fn stored(&mut self, source: SourceId, changes: &[Change]) {
+    pub(super) fn stored(&mut self, source: SourceId, changes: &[ObjectChange]) {
         for change in changes {
             let name = change.key().name.to_owned();
             let deleted = |key: &mut KeySeen, last: &Object| key.written.push(format!("delete {}", last.version()));
@@ -138,7 +138,7 @@ impl Witness {
             key.in_flight.replace(step).is_none(),
             "two deliveries of one key: {line}"
         );
-        let (version, uid, there) = told(&delivery.what).expect("the last state is always known here");
+        let (version, uid, there) = told(&delivery.notification).expect("the last state is always known here");
         assert!(
             key.states.contains(&(version, uid.clone())),
             "{line}: it never was like that"
@@ -154,7 +154,7 @@ impl Witness {
             let again = key.retried || delivery.reason == Reason::Requeue || *last_uid != uid;
             assert!(there || *last_there || again, "{line}: deleted twice");
         }
-        if let What::Update { old, new } = &delivery.what {
+        if let Notification::Update { old, new } = &delivery.notification {
             assert!(
                 old.as_ref().is_none_or(|old| old.uid() == new.uid()),
                 "{line}: two incarnations"
@@ -163,12 +163,12 @@ impl Witness {
                 assert_eq!(
                     Some(number(old)),
                     key.ended.map(|(version, _)| version),
-                    "{line}: old is what ended last"
+                    "{line}: old is notification ended last"
                 );
             }
         }
-        if delivery.fresh {
-            let What::Update { old: Some(old), .. } = &delivery.what else {
+        if delivery.exact_old {
+            let Notification::Update { old: Some(old), .. } = &delivery.notification else {
                 panic!("{line}: fresh")
             };
             assert_eq!(key.ended, Some((number(old), true)), "{line}: fresh");
@@ -186,7 +186,7 @@ impl Witness {
         key.told.pop();
     }
 
-    pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &Outcome, retried: bool) {
+    pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &DeliveryOutcome, retried: bool) {
         let Some(name) = delivery.key().map(|key| key.name) else {
             return;
         };
@@ -198,7 +198,7 @@ impl Witness {
         }
         key.retried = retried;
         if !retried {
-            let version = told(&delivery.what).map(|(version, ..)| version);
+            let version = told(&delivery.notification).map(|(version, ..)| version);
             key.ended = version.map(|version| (version, outcome.is_ok()));
         }
     }

@@ -1,40 +1,41 @@
 //! The values of one object in all native indexes, kept beside the object so that they are computed once per version.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use informant_object::{Key, KeyRef, Object};
 use triomphe::ThinArc;
 
-use super::shared_texts::SharedTexts;
 use super::{IndexFailures, IndexFunc, IndexValues, Postings};
 
 /// Which native index: its place in the store's list.
-pub(crate) type Slot = u16;
+pub(crate) type IndexSlot = u16;
 
 /// An object's values, sorted by index and value. One pointer; none for an object without values.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeptValues(Option<ThinArc<(), KeptValue>>);
+pub(crate) struct StoredValues(Option<ThinArc<(), StoredValue>>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct KeptValue {
-    slot: Slot,
+struct StoredValue {
+    slot: IndexSlot,
     /// Shared with the postings.
     value: Arc<str>,
 }
 
 /// One object's freshly computed values in all native indexes. A buffer that is used again and again.
 #[derive(Debug, Default)]
-pub(crate) struct Sink {
+pub(crate) struct ComputedValues {
     /// Per slot. Longer than the list of indexes never, shorter only before the first use.
     per_slot: Vec<IndexValues>,
     /// Texts that were posted of late.
-    texts: SharedTexts,
-    kept: Vec<KeptValue>,
+    texts: ValueInterner,
+    kept: Vec<StoredValue>,
 }
 
-impl Sink {
+impl ComputedValues {
     /// Takes the values of the slots before `first` from `kept`, instead of computing them.
-    pub(crate) fn load(&mut self, kept: &KeptValues, first: usize) {
+    pub(crate) fn load(&mut self, kept: &StoredValues, first: usize) {
         self.per_slot.resize_with(first, IndexValues::default);
         for (slot, values) in self.per_slot.iter_mut().enumerate() {
             let of_slot = kept.iter().filter(|(kept, _)| usize::from(*kept) == slot);
@@ -55,29 +56,29 @@ impl Sink {
     ) {
         self.per_slot.resize_with(first + indexes.len(), IndexValues::default);
         for ((index, failures), values) in indexes.iter().zip(failures).zip(&mut self.per_slot[first..]) {
-            failures.note(object.key(), values.compute(&**index, object));
+            failures.record(object.key(), values.compute(&**index, object));
         }
     }
 
-    fn has(&self, slot: Slot, value: &str) -> bool {
+    fn has(&self, slot: IndexSlot, value: &str) -> bool {
         self.per_slot
             .get(usize::from(slot))
             .is_some_and(|values| values.contains(value))
     }
 
-    fn iter(&self) -> impl Iterator<Item = (Slot, &str)> {
+    fn iter(&self) -> impl Iterator<Item = (IndexSlot, &str)> {
         values_of(&self.per_slot)
     }
 }
 
-fn values_of(per_slot: &[IndexValues]) -> impl Iterator<Item = (Slot, &str)> {
+fn values_of(per_slot: &[IndexValues]) -> impl Iterator<Item = (IndexSlot, &str)> {
     let slots = per_slot.iter().enumerate();
-    slots.flat_map(|(slot, values)| values.iter().map(move |value| (slot as Slot, value)))
+    slots.flat_map(|(slot, values)| values.iter().map(move |value| (slot as IndexSlot, value)))
 }
 
-impl KeptValues {
+impl StoredValues {
     /// Makes `postings` and `self` those of `fresh` for the object at `key`, touching only what differs.
-    pub(crate) fn update(&mut self, fresh: &mut Sink, postings: &mut [Postings], key: &Key) {
+    pub(crate) fn update(&mut self, fresh: &mut ComputedValues, postings: &mut [Postings], key: &Key) {
         if self.are(fresh) {
             return;
         }
@@ -86,7 +87,7 @@ impl KeptValues {
                 postings[usize::from(slot)].remove(value, key.as_ref());
             }
         }
-        let Sink { per_slot, texts, kept } = fresh;
+        let ComputedValues { per_slot, texts, kept } = fresh;
         for (slot, value) in values_of(per_slot) {
             let value = self.find(slot, value).unwrap_or_else(|| {
                 let postings = &mut postings[usize::from(slot)];
@@ -94,13 +95,13 @@ impl KeptValues {
                 postings.insert(text.clone(), key);
                 text
             });
-            kept.push(KeptValue { slot, value });
+            kept.push(StoredValue { slot, value });
         }
         self.0 = (!kept.is_empty()).then(|| ThinArc::from_header_and_iter((), kept.drain(..)));
     }
 
     /// Whether `fresh` are the same values.
-    pub(crate) fn are(&self, fresh: &Sink) -> bool {
+    pub(crate) fn are(&self, fresh: &ComputedValues) -> bool {
         self.iter().eq(fresh.iter())
     }
 
@@ -111,11 +112,11 @@ impl KeptValues {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = (Slot, &str)> {
+    fn iter(&self) -> impl Iterator<Item = (IndexSlot, &str)> {
         self.as_slice().iter().map(|kept| (kept.slot, &*kept.value))
     }
 
-    fn find(&self, slot: Slot, value: &str) -> Option<Arc<str>> {
+    fn find(&self, slot: IndexSlot, value: &str) -> Option<Arc<str>> {
         let values = self.as_slice();
         let index = values
             .binary_search_by(|kept| (kept.slot, &*kept.value).cmp(&(slot, value)))
@@ -123,7 +124,59 @@ impl KeptValues {
         Some(values[index].value.clone())
     }
 
-    fn as_slice(&self) -> &[KeptValue] {
+    fn as_slice(&self) -> &[StoredValue] {
         self.0.as_ref().map_or(&[], |values| &values.slice)
+    }
+}
+
+/// Texts that are remembered. A power of two; a text has one place, and the last one there counts.
+const INTERNED_VALUES_MAX: usize = 256;
+
+/// Longer texts are not remembered: hardly any two objects have the same.
+const INTERNED_BYTES_MAX: usize = 256;
+
+#[derive(Debug, Default)]
+struct ValueInterner {
+    /// Empty before the first use.
+    entries: Vec<Option<Arc<str>>>,
+    hasher: FixedState,
+}
+
+impl ValueInterner {
+    /// `value` as a text that is shared with earlier ones, `search`ed for if it is not remembered.
+    fn shared(&mut self, value: &str, search: impl FnOnce() -> Arc<str>) -> Arc<str> {
+        if value.len() > INTERNED_BYTES_MAX {
+            return search();
+        }
+        self.entries.resize(INTERNED_VALUES_MAX, None);
+        let entry = &mut self.entries[self.hasher.hash_one(value) as usize % INTERNED_VALUES_MAX];
+        match entry {
+            Some(text) if **text == *value => text.clone(),
+            _ => entry.insert(search()).clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_searched_for_once_while_it_is_remembered() {
+        let mut texts = ValueInterner::default();
+        let mut searches = 0;
+        for value in ["node-1", "node-1", "node-2", "node-1"] {
+            let text = texts.shared(value, || {
+                searches += 1;
+                Arc::from(value)
+            });
+            assert_eq!(&*text, value);
+        }
+        assert!(searches <= 3, "{searches}");
+        for number in 0..10_000 {
+            let value = number.to_string();
+            assert_eq!(*texts.shared(&value, || Arc::from(&*value)), *value);
+        }
+        assert_eq!(texts.entries.len(), INTERNED_VALUES_MAX);
     }
 }

@@ -3,18 +3,18 @@
 use super::*;
 
 /// Lets `NODES`, as it is stored, take over all keys of `PODS`; `changes` are the difference.
-fn inherit(rig: &mut Rig, changes: Vec<ChangeKind>) {
+fn transfer(rig: &mut Rig, changes: Vec<ChangeKind>) {
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    let changes: Vec<Change> = changes
+    let changes: Vec<ObjectChange> = changes
         .into_iter()
-        .map(|kind| Change {
+        .map(|kind| ObjectChange {
             kind,
             reason: Reason::Reconfigured,
             received: now,
         })
         .collect();
     rig.listener
-        .inherit(&[PODS], NODES, &|_| true, &snapshot, &changes, now);
+        .transfer(&[PODS], NODES, &|_| true, &snapshot, &changes, now);
 }
 
 fn deleted(last: Object) -> ChangeKind {
@@ -36,14 +36,14 @@ fn a_source_that_has_an_heir_is_shown_no_more_be_it_by_a_resync_or_a_replay() {
     rig.drain();
     rig.pass(seconds(61));
     assert_eq!(rig.take(), "update a@1->1 resync");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.store(NODES).add(state("a", "uid-a", 2, 0));
     rig.store(NODES).add(state("b", "uid-b", 2, 0));
     let update = |name: &str| {
         let of = |version| state(name, &format!("uid-{name}"), version, 0);
         ChangeKind::Update { old: of(1), new: of(2) }
     };
-    inherit(&mut rig, vec![update("a"), update("b")]);
+    transfer(&mut rig, vec![update("a"), update("b")]);
     assert_eq!(
         rig.drain(),
         "update a@1->2 reconfigured source 2\nupdate b@1->2 reconfigured source 2\n"
@@ -70,7 +70,7 @@ fn an_initial_list_that_is_cut_short_by_an_heir_goes_on_with_what_the_heir_holds
         ChangeKind::Add(state("a", "another", 5, 0)),
         deleted(state("c", "uid-c", 1, 0)),
     ];
-    inherit(&mut rig, changes);
+    transfer(&mut rig, changes);
     rig.pass(seconds(10));
     let told = rig.drain();
     let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{told}"));
@@ -95,7 +95,7 @@ fn a_source_that_comes_back_is_told_after_the_deletes_of_the_one_that_left() {
     rig.store(NODES).add(state("a", "uid-a", 1, 0));
     rig.store(NODES).add(state("b", "uid-b", 1, 0));
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    rig.listener.follow(&[PODS], NODES, &|_| true);
+    rig.listener.transfer_pending(&[PODS], NODES, &|_| true);
     rig.listener.attach(NODES, &snapshot, now);
     assert_eq!(
         rig.listener.busy_keys(PODS),

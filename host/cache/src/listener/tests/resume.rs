@@ -21,7 +21,7 @@ fn accepted(states: &[(&str, &str, &str)]) -> Option<Arc<AcceptedStates>> {
 }
 
 /// A source that holds `a`, `b` and `c`, resumed and not asked yet.
-fn resumed(resume: Resume) -> Rig {
+fn resumed(resume: ResumeState) -> Rig {
     let mut rig = Rig::bare(options());
     for (name, version) in [("a", 2), ("b", 3), ("c", 4)] {
         rig.store(PODS).add(state(name, "u", version, 0));
@@ -33,7 +33,7 @@ fn resumed(resume: Resume) -> Rig {
 
 #[test]
 fn what_vanished_is_told_before_everything_is_shown() {
-    let resume = Resume {
+    let resume = ResumeState {
         deletes: vec![vanished("x"), vanished("y")],
         accepted: None,
     };
@@ -49,7 +49,7 @@ fn what_vanished_is_told_before_everything_is_shown() {
 
 #[test]
 fn what_was_accepted_in_the_same_state_is_not_shown_again() {
-    let resume = Resume {
+    let resume = ResumeState {
         deletes: vec![vanished("c")],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "2"), ("c", "old", "4")]),
     };
@@ -63,7 +63,7 @@ fn what_was_accepted_in_the_same_state_is_not_shown_again() {
 
 #[test]
 fn what_changes_before_it_is_reached_is_shown_as_it_is_then_and_a_delete_is_told() {
-    let mut rig = resumed(Resume {
+    let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
     });
@@ -78,7 +78,7 @@ fn what_changes_before_it_is_reached_is_shown_as_it_is_then_and_a_delete_is_told
 
 #[test]
 fn open_is_what_the_handler_has_not_done_with() {
-    let mut rig = resumed(Resume {
+    let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2")]),
     });
@@ -88,7 +88,7 @@ fn open_is_what_the_handler_has_not_done_with() {
     assert_eq!(rig.take(), "add b@3 initial");
     assert_eq!(rig.take(), "add c@4 initial");
     rig.answer(permanent());
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.drain(), "synced initial\n");
     assert_eq!(open(&rig), [false, true, false, false], "b is a dead letter");
     assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Keys(vec![keys[1].clone()]));
@@ -100,7 +100,7 @@ fn open_is_what_the_handler_has_not_done_with() {
 
 #[test]
 fn what_came_after_the_end_is_not_taken_for_done() {
-    let mut rig = resumed(Resume {
+    let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: None,
     });

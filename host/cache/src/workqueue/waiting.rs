@@ -1,5 +1,6 @@
-//! Items whose time has not come.
+//! Who is next: by priority, then by arrival, and now and then simply the oldest.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::hash::Hash;
 
@@ -8,6 +9,67 @@ use hashbrown::HashMap;
 
 use crate::Moment;
 
+/// Items that may be handed out. An item is known by its place, a number that grows with each arrival.
+#[derive(Debug)]
+pub(super) struct PriorityQueue<T> {
+    items: BTreeMap<(Reverse<i32>, u64), T>,
+    /// The same in order of arrival.
+    priorities: BTreeMap<u64, i32>,
+    passed_over_max: u32,
+    /// How many were taken in a row past the oldest.
+    passed_over: u32,
+}
+
+impl<T> PriorityQueue<T> {
+    pub(super) fn new(passed_over_max: u32) -> PriorityQueue<T> {
+        PriorityQueue {
+            items: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            passed_over_max,
+            passed_over: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn push(&mut self, arrival: u64, priority: i32, item: T) {
+        self.items.insert((Reverse(priority), arrival), item);
+        self.priorities.insert(arrival, priority);
+    }
+
+    /// Has the item at `place` wait among those of `to`. It keeps its place among them.
+    pub(super) fn move_to(&mut self, arrival: u64, from: i32, to: i32) {
+        if let Some(item) = self.items.remove(&(Reverse(from), arrival)) {
+            self.push(arrival, to, item);
+        }
+    }
+
+    /// Takes the next one out.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let (&oldest, &its_priority) = self.priorities.first_key_value()?;
+        let (&first, _) = self.items.first_key_value()?;
+        let is_oldest_due = self.passed_over >= self.passed_over_max;
+        let (priority, arrival) = if is_oldest_due {
+            (Reverse(its_priority), oldest)
+        } else {
+            first
+        };
+        self.passed_over = if arrival == oldest {
+            0
+        } else {
+            self.passed_over.saturating_add(1)
+        };
+        self.priorities.remove(&arrival);
+        self.items.remove(&(priority, arrival))
+    }
+}
+
 /// Each item once, with the earliest moment anybody asked for and the highest priority. Ties go in the order of asking.
 ///
 /// Source: client-go `delaying_queue.go` (`waitForPriorityQueue`, `insert`); the priority is controller-runtime's.
@@ -15,7 +77,7 @@ use crate::Moment;
 pub(super) struct Delayed<T> {
     due: BTreeMap<(Moment, u64), T>,
     items: HashMap<T, Wait, SeedableRandomState>,
-    asked: u64,
+    requests: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +92,7 @@ impl<T: Clone + Eq + Hash> Delayed<T> {
         Delayed {
             due: BTreeMap::new(),
             items: HashMap::with_hasher(hasher),
-            asked: 0,
+            requests: 0,
         }
     }
 
@@ -44,8 +106,8 @@ impl<T: Clone + Eq + Hash> Delayed<T> {
 
     /// Has `item` wait; returns whether it did not before.
     pub(super) fn set(&mut self, item: T, until: Moment, priority: i32) -> bool {
-        self.asked += 1;
-        let number = self.asked;
+        self.requests += 1;
+        let number = self.requests;
         if let Some(wait) = self.items.get_mut(&item) {
             wait.priority = wait.priority.max(priority);
             if until < wait.until {

@@ -25,7 +25,7 @@ fn the_last_dead_letter_is_the_newest_that_is_listed_still() {
     assert_eq!(names(9), ["b", "a", "c"]);
     rig.set("c", 2);
     rig.take();
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(last(&rig).as_deref(), Some("a"));
 }
 
@@ -39,7 +39,7 @@ fn a_replay_behind_a_last_attempt_that_fails_is_told_behind_the_letter_and_is_no
     }
     assert_eq!(rig.take(), "add a@1 watch try 9");
     rig.listener.replay(rig.now);
-    assert_eq!(rig.take(), "idle", "it waits behind what is in flight");
+    assert_eq!(rig.take(), "idle", "it waits behind notification is in flight");
     rig.answer(retryable());
     let letters = || rig.listener.dead_letters().into_iter().map(|letter| letter.attempts);
     assert_eq!(letters().collect::<Vec<_>>(), [10]);
@@ -54,7 +54,7 @@ fn a_batch_of_answers_says_how_many_of_them_became_dead_letters() {
         rig.set(name, 1);
         rig.take();
     }
-    let outcomes = [Outcome::Ok, permanent(), retryable(), permanent()];
+    let outcomes = [DeliveryOutcome::Ok, permanent(), retryable(), permanent()];
     let tokens = rig.in_flight.drain(..).map(|delivery| delivery.token);
     let answers: Vec<_> = tokens.zip(outcomes).collect();
     assert_eq!(rig.listener.done_batch(answers, rig.now), 2);

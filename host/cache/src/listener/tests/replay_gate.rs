@@ -14,25 +14,25 @@ fn kept() -> (Rig, Arc<AtomicUsize>) {
     rig.attach(PODS);
     rig.attach(NODES);
     rig.drain();
-    let wanted = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&wanted);
-    rig.listener.keep_replays(PODS, move || {
+    let requested = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requested);
+    rig.listener.gate_replays(PODS, move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });
-    (rig, wanted)
+    (rig, requested)
 }
 
 #[test]
 fn a_replay_of_a_source_that_is_kept_shows_nothing_before_it_is_noted() {
-    let (mut rig, wanted) = kept();
+    let (mut rig, requested) = kept();
     rig.listener.replay(rig.now);
-    assert_eq!(wanted.load(Ordering::Relaxed), 1);
+    assert_eq!(requested.load(Ordering::Relaxed), 1);
     assert_eq!(rig.listener.open_keys(PODS, 10), OpenKeys::All);
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
     assert_eq!(rig.take(), "idle", "and nobody asks in vain");
     rig.set("a", 2);
     rig.listener.recover(rig.now);
-    assert_eq!(wanted.load(Ordering::Relaxed), 2, "each is to be noted");
+    assert_eq!(requested.load(Ordering::Relaxed), 2, "each is to be noted");
     assert_eq!(rig.drain(), "add n@1 replay source 2\nsynced replay source 2\n");
     rig.listener.begin_replay(PODS);
     assert_eq!(rig.drain(), "add a@2 replay\nsynced replay\n");
@@ -47,7 +47,7 @@ fn a_replay_that_waits_to_be_noted_waits_no_longer_than_who_notes_it_is_there() 
     let (mut rig, _) = kept();
     rig.listener.detach(NODES);
     rig.listener.replay(rig.now);
-    rig.listener.keep_replays_no_more(PODS);
+    rig.listener.ungate_replays(PODS);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
     rig.listener.replay(rig.now);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
