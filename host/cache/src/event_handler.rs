@@ -1,9 +1,9 @@
 //! Handlers written in Rust.
 //!
-//! Owns the trait and the way from a [`Delivery`] to a call and from the call to an [`DeliveryOutcome`]. Who drives a handler,
-//! and where, is the informer's business; calls of one handler never overlap.
+//! Defines the trait, turns a [`Delivery`] into a call and the call's result into a [`DeliveryOutcome`]. The informer
+//! decides where a handler runs; calls of one handler never overlap.
 //!
-//! Source: client-go `ResourceEventHandler`; what the call returns, and what becomes of it, is ours.
+//! Source: client-go `ResourceEventHandler`; the returned result, and what follows from it, is ours.
 
 mod filtering;
 mod funcs;
@@ -19,39 +19,38 @@ pub use self::funcs::EventHandlerFuncs;
 use crate::listener::{Delivery, DeliveryOutcome, Notification};
 use crate::{Moment, Reason};
 
-/// What a call is about, besides the object.
+/// The context of a handler call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventContext {
     /// The source the object came from.
     pub source: SourceId,
     /// Why the call is made. [`Reason::Initial`] is client-go's `isInInitialList`.
     pub reason: Reason,
-    /// 0 at the first try, then one more for each retry.
+    /// 0 at the first attempt, plus 1 per retry.
     pub attempt: u32,
-    /// When the frame of the (oldest folded) event was read.
+    /// When the frame of the event (the oldest, if events were folded) was read.
     pub received: Moment,
 }
 
-/// Is told of each change, in order per key.
+/// Is called for each change, in order per key.
 ///
-/// Events say what the store saw, not what the handler accepted: treat add and update alike, as "it is now like this".
-/// By the time of the call the store holds that state or a newer one. A panic counts as a trap: it is retried like
-/// [`HandlerError::Retryable`], so a handler must be fit to be called again after it unwound.
+/// Events carry the states of the store, not those the handler accepted: treat add and update alike, as "the object is
+/// now like this". At the time of the call the store holds that state or a newer one. A panic counts as a trap and is
+/// retried like [`HandlerError::Retryable`], so a handler must support being called again after it unwound.
 pub trait EventHandler: Send {
-    /// The object is there.
+    /// The object exists.
     ///
-    /// # Errors
-    /// [`HandlerError`]; its variant says whether and when the call is made again.
+    /// # Errors [`HandlerError`]; its variant decides whether and when the call is retried.
     fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError>;
 
-    /// The object changed. `old` is the last state the handler was called with, if it could be kept.
+    /// The object changed. `old` is the last state the handler was called with, unless it was dropped.
     ///
     /// # Errors
     /// As for [`on_add`](Self::on_add).
     fn on_update(&mut self, old: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError>;
 
-    /// The object is gone. `last` is its last known state, or its metadata alone where there was no room for more; with
-    /// `final_state_unknown` it vanished unseen, and `last` may be older than the state it was deleted in.
+    /// The object was deleted. `last` is its last known state, or only its metadata above the limit on bytes; with
+    /// `final_state_unknown` the delete was not observed, and `last` may be older than the final state.
     ///
     /// # Errors
     /// As for [`on_add`](Self::on_add).
@@ -63,36 +62,35 @@ pub trait EventHandler: Send {
         context: &EventContext,
     ) -> Result<(), HandlerError>;
 
-    /// Every object of the source was attempted since its initial list or a replay began.
+    /// Every object of the source was attempted since its initial list or a replay started.
     ///
-    /// # Errors
-    /// As for [`on_add`](Self::on_add), except that there are no dead letters: the call is given up in the end.
+    /// # Errors As for [`on_add`](Self::on_add), but without dead letters: after the last attempt the call is dropped.
     fn on_synced(&mut self, _context: &EventContext) -> Result<(), HandlerError> {
         Ok(())
     }
 }
 
-/// How a handler fails.
+/// The failure of a handler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
-    /// Try again, with back-off.
+    /// Retry with back-off.
     #[error("{0}")]
     Retryable(String),
-    /// Try again after that long.
-    #[error("{message} (to be tried again after {after:?})")]
+    /// Retry after this time.
+    #[error("{message} (retry after {after:?})")]
     RetryAfter {
         /// What went wrong.
         message: String,
         /// The wait; at most [`RETRY_AFTER_MAX`](crate::listener::RETRY_AFTER_MAX).
         after: Duration,
     },
-    /// Trying again is useless: the event becomes a dead letter.
+    /// A retry is useless: the event becomes a dead letter.
     #[error("{0}")]
     Permanent(String),
 }
 
 impl dyn EventHandler + '_ {
-    /// Makes the call that `delivery` asks for.
+    /// Calls the handler with `delivery`.
     pub fn deliver(&mut self, delivery: &Delivery) -> DeliveryOutcome {
         let called = catch_unwind(AssertUnwindSafe(|| self.call(delivery)));
         match called {
@@ -142,7 +140,7 @@ impl From<HandlerError> for DeliveryOutcome {
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("with a value that is no text")
+        .unwrap_or("with a value that is not a string")
 }
 
 #[cfg(test)]
@@ -151,14 +149,14 @@ mod tests {
     use crate::listener::{ChangeKind, ListenerHandle, ListenerOptions, NextDelivery, ObjectChange};
     use crate::{Snapshot, testing};
 
-    /// Notes what it is called with, and does what the object's name says.
+    /// Records its calls, and behaves as the object's name says.
     #[derive(Default)]
     struct Recorder {
         calls: Vec<String>,
     }
 
     impl Recorder {
-        fn note(&mut self, call: String, name: &str, context: &EventContext) -> Result<(), HandlerError> {
+        fn record(&mut self, call: String, name: &str, context: &EventContext) -> Result<(), HandlerError> {
             self.calls.push(format!(
                 "{call} {} {} try {}",
                 context.source, context.reason, context.attempt
@@ -179,7 +177,7 @@ mod tests {
 
     impl EventHandler for Recorder {
         fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
-            self.note(format!("add {}", object.name()), object.name(), context)
+            self.record(format!("add {}", object.name()), object.name(), context)
         }
 
         fn on_update(
@@ -189,7 +187,7 @@ mod tests {
             context: &EventContext,
         ) -> Result<(), HandlerError> {
             let old = old.map(|old| old.version().to_string());
-            self.note(format!("update {old:?}->{}", new.version()), new.name(), context)
+            self.record(format!("update {old:?}->{}", new.version()), new.name(), context)
         }
 
         fn on_delete(
@@ -199,7 +197,7 @@ mod tests {
             final_state_unknown: bool,
             context: &EventContext,
         ) -> Result<(), HandlerError> {
-            self.note(
+            self.record(
                 format!("delete {key} {} {final_state_unknown}", last.is_some()),
                 key.name,
                 context,
@@ -207,8 +205,8 @@ mod tests {
         }
     }
 
-    /// What comes of telling `kinds` to a recorder, and its calls, without those for `Synced`.
-    fn tell(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<DeliveryOutcome>, String) {
+    /// The outcomes and calls of a recorder that receives `kinds`, without those for `Synced`.
+    fn deliver(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<DeliveryOutcome>, String) {
         let (listener, source, now) = (
             ListenerHandle::new(ListenerOptions::default()),
             SourceId(1),
@@ -236,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn each_event_becomes_its_call() {
+    fn each_notification_becomes_its_call() {
         let (old, new) = (testing::pod("a", 1), testing::pod("a", 2));
         let delete = ChangeKind::Delete {
             last: None,
             key: new.key().to_key(),
             final_state_unknown: true,
         };
-        let (outcomes, calls) = tell([ChangeKind::Add(old.clone()), ChangeKind::Update { old, new }, delete]);
+        let (outcomes, calls) = deliver([ChangeKind::Add(old.clone()), ChangeKind::Update { old, new }, delete]);
         assert_eq!(
             outcomes,
             [DeliveryOutcome::Ok, DeliveryOutcome::Ok, DeliveryOutcome::Ok]
@@ -256,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_fail_becomes_its_outcome() {
+    fn each_handler_error_becomes_its_outcome() {
         let names = ["retryable", "later", "permanent", "panics"];
-        let (outcomes, _) = tell(names.map(|name| ChangeKind::Add(testing::pod(name, 1))));
+        let (outcomes, _) = deliver(names.map(|name| ChangeKind::Add(testing::pod(name, 1))));
         let expected = [
             DeliveryOutcome::Retryable("busy".to_owned()),
             DeliveryOutcome::RetryAfter("later".to_owned(), Duration::from_secs(7)),

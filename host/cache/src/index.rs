@@ -1,12 +1,11 @@
 //! Indexes: from a value to the keys of the objects that have it.
 //!
-//! Three kinds answer the same questions. `namespace` is built in and costs nothing, since the store is sorted by
-//! namespace. *Native* indexes are [`IndexFunc`]s, run by the store's writer once per object version. *External* ones
-//! get their values from outside (index plugins); they are attached whole or not there at all
-//! ([`IndexError::NotReady`]).
+//! There are three kinds. `namespace` is built in and costs nothing, since the store is sorted by namespace. *Native*
+//! indexes are [`IndexFunc`]s, run by the store's writer once per object version. *External* indexes get their values
+//! from index plugins; they are attached complete, or not ready ([`IndexError::NotReady`]).
 //!
-//! Posting lists are flat sorted sets of (value, key): an index of unique values takes no more than one of few values,
-//! a set that becomes empty is gone by itself, and keys come out sorted.
+//! Posting lists are flat sorted sets of (value, key): an index of unique values needs as little memory as one of few
+//! values, empty lists need no clean-up, and keys come out sorted.
 
 mod contents;
 mod failures;
@@ -23,30 +22,30 @@ pub(crate) use self::stored_values::{ComputedValues, StoredValues};
 /// The name of the index by namespace, which every store has. Source: client-go `cache.NamespaceIndex`.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// Why a question to an index has no answer.
+/// Why an index query failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
     /// No index of this name was ever declared.
-    #[error("index with name {name} does not exist; there are: {}", join(.available))]
+    #[error("index with name {name} does not exist; available: {}", join(.available))]
     UnknownIndex {
-        /// What was asked for.
+        /// The requested index.
         name: String,
-        /// What there is, sorted.
+        /// The existing indexes, sorted.
         available: Vec<String>,
     },
-    /// The index is declared, but its values are not complete: its plugin is still loading, back-filling or detached.
-    #[error("index {name} is not ready: its values are not complete yet; ask again later")]
+    /// The index is declared, but its values are not complete: its plugin is loading, back-filling or detached.
+    #[error("index {name} is not ready: its values are not complete yet; retry later")]
     NotReady {
-        /// What was asked for.
+        /// The requested index.
         name: String,
     },
 }
 
-/// Index names that are taken. Nothing was added.
+/// Index names that already exist. Nothing was added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("indexer conflict: {}; give the new index another name", join(.names))]
+#[error("indexer conflict: {}; rename the new index", join(.names))]
 pub struct IndexConflict {
-    /// The names in question, sorted.
+    /// The conflicting names, sorted.
     pub names: Vec<String>,
 }
 

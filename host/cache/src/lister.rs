@@ -1,4 +1,4 @@
-//! Reading an informer's objects: all its sources at once, each as of its newest snapshot.
+//! Listers: read an informer's objects from the newest snapshots of all its sources.
 
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 
@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::index::IndexError;
 use crate::store::Snapshot;
 
-/// Lists, gets and finds objects of one informer; client-go's `GenericLister`. Of use once the informer has synced.
+/// Lists and gets objects of one informer; client-go's `GenericLister`. Use it once the informer has synced.
 #[derive(Clone, Debug)]
 pub struct Lister {
     catalog: Catalog,
@@ -23,7 +23,7 @@ pub struct NamespaceLister<'a> {
 /// An object of one of an informer's sources.
 #[derive(Clone, Debug)]
 pub struct FoundObject {
-    /// Where it was found. A name may exist in several clusters.
+    /// The source of the object. A name may exist in several clusters.
     pub source: SourceId,
     /// The object.
     pub object: Object,
@@ -33,14 +33,14 @@ pub struct FoundObject {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{informer} has no object {key:?}")]
 pub struct ObjectNotFound {
-    /// The informer that was asked.
+    /// The informer.
     pub informer: String,
-    /// What was asked for.
+    /// The requested key.
     pub key: String,
 }
 
 impl Lister {
-    /// Reads `informer`'s sources in `catalog`, those that come later included.
+    /// Reads `informer`'s sources in `catalog`, including those added later.
     #[must_use]
     pub fn new(catalog: Catalog, informer: impl Into<String>) -> Lister {
         Lister {
@@ -49,8 +49,8 @@ impl Lister {
         }
     }
 
-    /// Objects whose labels match, per source sorted by namespace and name. Each source is read as of now, when its
-    /// turn comes.
+    /// Objects whose labels match, per source sorted by namespace and name. Each source's snapshot is taken when the
+    /// iteration reaches it.
     pub fn list<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = FoundObject> + use<'a> {
         let everything = selector.is_everything();
         self.snapshots().flat_map(move |(source, snapshot)| {
@@ -98,8 +98,8 @@ impl Lister {
 
     /// Objects found under `value` in the index called `index`.
     ///
-    /// # Errors
-    /// [`IndexError`] if one source lacks the index or does not have it ready: a part is never given for the whole.
+    /// # Errors [`IndexError`] if one source lacks the index or it is not ready there: a partial result is never
+    /// returned.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<FoundObject>, IndexError> {
         let mut all = Vec::new();
         for (source, snapshot) in self.snapshots() {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_informer_is_the_union_of_its_sources() {
+    fn lister_returns_the_union_of_the_sources() {
         let (lister, _writers) = lister([
             vec![pod_in("x", "b", 1, "{}"), pod_in("x", "a", 1, "{}")],
             vec![
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_one_source_lacks_gives_no_part_of_the_answer() {
+    fn index_missing_in_one_source_gives_no_partial_result() {
         let object = |name: &str| pod_with(name, 1, r#"{"nodeName":"n1"}"#);
         let (lister, mut writers) = lister([vec![object("a")], vec![object("b")]]);
         let mut add = |at: usize| {

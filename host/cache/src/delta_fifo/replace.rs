@@ -1,4 +1,4 @@
-//! Taking a complete list of the source: what vanished, what came, what stayed.
+//! Replace: applies a complete list of the source.
 
 use hashbrown::HashTable;
 use informant_object::{KeyRef, Object, ResourceVersion};
@@ -11,7 +11,7 @@ use crate::known_objects::KnownObjects;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
-/// What a [`DeltaFifo::replace`] did.
+/// The result of [`DeltaFifo::replace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplaceSummary {
     /// Objects that vanished: known or queued, and not in the list.
@@ -20,28 +20,28 @@ pub struct ReplaceSummary {
     pub queued: usize,
     /// Items that were the known object itself.
     pub unchanged: usize,
-    /// Items whose transform failed. They count as present: what was known of them stays.
+    /// Items whose transform failed. They count as present: their known state stays.
     pub withheld: usize,
 }
 
-/// What all deltas of one replace have in common.
+/// The values that all deltas of one replace share.
 #[derive(Clone, Copy)]
 struct ReplaceContext {
     reason: Reason,
     received: Moment,
 }
 
-/// Replacing.
+/// Replace.
 impl DeltaFifo {
-    /// Takes `objects`, a complete list of the source at `version`, for all there is.
+    /// Applies `objects`, a complete list of the source at `version`.
     ///
-    /// What the list lacks is queued first, as [`DeltaType::Deleted`] with a [`Tombstone`]: for each key in line the
-    /// newest state queued, then for each other known key the known one. Then each object in list order as
-    /// [`DeltaType::Replaced`], except those that are the known object itself and have nothing queued
-    /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if nothing came
-    /// before, fixes how many keys make up the initial list ([`has_synced`](Self::has_synced)).
+    /// First queues a [`DeltaType::Deleted`] with a [`Tombstone`] for each key that the list lacks: for queued keys
+    /// with the newest queued state, then for other known keys with the known state. Then queues each object in list
+    /// order as [`DeltaType::Replaced`], except those that are the known object itself and have nothing queued
+    /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if no other
+    /// write came before, determines the initial list ([`has_synced`](Self::has_synced)).
     ///
-    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. Its
+    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. There a
     /// transform error fails the whole replace; here it withholds one object.
     pub fn replace(
         &mut self,
@@ -53,18 +53,18 @@ impl DeltaFifo {
     ) -> ReplaceSummary {
         let context = ReplaceContext { reason, received };
         if reason == Reason::Restored {
-            // Versions of the epoch that ends say nothing about how fresh anything is in the next.
+            // Versions of the previous epoch mean nothing in the new one.
             self.high_water = HighWater::default();
-            self.queue.forget_shown();
+            self.queue.clear_high_water();
         }
         let mut is_unchanged = vec![false; objects.len()];
         let mut vanished = 0;
         let hashes = if self.queue.is_empty() && known.is_empty() {
-            // Nothing can have vanished, and nothing can be unchanged.
+            // Nothing can have vanished or be unchanged.
             Vec::new()
         } else {
             let listed = ListIndex::new(&self.queue, &objects);
-            // In this order: what gets a tombstone in the second step was not in line in the first.
+            // The order matters: the second step must see only keys that were not queued in the first.
             let had_queued = !self.queue.is_empty();
             vanished += self.enqueue_queued_tombstones(&listed, context);
             vanished += self.enqueue_known_tombstones(&listed, known, had_queued, &mut is_unchanged, context);
@@ -83,7 +83,7 @@ impl DeltaFifo {
         summary
     }
 
-    /// Tombstones for keys in line that the list lacks.
+    /// Enqueues tombstones for queued keys that the list lacks.
     fn enqueue_queued_tombstones(&mut self, listed: &ListIndex<'_>, context: ReplaceContext) -> usize {
         let mut tombstones = 0;
         for index in 0..self.queue.len() {
@@ -107,8 +107,8 @@ impl DeltaFifo {
         tombstones
     }
 
-    /// Tombstones for known keys that are neither in line nor in the list; and marks the items that are the known
-    /// object itself and have nothing queued.
+    /// Enqueues tombstones for known keys that are neither queued nor in the list; and marks the items that are the
+    /// known object itself and have nothing queued.
     fn enqueue_known_tombstones(
         &mut self,
         listed: &ListIndex<'_>,
@@ -159,7 +159,7 @@ impl DeltaFifo {
         );
     }
 
-    /// Queues the items, less the unchanged ones. `hashes` are those of their keys, or none if they are not known yet.
+    /// Queues the items, except unchanged ones. `hashes` are those of their keys, or empty if not computed yet.
     fn queue_listed(
         &mut self,
         objects: Vec<Object>,
@@ -188,7 +188,7 @@ impl DeltaFifo {
             }
             let hash = hashes.get(item).copied();
             let hash = hash.unwrap_or_else(|| self.queue.hash(object.key()));
-            // What is known was transformed when it came.
+            // A known object was transformed when it arrived.
             let transformed = match is_unchanged {
                 true => Ok(object.into()),
                 false => self.transformed(object.into()),
@@ -213,6 +213,7 @@ impl DeltaFifo {
     }
 }
 
+/// The items of a list by key, for the duration of one replace.
 struct ListIndex<'a> {
     objects: &'a [Object],
     items: HashTable<u32>,
@@ -237,7 +238,7 @@ impl<'a> ListIndex<'a> {
         ListIndex { objects, items, hashes }
     }
 
-    /// The index of the first item under `key`.
+    /// The index of the first item with `key`.
     fn find(&self, hash: u64, key: KeyRef<'_>) -> Option<usize> {
         let item = self
             .items
@@ -249,7 +250,7 @@ impl<'a> ListIndex<'a> {
         &self.objects[item]
     }
 
-    /// The hash of each item's key, in list order, so that queueing needs no second one.
+    /// The hash of each item's key, in list order, so that it is computed only once.
     fn into_hashes(self) -> Vec<u64> {
         self.hashes
     }

@@ -8,7 +8,7 @@ use equivalent::{Comparable, Equivalent};
 use imbl::OrdSet;
 use informant_object::{Key, KeyRef};
 
-/// Persistent: a clone is a snapshot, and costs nothing.
+/// Persistent: a clone is a snapshot, and is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Postings(OrdSet<Posting>);
 
@@ -19,14 +19,14 @@ struct Posting {
     key: Key,
 }
 
-/// A place in the set, borrowed.
+/// A bound in the set, borrowed.
 #[derive(Clone, Copy, Debug)]
 struct PostingBound<'a> {
     value: &'a str,
     at: At<'a>,
 }
 
-/// Where among the postings of one value.
+/// The position among the postings of one value.
 #[derive(Clone, Copy, Debug)]
 enum At<'a> {
     Start,
@@ -35,13 +35,13 @@ enum At<'a> {
 }
 
 impl Postings {
-    /// Puts `key` under `value`.
+    /// Adds `key` under `value`.
     pub(crate) fn insert(&mut self, value: Arc<str>, key: &Key) {
         let key = key.clone();
         self.0.insert(Posting { value, key });
     }
 
-    /// The text of `value`, shared with its postings if it has any.
+    /// `value` as a string shared with its postings, if it has any.
     pub(crate) fn text(&self, value: &str) -> Arc<str> {
         self.shared(value).unwrap_or_else(|| Arc::from(value))
     }
@@ -82,7 +82,7 @@ impl Postings {
         })
     }
 
-    /// The text of `value` as some posting holds it already.
+    /// `value` as a string that a posting holds already.
     fn shared(&self, value: &str) -> Option<Arc<str>> {
         let posting = self.0.range(PostingBound { value, at: At::Start }..).next()?;
         (&*posting.value == value).then(|| posting.value.clone())
@@ -97,7 +97,7 @@ impl PartialOrd for Posting {
 
 impl Ord for Posting {
     fn cmp(&self, other: &Posting) -> Ordering {
-        // Texts are shared: neighbors have the same one as a rule, and it need not be read.
+        // Values are shared: adjacent postings usually have the same string, which need not be compared.
         let values = match Arc::ptr_eq(&self.value, &other.value) {
             true => Ordering::Equal,
             false => self.value.cmp(&other.value),

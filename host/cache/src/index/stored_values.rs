@@ -1,4 +1,4 @@
-//! The values of one object in all native indexes, kept beside the object so that they are computed once per version.
+//! The values of one object in all native indexes, stored with the object so that they are computed once per version.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use triomphe::ThinArc;
 
 use super::{IndexFailures, IndexFunc, IndexValues, Postings};
 
-/// Which native index: its place in the store's list.
+/// A native index, by its position in the store's list.
 pub(crate) type IndexSlot = u16;
 
-/// An object's values, sorted by index and value. One pointer; none for an object without values.
+/// An object's values, sorted by index and value. One pointer; null for an object without values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoredValues(Option<ThinArc<(), StoredValue>>);
 
@@ -23,18 +23,18 @@ struct StoredValue {
     value: Arc<str>,
 }
 
-/// One object's freshly computed values in all native indexes. A buffer that is used again and again.
+/// One object's newly computed values in all native indexes. A reusable buffer.
 #[derive(Debug, Default)]
 pub(crate) struct ComputedValues {
-    /// Per slot. Longer than the list of indexes never, shorter only before the first use.
+    /// Per index. Never longer than the list of indexes, shorter only before the first use.
     per_slot: Vec<IndexValues>,
-    /// Texts that were posted of late.
+    /// Recently used values.
     texts: ValueInterner,
     kept: Vec<StoredValue>,
 }
 
 impl ComputedValues {
-    /// Takes the values of the slots before `first` from `kept`, instead of computing them.
+    /// Copies the values of the indexes before `first` from `kept`, instead of computing them.
     pub(crate) fn load(&mut self, kept: &StoredValues, first: usize) {
         self.per_slot.resize_with(first, IndexValues::default);
         for (slot, values) in self.per_slot.iter_mut().enumerate() {
@@ -45,8 +45,8 @@ impl ComputedValues {
         }
     }
 
-    /// Computes the values of `object` in each of `indexes`, which take the slots from `first` on; failures are noted
-    /// per index and leave no values.
+    /// Computes the values of `object` in each of `indexes`, which have the positions from `first` on; failures are
+    /// recorded per index and leave no values.
     pub(crate) fn compute(
         &mut self,
         first: usize,
@@ -77,7 +77,7 @@ fn values_of(per_slot: &[IndexValues]) -> impl Iterator<Item = (IndexSlot, &str)
 }
 
 impl StoredValues {
-    /// Makes `postings` and `self` those of `fresh` for the object at `key`, touching only what differs.
+    /// Updates `postings` and `self` to the values of `fresh` for the object at `key`; touches only differences.
     pub(crate) fn update(&mut self, fresh: &mut ComputedValues, postings: &mut [Postings], key: &Key) {
         if self.are(fresh) {
             return;
@@ -100,12 +100,12 @@ impl StoredValues {
         self.0 = (!kept.is_empty()).then(|| ThinArc::from_header_and_iter((), kept.drain(..)));
     }
 
-    /// Whether `fresh` are the same values.
+    /// Whether `fresh` has the same values.
     pub(crate) fn are(&self, fresh: &ComputedValues) -> bool {
         self.iter().eq(fresh.iter())
     }
 
-    /// Takes the object at `key` out of all `postings`.
+    /// Removes the object at `key` from all `postings`.
     pub(crate) fn remove(&self, postings: &mut [Postings], key: KeyRef<'_>) {
         for (slot, value) in self.iter() {
             postings[usize::from(slot)].remove(value, key);
@@ -129,13 +129,14 @@ impl StoredValues {
     }
 }
 
-/// Texts that are remembered. A power of two; a text has one place, and the last one there counts.
+/// Entries of the interner. A power of two; each value maps to one entry, and the last value there is kept.
 const INTERNED_VALUES_MAX: usize = 256;
 
-/// Longer texts are not remembered: hardly any two objects have the same.
+/// Longer values are not interned: hardly any two objects share one.
 const INTERNED_BYTES_MAX: usize = 256;
 
 #[derive(Debug, Default)]
+/// Recently used values, so that a value shared by many objects is not searched for each time.
 struct ValueInterner {
     /// Empty before the first use.
     entries: Vec<Option<Arc<str>>>,
@@ -143,7 +144,7 @@ struct ValueInterner {
 }
 
 impl ValueInterner {
-    /// `value` as a text that is shared with earlier ones, `search`ed for if it is not remembered.
+    /// `value` as a shared string: the interned one, or the result of `search`.
     fn shared(&mut self, value: &str, search: impl FnOnce() -> Arc<str>) -> Arc<str> {
         if value.len() > INTERNED_BYTES_MAX {
             return search();
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_searched_for_once_while_it_is_remembered() {
+    fn interned_value_is_searched_for_once() {
         let mut texts = ValueInterner::default();
         let mut searches = 0;
         for value in ["node-1", "node-1", "node-2", "node-1"] {

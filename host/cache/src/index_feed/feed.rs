@@ -1,4 +1,4 @@
-//! The state behind an index feed's handle: its sources, whose turn it is, and who waits.
+//! The state behind an index feed's handle: its sources, their scheduling, and who waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::index_feed::{
 use crate::listener::ObjectChange;
 use crate::{Moment, Snapshot};
 
-/// How many objects of one source are handed out before another source of the same urgency has its turn.
+/// How many objects of one source are scheduled before another source of the same urgency is next.
 const TURN_OBJECTS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Feed {
     names: Arc<[Arc<str>]>,
     sources: BTreeMap<SourceId, SourceFeed>,
-    /// Whether there are workers; why not, if there are none.
+    /// Whether there are workers; if not, the reason.
     loaded: Result<(), Arc<str>>,
-    /// The source whose turn was last.
+    /// The source that was scheduled last.
     last_turn: Option<SourceId>,
     next_number: u64,
-    /// The workers were told that there is nothing to do.
+    /// The workers are waiting for work.
     workers_wait: bool,
-    /// Sources whose loop has something to do that it may not know of, and was not woken yet.
+    /// Sources whose loop has work and was not woken yet.
     pub(super) to_wake: BTreeSet<SourceId>,
     pub(super) counters: IndexFeedCounters,
 }
@@ -54,7 +54,7 @@ impl Feed {
             .loaded
             .clone()
             .err()
-            .unwrap_or_else(|| "the back-fill has yet to begin".into());
+            .unwrap_or_else(|| "the back-fill has not started".into());
         let names = &self.names;
         self.sources
             .entry(source)
@@ -132,7 +132,7 @@ impl Feed {
         .collect()
     }
 
-    /// Appends up to `max` jobs: of sources that a loop waits for first, then of the others.
+    /// Appends up to `max` jobs: first of sources that a loop waits for, then of the others.
     pub(super) fn next_batch(&mut self, max: usize, jobs: &mut Vec<IndexJob>) {
         let before = jobs.len();
         if self.loaded.is_ok() {
@@ -149,7 +149,7 @@ impl Feed {
         self.counters.handed_out += (jobs.len() - before) as u64;
     }
 
-    /// The source after the one whose turn was last, among those of that urgency that have something to do.
+    /// The source after the last scheduled one, among those of this urgency that have work.
     fn turn(&self, urgent: bool) -> Option<SourceId> {
         let mut eligible = self
             .sources
@@ -179,7 +179,7 @@ impl Feed {
                 object,
             });
         }
-        // A back-fill of nothing is done without a result.
+        // An empty back-fill is complete without a result.
         if feed.is_current() {
             self.to_wake.insert(source);
         }
@@ -207,7 +207,7 @@ impl Feed {
     }
 
     pub(super) fn loaded(&mut self) {
-        self.detach_all("the back-fill has yet to begin".into());
+        self.detach_all("the back-fill has not started".into());
         self.loaded = Ok(());
     }
 
@@ -222,7 +222,7 @@ impl Feed {
         self.to_wake.extend(self.sources.keys());
     }
 
-    /// Whether the workers have to be woken; says so once.
+    /// Whether the workers have to be woken; true once.
     pub(super) fn take_worker_wake(&mut self) -> bool {
         let wake = self.workers_wait && self.loaded.is_ok() && self.sources.values().any(SourceFeed::has_work);
         self.workers_wait &= !wake;

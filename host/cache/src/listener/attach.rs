@@ -59,7 +59,7 @@ impl Listener {
         }
     }
 
-    /// Accepts no more changes. Accepted events, including running initial lists and replays, can still be drained.
+    /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.ungate_all();

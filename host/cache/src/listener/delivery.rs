@@ -94,7 +94,7 @@ pub enum NextDelivery {
     WaitUntil(Moment),
     /// Nothing: call again when woken.
     Idle,
-    /// Closed and drained: no more deliveries.
+    /// Closed and drained: the end of deliveries.
     Closed,
 }
 
@@ -107,7 +107,7 @@ pub enum NextBatch {
     WaitUntil(Moment),
     /// Nothing: call again when woken.
     Idle,
-    /// Closed and drained: no more deliveries.
+    /// Closed and drained: the end of deliveries.
     Closed,
 }
 

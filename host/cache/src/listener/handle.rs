@@ -255,8 +255,8 @@ impl ListenerHandle {
         self.change(|listener| listener.requeue(source, key, now))
     }
 
-    /// Accepts no more changes. Accepted events, initial lists and replays are still delivered; then the consumer gets
-    /// `Closed`.
+    /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer
+    /// gets `Closed`.
     pub fn close(&self) {
         self.change(Listener::close);
     }

@@ -71,7 +71,7 @@ impl Listener {
         until.map_or(NextBatch::Idle, NextBatch::WaitUntil)
     }
 
-    /// Whether no more deliveries will come.
+    /// Whether all deliveries have ended.
     fn is_over(&self) -> bool {
         self.closed && self.queue.slots.is_empty() && !self.sources.has_cursor()
     }

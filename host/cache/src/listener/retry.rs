@@ -62,20 +62,20 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_starts_at_the_base_doubles_and_ends_at_the_maximum() {
+    fn back_off_doubles_from_base_to_max() {
         let shortest: Vec<f64> = (1..=10).map(|failures| seconds(failures, 0)).collect();
         assert_eq!(shortest, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 240.0, 240.0]);
         assert_eq!(seconds(u32::MAX, 0), 240.0);
     }
 
     #[test]
-    fn jitter_adds_up_to_a_quarter_and_never_passes_the_maximum() {
+    fn jitter_adds_up_to_a_quarter_within_max() {
         assert!((1.249..=1.25).contains(&seconds(1, u64::MAX)));
         assert!((299.9..=300.0).contains(&seconds(30, u64::MAX)));
     }
 
     #[test]
-    fn timers_come_in_order_of_time_then_of_setting() {
+    fn timers_fire_in_order_of_time_then_insertion() {
         let mut timers = Timers::default();
         for (until, id) in [(5, 1), (3, 2), (5, 3), (9, 4)] {
             timers.set(Moment::from_nanos(until), id);

@@ -80,7 +80,7 @@ pub struct ListenerStats {
     pub syncing: usize,
     /// Delivery is paused.
     pub paused: bool,
-    /// No more changes are accepted.
+    /// Changes are no longer accepted.
     pub closed: bool,
     /// When the frame of the oldest pending event was read.
     pub oldest_pending: Option<Moment>,

@@ -22,7 +22,7 @@ use crate::{Moment, Reason, StoreWriter, testing};
 pub(super) const PODS: SourceId = SourceId(1);
 pub(super) const NODES: SourceId = SourceId(2);
 
-/// A listener with the stores it listens to, and a consumer that does as it is told.
+/// A listener with its stores, and a consumer controlled by the test.
 pub(super) struct Rig {
     pub(super) listener: ListenerHandle,
     stores: BTreeMap<SourceId, StoreWriter>,
@@ -51,7 +51,7 @@ pub(super) fn state(name: &str, uid: &str, version: u64, padding: usize) -> Obje
 }
 
 impl Rig {
-    /// A listener that was shown the empty source [`PODS`].
+    /// A listener with the empty source [`PODS`], synced.
     pub(super) fn new(options: ListenerOptions) -> Rig {
         let mut rig = Rig::bare(options);
         rig.attach(PODS);
@@ -87,7 +87,7 @@ impl Rig {
         names.split(' ').for_each(|name| self.set(name, version));
     }
 
-    /// Stores `object`, publishes and tells the listener.
+    /// Stores `object`, publishes and pushes the change.
     pub(super) fn write(&mut self, source: SourceId, object: Object) {
         let kind = match self.store(source).add(object.clone()) {
             Some(old) => ChangeKind::Update { old, new: object },
@@ -131,7 +131,7 @@ impl Rig {
         self.now += time;
     }
 
-    /// Takes one delivery without answering it.
+    /// Takes one delivery without reporting its outcome.
     pub(super) fn take(&mut self) -> String {
         match self.listener.next(self.now) {
             NextDelivery::Deliver(delivery) => {
@@ -145,7 +145,7 @@ impl Rig {
         }
     }
 
-    /// Takes all that can be had without answering, and says what.
+    /// Takes all available deliveries without reporting outcomes, and returns their texts.
     pub(super) fn take_all(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -161,7 +161,7 @@ impl Rig {
         self.in_flight.last().expect("something is in flight")
     }
 
-    /// Answers what was taken first.
+    /// Reports the outcome of the delivery taken first.
     pub(super) fn answer(&mut self, outcome: DeliveryOutcome) {
         let delivery = self.in_flight.remove(0);
         self.listener.done(delivery.token, outcome, self.now);
@@ -173,14 +173,14 @@ impl Rig {
         }
     }
 
-    /// Takes one and fails it.
+    /// Takes one delivery and fails it.
     pub(super) fn fail(&mut self) -> String {
         let taken = self.take();
         self.answer(retryable());
         taken
     }
 
-    /// Takes and accepts all that can be had, one at a time, and says what.
+    /// Takes and accepts all available deliveries, one at a time, and returns their texts.
     pub(super) fn drain(&mut self) -> String {
         let mut text = String::new();
         self.answer_all(&DeliveryOutcome::Ok);

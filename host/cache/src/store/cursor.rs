@@ -1,4 +1,4 @@
-//! A walk over a snapshot that can be left and taken up again.
+//! A resumable iterator over a snapshot.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,13 @@ use super::{Garbage, Snapshot};
 /// Objects fetched per descent into the tree.
 const CHUNK_OBJECTS: usize = 64;
 
-/// Walks a snapshot's objects in key order, one at a time. What initial adds, replay and resync are made of: nothing is
-/// copied but one stretch of handles.
+/// Iterates over a snapshot's objects in key order, one at a time; copies only one chunk of handles at once.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     snapshot: Snapshot,
-    /// Fetched and not yet given out.
+    /// Fetched and not yet returned.
     chunk: VecDeque<Object>,
-    /// The last one given out: all up to its key are behind the cursor.
+    /// The last one returned: the cursor has passed all keys up to its key.
     last: Option<Object>,
     remaining: usize,
 }
@@ -31,7 +30,7 @@ impl Cursor {
         }
     }
 
-    /// The next object without moving on.
+    /// The next object, without advancing.
     pub fn peek(&mut self) -> Option<&Object> {
         if self.chunk.is_empty() && self.remaining > 0 {
             let last = self.last.as_ref().map(Object::key);
@@ -41,25 +40,25 @@ impl Cursor {
         self.chunk.front()
     }
 
-    /// Whether the object at `key`, in the snapshot or not, is behind the cursor.
+    /// Whether the cursor has passed `key`, in the snapshot or not.
     #[must_use]
     pub fn has_passed(&self, key: KeyRef<'_>) -> bool {
         self.last.as_ref().is_some_and(|last| key <= last.key())
     }
 
-    /// How many objects are still ahead.
+    /// How many objects are left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.remaining
     }
 
-    /// The snapshot it walks.
+    /// The snapshot it iterates over.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Gives the snapshot away, to be freed elsewhere if nobody else holds it.
+    /// Returns the snapshot, to be freed on another thread.
     pub fn into_garbage(self) -> Garbage {
         self.snapshot.into_garbage()
     }

@@ -1,4 +1,4 @@
-//! One state of the store: objects, indexes and how fresh they are. Persistent: a clone shares everything.
+//! One state of the store: objects, indexes and version. Persistent: a clone shares everything.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct StoredObject {
     pub(super) values: StoredValues,
 }
 
-/// Keyed by a key of its own, not by the object's: inner nodes of the map keep keys of objects that were replaced long
+/// Keyed by a separate key, not by the object's: inner nodes of the map keep keys of objects that were replaced long
 /// ago.
 pub(super) type Objects = OrdMap<Key, StoredObject>;
 
@@ -30,7 +30,7 @@ pub(super) struct Root {
     /// In order of declaration; `postings` has the same order.
     pub(super) functions: Arc<Vec<Arc<dyn IndexFunc>>>,
     pub(super) postings: Vec<Postings>,
-    /// In the same order as of the last publish that changed one. Shorter while nothing failed.
+    /// In the same order, as of the last publish that changed one. Shorter while nothing failed.
     pub(super) failures: Arc<Vec<IndexFailures>>,
     /// In order of declaration. No contents: not ready.
     pub(super) external: Vec<(Arc<str>, Option<IndexContents>)>,
@@ -40,7 +40,7 @@ pub(super) struct Root {
     pub(super) generation: u64,
 }
 
-/// Which index a name means.
+/// A resolved index name.
 #[derive(Clone, Copy)]
 pub(super) enum IndexRef<'a> {
     Namespace,
@@ -59,7 +59,7 @@ impl Root {
         self.objects.get(&key).map(|stored| &stored.object)
     }
 
-    /// Finds the index called `name`.
+    /// Resolves the index called `name`.
     pub(super) fn index(&self, name: &str) -> Result<IndexRef<'_>, IndexError> {
         if name == NAMESPACE_INDEX {
             return Ok(IndexRef::Namespace);
@@ -77,7 +77,7 @@ impl Root {
         }
     }
 
-    /// What the index called `name` failed on; none for one that is not there or not ready.
+    /// The failures of the index called `name`; none for one that does not exist or is not ready.
     pub(super) fn index_failures(&self, name: &str) -> Option<&IndexFailures> {
         match self.index(name).ok()? {
             IndexRef::Namespace => None,
@@ -122,7 +122,7 @@ impl Root {
     ) -> impl Iterator<Item = &'a Object> {
         let postings = match index {
             IndexRef::Namespace => {
-                // Whoever goes on stands in that namespace; the range begins behind its last object.
+                // A continuation is inside the namespace; the range starts behind its last object.
                 let from = after.max(KeyRef::new(value, ""));
                 let beyond = self.objects.range((Bound::Excluded(from), Bound::Unbounded));
                 let inside = beyond.take_while(move |(key, _)| key.namespace() == value);
@@ -157,7 +157,7 @@ impl Root {
             .filter(move |object| everything || selector.matches(object))
     }
 
-    /// Shows every object, sorted by key.
+    /// Visits every object, sorted by key.
     pub(super) fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
         for (key, stored) in &self.objects {
             visit(key.as_ref(), Some(&stored.object));
@@ -176,8 +176,8 @@ impl Root {
         found.into_iter().map(|(_, object)| object.clone()).collect()
     }
 
-    /// The values under which `object` is, or would be, found; none where the index function fails. Of an external
-    /// index only what was said of the stored one.
+    /// The values under which `object` is, or would be, found; none if the index function fails. For an external index,
+    /// the values of the stored object.
     fn values_of(&self, index: IndexRef<'_>, object: &Object) -> Vec<String> {
         match index {
             IndexRef::Namespace => vec![object.namespace().to_owned()],
@@ -206,7 +206,7 @@ impl Root {
     }
 
     fn next_namespace(&self, namespace: &str) -> Option<&str> {
-        // U+10FFFF is above every character of a name, and no name holds it.
+        // U+10FFFF is above every character of a name, and no name contains it.
         let mut range = self.objects.range(KeyRef::new(namespace, "\u{10ffff}")..);
         range.find_map(|(key, _)| (key.namespace() != namespace).then(|| key.namespace()))
     }

@@ -1,7 +1,7 @@
-//! How long an item waits before it is tried again.
+//! Rate limiters: how long an item waits before it is retried.
 //!
-//! Owns the trait and client-go's limiters. Plain state: time is handed in, nothing sleeps, nothing is random. Every
-//! sum and product ends at its maximum instead of overflowing.
+//! The trait and client-go's limiters. Plain state: time is passed in, nothing sleeps, nothing is random. Sums and
+//! products saturate instead of overflowing.
 //!
 //! Source: client-go `util/workqueue/default_rate_limiters.go`.
 
@@ -24,26 +24,25 @@ pub const DEFAULT_BACK_OFF_BASE: Duration = Duration::from_millis(5);
 /// The longest wait of the default limiter: 1,000 s, more than a quarter of an hour.
 pub const DEFAULT_BACK_OFF_MAX: Duration = Duration::from_secs(1_000);
 
-/// How many items a second the default limiter lets through, all together.
+/// How many items per second the default limiter allows in total.
 pub const DEFAULT_BUCKET_PER_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("10 is not 0");
 
-/// How many items the default limiter lets through at once after a rest.
+/// The burst that the default limiter allows.
 pub const DEFAULT_BUCKET_BURST: u32 = 100;
 
-/// How many failing items one limiter remembers. Beyond it an item that is not known yet waits as after its first
-/// failure each time; [`WorkQueueStats::failing`](super::WorkQueueStats::failing) shows that the limit is reached.
-/// client-go has none.
+/// How many failing items one limiter remembers. Above it a new item waits as after its first failure each time;
+/// [`WorkQueueStats::failing`](super::WorkQueueStats::failing) shows that the limit is reached. client-go has none.
 pub const FAILING_ITEMS_MAX: usize = 1_000_000;
 
-/// Says how long an item waits.
+/// Computes how long an item waits.
 pub trait RateLimiter<T>: Send {
-    /// How long `item`, which failed, waits. Each call counts as one more failure.
+    /// How long the failed `item` waits. Each call counts as one more failure.
     fn when(&mut self, item: &T, now: Moment) -> Duration;
 
     /// Forgets how often `item` failed.
     fn forget(&mut self, item: &T);
 
-    /// How often `item` failed since it was forgotten.
+    /// How often `item` failed since it was last forgotten.
     fn num_requeues(&self, item: &T) -> u32;
 
     /// How many items it remembers.
@@ -52,8 +51,8 @@ pub trait RateLimiter<T>: Send {
     }
 }
 
-/// The longer of 5 ms, doubling per failure of the item up to 1,000 s, and of what a bucket of 100 with 10 a second
-/// allows all items together. Source: client-go `DefaultTypedControllerRateLimiter`.
+/// The longer of two waits: 5 ms, doubling per failure of the item up to 1,000 s; and that of a token bucket of 100
+/// with 10 per second for all items. Source: client-go `DefaultTypedControllerRateLimiter`.
 #[must_use]
 pub fn default_rate_limiter<T: Clone + Eq + Hash + Send + 'static>() -> Box<dyn RateLimiter<T>> {
     Box::new(MaxOfRateLimiter::new(vec![
@@ -74,7 +73,7 @@ pub fn default_item_based_rate_limiter<T: Clone + Eq + Hash + Send + 'static>() 
     ))
 }
 
-/// How often each item failed.
+/// The failures of each item.
 #[derive(Debug)]
 struct Failures<T> {
     counts: HashMap<T, u32, FixedState>,
@@ -89,7 +88,7 @@ impl<T: Clone + Eq + Hash> Failures<T> {
         }
     }
 
-    /// Counts one more; returns how many there were before.
+    /// Counts one more failure; returns the previous count.
     fn count(&mut self, item: &T) -> u32 {
         if let Some(count) = self.counts.get_mut(item) {
             let before = *count;
@@ -139,7 +138,7 @@ impl<T: Clone + Eq + Hash> ItemExponentialFailureRateLimiter<T> {
         }
     }
 
-    /// Remembers at most so many items instead of [`FAILING_ITEMS_MAX`].
+    /// Remembers at most this many items instead of [`FAILING_ITEMS_MAX`].
     #[must_use]
     pub fn with_items_max(mut self, items_max: usize) -> Self {
         self.failures.items_max = items_max;
@@ -163,7 +162,7 @@ impl<T: Clone + Eq + Hash> ItemFastSlowRateLimiter<T> {
 impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemExponentialFailureRateLimiter<T> {
     fn when(&mut self, item: &T, _now: Moment) -> Duration {
         let doublings = self.failures.count(item);
-        // Nothing doubled 64 times is below any maximum, but for nothing.
+        // Anything doubled 64 times exceeds any maximum, except zero.
         let factor = 1_u128.checked_shl(doublings.min(64)).unwrap_or(u128::MAX);
         let nanos = self.base.as_nanos().saturating_mul(factor);
         match u64::try_from(nanos) {
@@ -207,21 +206,21 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemFastSlowRateLimiter<T> 
     }
 }
 
-/// A bucket of tokens, full at first, into which so many fall per second. Who finds none takes one on credit, and waits
-/// until it is there.
+/// A token bucket, full at first, filled at a constant rate. If it is empty, an item takes a future token and waits for
+/// it.
 ///
-/// Kept as one moment, that at which the bucket will be full again; so nothing is rounded twice, and a clock that
-/// stands still does no harm. Source: client-go `BucketRateLimiter` over `golang.org/x/time/rate`.
+/// Stored as the time at which the bucket will be full again; so nothing is rounded twice, and a paused clock does no
+/// harm. Source: client-go `BucketRateLimiter` over `golang.org/x/time/rate`.
 #[derive(Clone, Debug)]
 pub struct BucketRateLimiter {
-    /// Between two tokens.
+    /// The time between two tokens.
     interval: Duration,
     burst: u32,
     full_at: Moment,
 }
 
 impl BucketRateLimiter {
-    /// `per_second` tokens, and `burst` of them at most saved up.
+    /// Adds `per_second` tokens per second, up to `burst`.
     #[must_use]
     pub fn new(per_second: NonZeroU32, burst: u32) -> BucketRateLimiter {
         BucketRateLimiter {
@@ -240,23 +239,23 @@ impl<T> RateLimiter<T> for BucketRateLimiter {
 
     fn forget(&mut self, _item: &T) {}
 
-    /// Zero: it does not look at items.
+    /// Zero: it does not count per item.
     fn num_requeues(&self, _item: &T) -> u32 {
         0
     }
 }
 
-/// The longest wait of several limiters, each of which counts the failure.
+/// The longest wait of multiple limiters, each of which counts the failure.
 pub struct MaxOfRateLimiter<T>(Vec<Box<dyn RateLimiter<T>>>);
 
-/// Another limiter, but never a longer wait than `max`.
+/// Another limiter with waits of at most `max`.
 pub struct WithMaxWaitRateLimiter<T> {
     limiter: Box<dyn RateLimiter<T>>,
     max: Duration,
 }
 
 impl<T> MaxOfRateLimiter<T> {
-    /// Asks all of `limiters`; none is no wait.
+    /// Combines `limiters`; without limiters there is no wait.
     #[must_use]
     pub fn new(limiters: Vec<Box<dyn RateLimiter<T>>>) -> Self {
         Self(limiters)
@@ -264,7 +263,7 @@ impl<T> MaxOfRateLimiter<T> {
 }
 
 impl<T> WithMaxWaitRateLimiter<T> {
-    /// Asks `limiter`, and cuts what it says to `max`.
+    /// Limits the waits of `limiter` to `max`.
     #[must_use]
     pub fn new(limiter: Box<dyn RateLimiter<T>>, max: Duration) -> Self {
         Self { limiter, max }
@@ -289,7 +288,7 @@ impl<T> fmt::Debug for WithMaxWaitRateLimiter<T> {
 
 impl<T> RateLimiter<T> for MaxOfRateLimiter<T> {
     fn when(&mut self, item: &T, now: Moment) -> Duration {
-        // All are asked: each counts.
+        // Call all of them: each counts the failure.
         let waits = self.0.iter_mut().map(|limiter| limiter.when(item, now));
         waits.fold(Duration::ZERO, Duration::max)
     }
@@ -298,7 +297,7 @@ impl<T> RateLimiter<T> for MaxOfRateLimiter<T> {
         self.0.iter_mut().for_each(|limiter| limiter.forget(item));
     }
 
-    /// The most of all.
+    /// The highest count of all.
     fn num_requeues(&self, item: &T) -> u32 {
         let counts = self.0.iter().map(|limiter| limiter.num_requeues(item));
         counts.max().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! The queue itself: what is dirty, what is in line, what is worked on.
+//! The queue: dirty, queued and processing items.
 
 use std::fmt;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use super::stats::{Remaining, WorkQueueStats};
 use super::waiting::{Delayed, PriorityQueue};
 use crate::Moment;
 
-/// Items to be worked on, each by one worker at a time. See [the module](super) for what it promises.
+/// A queue of items, each processed by one worker at a time. See [the module](super) for its guarantees.
 ///
 /// ```
 /// use std::time::Duration;
@@ -24,31 +24,31 @@ use crate::Moment;
 /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
 /// let now = Moment::ZERO;
 /// queue.add("default/web", now);
-/// queue.add("default/web", now); // waits already
+/// queue.add("default/web", now); // already queued
 /// assert_eq!(queue.get(now), Get::Item("default/web"));
-/// // The work failed: again, 5 ms later at first.
+/// // The work failed: retry after 5 ms at first.
 /// queue.add_rate_limited("default/web", now);
 /// queue.done(&"default/web", now);
 /// let again = now + Duration::from_millis(5);
 /// assert_eq!(queue.get(now), Get::WaitUntil(again));
 /// assert_eq!(queue.get(again), Get::Item("default/web"));
-/// // It worked.
+/// // Success.
 /// queue.forget(&"default/web");
 /// queue.done(&"default/web", again);
 /// ```
 pub struct WorkQueue<T> {
-    /// What is to be worked on. An item that is in `processing` too is put in line once it is done.
+    /// Items to be processed. An item that is in `processing`, too, is queued once it is done.
     dirty: HashMap<T, Dirty, SeedableRandomState>,
     ready: PriorityQueue<T>,
-    /// What workers have, and since when.
+    /// Items being processed, and since when.
     processing: HashMap<T, Moment, SeedableRandomState>,
     delayed: Delayed<T>,
     limiter: Box<dyn RateLimiter<T>>,
     items_max: usize,
-    /// The number of the next arrival in line.
+    /// The number of the next arrival in the queue.
     arrivals: u64,
     shutting_down: bool,
-    /// The counters; what can be counted at any time is filled in by `stats`.
+    /// The counters; `stats` fills in the current values.
     counted: WorkQueueStats,
 }
 
@@ -56,35 +56,35 @@ pub struct WorkQueue<T> {
 struct Dirty {
     priority: i32,
     since: Moment,
-    /// Where it is in line; none while it is worked on.
+    /// Its arrival number in the queue; none while it is processed.
     arrival: Option<u64>,
 }
 
-/// What became of an addition.
+/// The result of adding an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It waits now, and did not before. If it is worked on, it waits for that to end.
+    /// The item is queued now, and was not before. If it is being processed, it is queued after that.
     Waits,
-    /// It waits until its time has come.
+    /// The item is delayed.
     Delayed,
-    /// It waited already, and goes on doing so; earlier or with a higher priority, if that was asked.
+    /// The item was already queued or delayed, and stays so; earlier or with a higher priority, if requested.
     Merged,
-    /// Too many items wait. Nothing was added.
+    /// The queue is full. Nothing was added.
     Full,
     /// The queue was shut down. Nothing was added.
     ShutDown,
 }
 
-/// The answer to a worker.
+/// The result of [`WorkQueue::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Get<T> {
-    /// Work on this one, then call [`WorkQueue::done`].
+    /// Process this item, then call [`WorkQueue::done`].
     Item(T),
-    /// Nothing may be handed out before then, unless something is added.
+    /// Nothing is due before this time, unless an item is added.
     WaitUntil(Moment),
-    /// Nothing waits.
+    /// The queue is empty.
     Idle,
-    /// Nothing waits, and nothing will.
+    /// The queue is empty and shut down.
     ShutDown,
 }
 
@@ -117,26 +117,27 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// Has `item` worked on. Source: client-go `Add`.
+    /// Adds `item`. Source: client-go `Add`.
     pub fn add(&mut self, item: T, now: Moment) -> Admission {
         self.add_with(item, AddOptions::default(), now)
     }
 
-    /// Has `item` worked on once `after` has passed. Of several such wishes for one item the earliest counts. It may be
-    /// worked on before, too: what is added meanwhile does not take the delay's place. Source: client-go `AddAfter`.
+    /// Adds `item` after the delay `after`. If an item is delayed several times, the earliest time counts. A plain
+    /// [`add`](Self::add) meanwhile does not replace the delay: the item may then be processed twice. Source: client-go
+    /// `AddAfter`.
     pub fn add_after(&mut self, item: T, after: Duration, now: Moment) -> Admission {
         let when = When::After(after);
         self.add_with(item, AddOptions { when, priority: 0 }, now)
     }
 
-    /// Has `item` worked on when the limiter says. To be called for an item that failed, before [`done`](Self::done).
-    /// Source: client-go `AddRateLimited`.
+    /// Adds `item` after the rate limiter's delay. Call it for a failed item, before [`done`](Self::done). Source:
+    /// client-go `AddRateLimited`.
     pub fn add_rate_limited(&mut self, item: T, now: Moment) -> Admission {
         let when = When::RateLimited;
         self.add_with(item, AddOptions { when, priority: 0 }, now)
     }
 
-    /// Has `item` worked on as `options` say. Source: controller-runtime `AddWithOpts`.
+    /// Adds `item` with `options`. Source: controller-runtime `AddWithOpts`.
     pub fn add_with(&mut self, item: T, options: AddOptions, now: Moment) -> Admission {
         if self.shutting_down {
             self.counted.ignored += 1;
@@ -163,21 +164,21 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// Forgets how often `item` failed: it worked, or it is given up. Source: client-go `Forget`.
+    /// Forgets the failures of `item`, after success or when giving up. Source: client-go `Forget`.
     pub fn forget(&mut self, item: &T) {
         self.limiter.forget(item);
     }
 
-    /// How often `item` was added rate limited since it was forgotten. Source: client-go `NumRequeues`.
+    /// How often `item` was added rate limited since it was last forgotten. Source: client-go `NumRequeues`.
     #[must_use]
     pub fn num_requeues(&self, item: &T) -> u32 {
         self.limiter.num_requeues(item)
     }
 }
 
-/// Working.
+/// Processing.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// The next item to work on, which the caller has until [`done`](Self::done). Source: client-go `Get`, which
+    /// The next item to process, which the caller has until [`done`](Self::done). Source: client-go `Get`, which
     /// blocks.
     #[must_use]
     pub fn get(&mut self, now: Moment) -> Get<T> {
@@ -196,10 +197,10 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         Get::Item(item)
     }
 
-    /// Says that work on `item` has ended, well or not. If it was added meanwhile it is in line again; returns whether
+    /// Marks `item` as processed, successfully or not. If it was added meanwhile, it is queued again; returns whether
     /// it is.
     ///
-    /// Nothing happens for an item that nobody has. Source: client-go `Done`.
+    /// Does nothing for an item that is not being processed. Source: client-go `Done`.
     pub fn done(&mut self, item: &T, now: Moment) -> bool {
         let Some(since) = self.processing.remove(item) else {
             return false;
@@ -214,7 +215,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         true
     }
 
-    /// Has what is due wait in line, as [`get`](Self::get) does; returns how many that were.
+    /// Queues the delayed items that are due, as [`get`](Self::get) does; returns how many.
     pub fn admit_due(&mut self, now: Moment) -> usize {
         let mut admitted = 0;
         while let Some((item, priority)) = self.delayed.pop_due(now) {
@@ -231,17 +232,17 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 }
 
-/// Ending, and reading.
+/// Shutting down, and reading.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// Takes nothing more. What is in line is still handed out, as is what was added again before while it was worked
-    /// on; what is delayed is dropped and counted (client-go drops it silently). Source: client-go `ShutDown`.
+    /// No longer accepts items. Queued items are still handed out, including those added while they are processed;
+    /// delayed items are dropped and counted (client-go drops them silently). Source: client-go `ShutDown`.
     pub fn shut_down(&mut self) -> Remaining {
         self.shutting_down = true;
         self.counted.delayed_dropped += self.delayed.clear() as u64;
         self.remaining()
     }
 
-    /// What is still to be done after a shut-down.
+    /// The remaining items after a shut-down.
     pub fn remaining(&self) -> Remaining {
         Remaining {
             queued: self.ready.len(),
@@ -250,38 +251,37 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// Whether the queue takes nothing more. Source: client-go `ShuttingDown`.
+    /// Whether the queue was shut down. Source: client-go `ShuttingDown`.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }
 
-    /// Whether workers have nothing, which is what client-go's `ShutDownWithDrain` waits for. Items may be in line all
-    /// the same.
+    /// Whether no item is being processed, which client-go's `ShutDownWithDrain` waits for. Items may still be queued.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.processing.is_empty()
     }
 
-    /// Whether [`get`](Self::get) has something to hand out, but for what has become due since it was asked.
+    /// Whether [`get`](Self::get) can return an item, not counting those that became due since its last call.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// How many items are in line. Source: client-go `Len`.
+    /// How many items are queued. Source: client-go `Len`.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ready.len()
     }
 
-    /// Whether no item is in line.
+    /// Whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 
-    /// The queue at this moment. Looks at every item that is worked on.
+    /// Statistics of the queue now. Visits every item that is being processed.
     #[must_use]
     pub fn stats(&self, now: Moment) -> WorkQueueStats {
         let running = self.processing.values().map(|&since| now - since);
@@ -297,9 +297,9 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 }
 
-/// Steps.
+/// Internals.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// Source: client-go `Add` and, for an item that waits, `Touch`.
+    /// Source: client-go `Add` and, for a queued item, `Touch`.
     fn add_now(&mut self, item: T, priority: i32, now: Moment) -> Admission {
         if let Some(dirty) = self.dirty.get_mut(&item) {
             if priority > dirty.priority {

@@ -1,4 +1,4 @@
-//! Who is next: by priority, then by arrival, and now and then simply the oldest.
+//! Waiting items: the priority queue of due items, and the delayed ones.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,14 +9,15 @@ use hashbrown::HashMap;
 
 use crate::Moment;
 
-/// Items that may be handed out. An item is known by its place, a number that grows with each arrival.
+/// Items that are due, by priority, then by arrival, and at times simply the oldest. An item is identified by its
+/// arrival number.
 #[derive(Debug)]
 pub(super) struct PriorityQueue<T> {
     items: BTreeMap<(Reverse<i32>, u64), T>,
-    /// The same in order of arrival.
+    /// The priorities by arrival.
     priorities: BTreeMap<u64, i32>,
     passed_over_max: u32,
-    /// How many were taken in a row past the oldest.
+    /// How many items in a row were popped before the oldest.
     passed_over: u32,
 }
 
@@ -43,14 +44,14 @@ impl<T> PriorityQueue<T> {
         self.priorities.insert(arrival, priority);
     }
 
-    /// Has the item at `place` wait among those of `to`. It keeps its place among them.
+    /// Changes the priority of the item `arrival`. It keeps its arrival order.
     pub(super) fn move_to(&mut self, arrival: u64, from: i32, to: i32) {
         if let Some(item) = self.items.remove(&(Reverse(from), arrival)) {
             self.push(arrival, to, item);
         }
     }
 
-    /// Takes the next one out.
+    /// Pops the next item.
     pub(super) fn pop(&mut self) -> Option<T> {
         let (&oldest, &its_priority) = self.priorities.first_key_value()?;
         let (&first, _) = self.items.first_key_value()?;
@@ -70,7 +71,8 @@ impl<T> PriorityQueue<T> {
     }
 }
 
-/// Each item once, with the earliest moment anybody asked for and the highest priority. Ties go in the order of asking.
+/// Delayed items, each once, with the earliest requested time and the highest priority. Ties go in the order of the
+/// requests.
 ///
 /// Source: client-go `delaying_queue.go` (`waitForPriorityQueue`, `insert`); the priority is controller-runtime's.
 #[derive(Debug)]
@@ -104,7 +106,7 @@ impl<T: Clone + Eq + Hash> Delayed<T> {
         self.items.contains_key(item)
     }
 
-    /// Has `item` wait; returns whether it did not before.
+    /// Delays `item`; returns whether it was not delayed before.
     pub(super) fn set(&mut self, item: T, until: Moment, priority: i32) -> bool {
         self.requests += 1;
         let number = self.requests;
@@ -132,7 +134,7 @@ impl<T: Clone + Eq + Hash> Delayed<T> {
         self.due.first_key_value().map(|(&(until, _), _)| until)
     }
 
-    /// Takes out one that is due, with its priority.
+    /// Pops an item that is due, with its priority.
     pub(super) fn pop_due(&mut self, now: Moment) -> Option<(T, i32)> {
         if self.next()? > now {
             return None;

@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// What is left to wait, in whole milliseconds.
+/// The remaining wait, in whole milliseconds.
 fn wait(rig: &mut Rig) -> u128 {
     match rig.listener.next(rig.now) {
         NextDelivery::WaitUntil(until) => (until - rig.now).as_millis(),
-        other => panic!("expected to be told to wait: {other:?}"),
+        other => panic!("expected WaitUntil: {other:?}"),
     }
 }
 
@@ -20,7 +20,7 @@ fn letters(rig: &Rig) -> String {
     rig.listener.dead_letters().into_iter().map(line).collect()
 }
 
-/// Fails until nothing is tried again. Returns how often that was.
+/// Fails until nothing is retried. Returns the number of attempts.
 fn exhaust(rig: &mut Rig) -> u32 {
     let mut tries = 0;
     loop {
@@ -36,7 +36,7 @@ fn exhaust(rig: &mut Rig) -> u32 {
 }
 
 #[test]
-fn a_failure_is_tried_again_with_growing_back_off() {
+fn failure_is_retried_with_growing_back_off() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     assert_eq!(rig.fail(), "add a@1 watch");
@@ -51,7 +51,7 @@ fn a_failure_is_tried_again_with_growing_back_off() {
 }
 
 #[test]
-fn a_mended_handler_need_not_wait_out_the_back_off() {
+fn retry_now_ends_the_back_off() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     assert_eq!(rig.fail(), "add a@1 watch");
@@ -74,7 +74,7 @@ fn a_failing_key_delays_no_other() {
 }
 
 #[test]
-fn keys_that_fail_together_do_not_come_back_together() {
+fn keys_that_fail_together_retry_at_different_times() {
     let mut rig = Rig::new(options());
     rig.sets("a b c d", 1);
     rig.take_all();
@@ -102,7 +102,7 @@ fn the_same_seed_gives_the_same_waits() {
 }
 
 #[test]
-fn newer_events_fold_into_a_failing_key_without_shortening_its_back_off() {
+fn newer_events_fold_without_shortening_the_back_off() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -118,13 +118,13 @@ fn newer_events_fold_into_a_failing_key_without_shortening_its_back_off() {
         (before, 1, 2)
     );
     rig.pass(seconds(3));
-    // A try of a newer state is a first try, and yet the back-off goes on growing.
+    // A newer state starts at attempt 0, but the back-off keeps growing.
     assert_eq!(rig.fail(), "update a@1->4 watch");
     assert!(wait(&mut rig) >= 4_000);
 }
 
 #[test]
-fn what_came_while_a_call_ran_that_fails_folds_in_as_well() {
+fn events_during_a_failing_call_fold_in() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -139,7 +139,7 @@ fn what_came_while_a_call_ran_that_fails_folds_in_as_well() {
 }
 
 #[test]
-fn retry_after_is_honoured_and_bounded() {
+fn retry_after_is_honored_and_bounded() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -171,7 +171,7 @@ fn the_last_attempt_makes_a_dead_letter() {
 }
 
 #[test]
-fn a_permanent_failure_makes_a_dead_letter_at_once_and_blocks_nothing() {
+fn permanent_failure_becomes_a_dead_letter_at_once() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -200,7 +200,7 @@ fn a_key_has_one_dead_letter_at_most() {
 }
 
 #[test]
-fn the_oldest_dead_letter_goes_first_and_is_counted() {
+fn oldest_dead_letter_is_evicted_and_counted() {
     let mut rig = Rig::new(ListenerOptions {
         dead_letters_max: 2,
         ..options()
@@ -217,7 +217,7 @@ fn the_oldest_dead_letter_goes_first_and_is_counted() {
 }
 
 #[test]
-fn an_error_text_is_kept_to_its_limit() {
+fn error_text_is_cut_at_its_limit() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -226,7 +226,7 @@ fn an_error_text_is_kept_to_its_limit() {
 }
 
 #[test]
-fn a_poisoned_state_that_is_replaced_in_time_makes_no_dead_letter() {
+fn replaced_poisoned_state_makes_no_dead_letter() {
     let mut rig = Rig::new(ListenerOptions {
         retry: RetryPolicy {
             attempts: 1,
@@ -244,7 +244,7 @@ fn a_poisoned_state_that_is_replaced_in_time_makes_no_dead_letter() {
 }
 
 #[test]
-fn a_failing_delete_keeps_the_next_incarnation_waiting_but_not_forever() {
+fn failing_delete_delays_the_next_incarnation_only_temporarily() {
     let mut rig = Rig::new(options());
     rig.write(PODS, state("a", "first", 1, 0));
     rig.drain();
@@ -274,7 +274,7 @@ fn with_skip_a_failure_is_counted_and_dropped() {
 }
 
 #[test]
-fn a_failing_synced_is_tried_again_and_given_up_without_a_letter() {
+fn failing_synced_is_retried_then_dropped() {
     let mut rig = Rig::bare(options());
     rig.attach(PODS);
     assert_eq!(rig.fail(), "synced initial");
@@ -286,7 +286,7 @@ fn a_failing_synced_is_tried_again_and_given_up_without_a_letter() {
 }
 
 #[test]
-fn requeue_delivers_the_current_state_and_success_removes_the_letter() {
+fn requeue_delivers_current_state_and_success_removes_dead_letter() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -302,7 +302,7 @@ fn requeue_delivers_the_current_state_and_success_removes_the_letter() {
 }
 
 #[test]
-fn requeue_delivers_the_last_known_delete_while_the_key_is_absent() {
+fn requeue_delivers_the_last_delete_of_an_absent_key() {
     let mut rig = Rig::new(options());
     rig.sets("a", 1);
     rig.drain();
@@ -315,7 +315,7 @@ fn requeue_delivers_the_last_known_delete_while_the_key_is_absent() {
 }
 
 #[test]
-fn requeue_delivers_the_current_state_although_a_delete_failed_before() {
+fn requeue_delivers_current_state_after_a_failed_delete() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -330,7 +330,7 @@ fn requeue_delivers_the_current_state_although_a_delete_failed_before() {
 }
 
 #[test]
-fn requeue_leaves_to_a_cursor_what_it_will_show() {
+fn requeue_leaves_keys_to_a_running_cursor() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
@@ -341,7 +341,7 @@ fn requeue_leaves_to_a_cursor_what_it_will_show() {
 }
 
 #[test]
-fn dead_letters_keep_no_more_bytes_of_deleted_objects_than_may_wait() {
+fn dead_letters_respect_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {
         pending_bytes_max: 2 * size,
@@ -365,7 +365,7 @@ fn dead_letters_keep_no_more_bytes_of_deleted_objects_than_may_wait() {
 }
 
 #[test]
-fn a_detached_source_takes_its_dead_letters_with_it() {
+fn detach_removes_the_dead_letters_of_the_source() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -374,7 +374,8 @@ fn a_detached_source_takes_its_dead_letters_with_it() {
     assert_eq!(letters(&rig), "");
 }
 
-/// Delivers everything; "poison" fails, and costs the handler what it knew. Returns the deliveries of others and of it.
+/// Delivers everything; "poison" fails, and costs the handler its memory. Returns the deliveries of the others and of
+/// "poison".
 fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
     let (mut others, mut poisoned) = (0, 0);
     loop {
@@ -399,20 +400,20 @@ fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
 }
 
 #[test]
-fn an_object_that_costs_the_handler_its_memory_each_time_becomes_a_dead_letter_too() {
+fn object_that_kills_instances_becomes_a_dead_letter() {
     let mut rig = Rig::new(options());
     rig.sets("a poison b", 1);
-    // Each of the ten failures is followed by a replay, which shows the two others; none of them gives it further
-    // tries.
+    // Each of the ten failures is followed by a replay, which delivers the two others; none of them gives it further
+    // attempts.
     assert_eq!(lose_memory_over_poison(&mut rig), (1 + 10 * 2, 10));
     assert_eq!(letters(&rig), "default/poison add replay after 10: trap: unreachable\n");
-    // A newer state is news, whether it is told at once or by a cursor on its way.
+    // A newer state is new, whether it is delivered directly or by a running cursor.
     rig.set("poison", 2);
     assert_eq!(rig.fail(), "update poison@1->2 watch");
     rig.listener.recover(rig.now);
     rig.set("poison", 3);
     assert_eq!(lose_memory_over_poison(&mut rig).1, 10);
-    // A new version of the handler is shown it again.
+    // A new version of the handler receives it again.
     rig.listener.replay(rig.now);
     assert_eq!(
         rig.drain(),
@@ -422,7 +423,7 @@ fn an_object_that_costs_the_handler_its_memory_each_time_becomes_a_dead_letter_t
 }
 
 #[test]
-fn what_changed_since_its_dead_letter_is_shown_after_a_loss_of_memory() {
+fn recover_delivers_states_newer_than_their_dead_letter() {
     let mut rig = Rig::new(options());
     rig.sets("a z", 1);
     assert_eq!(rig.take_all(), "add a@1 watch\nadd z@1 watch\n");

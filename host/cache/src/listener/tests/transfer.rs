@@ -1,8 +1,8 @@
-//! A source that takes over from another. `NODES` inherits from `PODS`.
+//! Transfers between sources: from `PODS` to `NODES`.
 
 use super::*;
 
-/// Lets `NODES`, as it is stored, take over all keys of `PODS`; `changes` are the difference.
+/// Transfers all keys of `PODS` to `NODES` with its stored objects; `changes` are the difference.
 fn transfer(rig: &mut Rig, changes: Vec<ChangeKind>) {
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
     let changes: Vec<ObjectChange> = changes
@@ -26,7 +26,7 @@ fn deleted(last: Object) -> ChangeKind {
 }
 
 #[test]
-fn a_source_that_has_an_heir_is_shown_no_more_be_it_by_a_resync_or_a_replay() {
+fn transferred_source_has_no_resync_or_replay() {
     let mut rig = Rig::bare(ListenerOptions {
         resync: Some(seconds(60)),
         ..options()
@@ -55,13 +55,13 @@ fn a_source_that_has_an_heir_is_shown_no_more_be_it_by_a_resync_or_a_replay() {
 }
 
 #[test]
-fn an_initial_list_that_is_cut_short_by_an_heir_goes_on_with_what_the_heir_holds() {
+fn transfer_during_initial_list_continues_with_the_target() {
     let mut rig = Rig::bare(options());
     rig.sets("a b c", 1);
     rig.attach(PODS);
     assert_eq!(rig.take(), "add a@1 initial");
     rig.answer(retryable());
-    // `a` is another incarnation by now, `c` is gone, `d` is new.
+    // Now `a` is another incarnation, `c` is deleted, `d` is new.
     rig.store(NODES).add(state("a", "another", 5, 0));
     rig.store(NODES).add(state("b", "uid-b", 1, 0));
     rig.store(NODES).add(state("d", "uid-d", 6, 0));
@@ -72,22 +72,26 @@ fn an_initial_list_that_is_cut_short_by_an_heir_goes_on_with_what_the_heir_holds
     ];
     transfer(&mut rig, changes);
     rig.pass(seconds(10));
-    let told = rig.drain();
-    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{told}"));
-    assert!(place("delete a@1") < place("add a@5"), "{told}");
-    assert!(place("delete c@1") < place("synced replay"), "{told}");
-    assert!(place("add b@1") < place("synced replay"), "{told}");
-    assert!(place("add d@6") < place("synced replay"), "{told}");
+    let delivered = rig.drain();
+    let position = |what: &str| {
+        delivered
+            .find(what)
+            .unwrap_or_else(|| panic!("no {what:?} in\n{delivered}"))
+    };
+    assert!(position("delete a@1") < position("add a@5"), "{delivered}");
+    assert!(position("delete c@1") < position("synced replay"), "{delivered}");
+    assert!(position("add b@1") < position("synced replay"), "{delivered}");
+    assert!(position("add d@6") < position("synced replay"), "{delivered}");
     assert!(rig.listener.has_synced(NODES));
 }
 
 #[test]
-fn a_source_that_comes_back_is_told_after_the_deletes_of_the_one_that_left() {
+fn reattached_source_follows_deletes_of_the_drained_one() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
     rig.drain();
-    // One delete is handed out and fails, the other waits.
+    // One delete is delivered and fails, the other is pending.
     rig.delete("a");
     rig.delete("b");
     assert!(rig.take().starts_with("delete a@1"));
@@ -97,19 +101,19 @@ fn a_source_that_comes_back_is_told_after_the_deletes_of_the_one_that_left() {
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
     rig.listener.transfer_pending(&[PODS], NODES, &|_| true);
     rig.listener.attach(NODES, &snapshot, now);
-    assert_eq!(
-        rig.listener.busy_keys(PODS),
-        0,
-        "the old source has nothing to wait for"
-    );
-    let mut told = rig.drain();
+    assert_eq!(rig.listener.busy_keys(PODS), 0, "the old source has nothing pending");
+    let mut delivered = rig.drain();
     rig.pass(seconds(10));
-    told += &rig.drain();
-    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{told}"));
+    delivered += &rig.drain();
+    let position = |what: &str| {
+        delivered
+            .find(what)
+            .unwrap_or_else(|| panic!("no {what:?} in\n{delivered}"))
+    };
     for name in ["a", "b"] {
         let (delete, add) = (format!("delete {name}@1"), format!("add {name}@1 initial source 2"));
-        assert!(place(&delete) < place(&add), "{told}");
-        assert_eq!(told.matches(&format!(" {name}@")).count(), 2, "{told}");
+        assert!(position(&delete) < position(&add), "{delivered}");
+        assert_eq!(delivered.matches(&format!(" {name}@")).count(), 2, "{delivered}");
     }
-    assert!(told.trim_end().ends_with("synced initial source 2"), "{told}");
+    assert!(delivered.trim_end().ends_with("synced initial source 2"), "{delivered}");
 }

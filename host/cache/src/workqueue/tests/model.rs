@@ -1,4 +1,4 @@
-//! Whatever is asked in whatever order, the queue answers as three plain lists would.
+//! For any order of operations the queue behaves like three plain lists.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ enum Op {
         after: u64,
     },
     Get,
-    /// Ends the work on one of those that are worked on.
+    /// Ends the processing of one item.
     Done(usize),
     Pass(u64),
     ShutDown,
@@ -32,15 +32,15 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The queue as one would write it down on paper. Every step looks at everything.
+/// A naive queue. Every operation scans all items.
 #[derive(Default)]
 struct Model {
     /// In order of arrival, with their priorities.
     ready: Vec<(u8, i32)>,
-    /// Added while they are worked on.
+    /// Added while they are processed.
     again: Vec<(u8, i32)>,
     processing: Vec<u8>,
-    /// In the order in which their moment was set.
+    /// In the order in which their time was set.
     delayed: Vec<(u8, u64, i32)>,
     passed_over: u32,
     shut: bool,
@@ -124,7 +124,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_queue_agrees_with_three_plain_lists(ops in vec(any_op(), 0..200)) {
+    fn queue_agrees_with_a_naive_model(ops in vec(any_op(), 0..200)) {
         let options = WorkQueueOptions { passed_over_max: PASSED_OVER, ..WorkQueueOptions::default() };
         let (mut queue, mut model) = (WorkQueue::new(options), Model::default());
         for op in ops {
