@@ -130,8 +130,8 @@ impl ListenerHandle {
     /// in-flight events continue under the new source id. Informer side.
     ///
     /// If `olds` were not delivered completely yet, `new` is delivered as by a [`replay`](Self::replay); if they were
-    /// not attached, `new` is [attached](Self::attach) as usual. `olds` stay attached, for the deletes of keys outside
-    /// `scope`.
+    /// not attached, `new` is [attached](Self::attach) as usual. `olds` stay attached, for the deletes of objects that
+    /// only they held.
     pub fn transfer(
         &self,
         olds: &[SourceId],

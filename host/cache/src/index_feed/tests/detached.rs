@@ -114,7 +114,7 @@ fn undeclared_index_or_too_many_values_is_a_failure() {
         .map(|failure| format!("{}: {}", failure.key, failure.error))
         .collect();
     insta::assert_snapshot!(errors.join("\n"), @r#"
-    default/a: the plugin gave values for "other", which its manifest does not name as an index
+    default/a: the plugin returned values for index "other", which its manifest does not declare
     default/b: more than 1024 values or 65536 bytes of them for one object; index a field with fewer values
     default/c: trapped
     "#);
