@@ -1,16 +1,15 @@
-//! What readers cost the store's writer: 40 threads that list 10,000 objects, without pause and ten times a second
-//! each.
+//! Measures what readers cost the store's writer: 40 threads that list 10,000 objects, without pause and ten times a
+//! second each.
 //!
 //! ```text
 //! cargo run --release -p informant-cache --example store_under_readers
 //! ```
 //!
-//! Prints ratios and ends with an error if one is below what is promised. Without pause, 41 threads share the
-//! processors, so it is the writer's own CPU time that counts. At ten lists a second it is the time on the wall, less
-//! the time in which the writer wanted to run and all processors were taken: by other programs, or by the readers,
-//! whose part is printed.
+//! Prints ratios and fails if one is below its target. Without pause, 41 threads share the CPUs, so the writer's own
+//! CPU time counts. At ten lists a second the wall-clock time counts, minus the time in which the writer was runnable
+//! and all CPUs were busy with other programs or the readers, whose share is printed.
 
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+#![expect(clippy::print_stdout, reason = "it prints its results")]
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,13 +20,13 @@ use informant_cache::PointerIndex;
 use informant_cache::blocking::Indexer;
 use informant_object::{Object, Pointer, Shape};
 
-// As in the program.
+// As in the daemon.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const OBJECTS: usize = 10_000;
 const READERS: usize = 40;
-/// Without readers and with them in turn, so that what else the machine does weighs on both.
+/// Alternates runs without and with readers, so that other load affects both.
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(1_500);
 const PACE: Duration = Duration::from_millis(100);

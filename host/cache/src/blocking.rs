@@ -1,5 +1,5 @@
-//! The queue, the store and the workqueue for programs with threads: shared by cloning, safe from any thread, and
-//! waiting where client-go's wait.
+//! The queue, the store and the workqueue for programs with threads: shared by cloning, thread-safe, and blocking where
+//! client-go's block.
 //!
 //! | client-go | here |
 //! |---|---|
@@ -7,9 +7,8 @@
 //! | `cache.Store`, `cache.Indexer`, `cache.ThreadSafeStore` | [`Indexer`] |
 //! | `workqueue.TypedRateLimitingInterface`, `TypedDelayingInterface`, `TypedInterface` | [`WorkQueue`] |
 //!
-//! Thin: what they promise is what the pure ones promise, behind a lock that is never held while a caller's code runs,
-//! but where an item says so. The only place of this room that waits. It still reads no clock: a [`Clock`] is handed
-//! in.
+//! They have the guarantees of the pure types, behind a lock that is not held while a caller's code runs, except where
+//! documented. The only module of this crate that blocks. It reads no clock either: a [`Clock`] is passed in.
 
 mod delta_fifo;
 #[cfg(test)]
@@ -27,7 +26,7 @@ pub use self::indexer::Indexer;
 pub use self::work_queue::{Wake, WorkQueue};
 use crate::Moment;
 
-/// What time it is. Must not go back.
+/// A clock: returns the current time. Must not go back.
 ///
 /// ```
 /// # use std::{sync::Arc, time::Instant};
@@ -38,8 +37,7 @@ use crate::Moment;
 /// ```
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
 
-/// Takes a lock that a panic left behind all the same: what is behind it is changed by calls that do not panic half
-/// way.
+/// Ignores lock poisoning: the state behind the lock stays consistent when a caller panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

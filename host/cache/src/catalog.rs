@@ -1,7 +1,7 @@
-//! Which sources there are, and where to read them.
+//! The sources of the process, and where to read them.
 //!
-//! Shared by everybody. Promises: an id is never used twice; looking up a source or its snapshot allocates nothing and
-//! waits for no writer; lists come in a stable order. Does not read, start or stop a source.
+//! Shared by all parts of the process. An id is never reused; looking up a source or its snapshot neither allocates nor
+//! waits for a writer; lists have a stable order. Does not read, start or stop sources.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,40 +22,40 @@ struct Sources {
     last: u32,
 }
 
-/// There is no source of this number, or no longer.
+/// The catalog has no such source, or no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no source {0} (any more); ask for the informer's sources again")]
+#[error("source {0} does not exist or was removed; look up the informer's sources again")]
 pub struct UnknownSource(pub SourceId);
 
 impl Catalog {
-    /// An empty one.
+    /// An empty catalog.
     #[must_use]
     pub fn new() -> Catalog {
         Catalog::default()
     }
 
-    /// Enters a source, [`SourceState::Syncing`] and empty, and gives it a number that no other had or will have.
+    /// Adds a source, [`SourceState::Syncing`] and empty, with a new id.
     pub fn add_source(&self, info: SourceInfo) -> SourceId {
         self.add(info, true)
     }
 
-    /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) leaves it out until
-    /// [`exchange`](Self::exchange) shows it.
+    /// As [`add_source`](Self::add_source), but [`sources`](Self::sources) does not list it until
+    /// [`swap_listed`](Self::swap_listed) does.
     pub fn add_staged_source(&self, info: SourceInfo) -> SourceId {
         self.add(info, false)
     }
 
-    /// Among an informer's sources shows `shown` and leaves `hidden` out, at once. Whoever knows a hidden source's
-    /// number still finds it.
-    pub fn exchange(&self, hidden: &[SourceId], shown: &[SourceId]) {
+    /// Atomically lists `show` among an informer's sources and no longer lists `hide`. An unlisted source can still be
+    /// looked up by id.
+    pub fn swap_listed(&self, hide: &[SourceId], show: &[SourceId]) {
         let sources = self.write();
         let set = |ids: &[SourceId], listed: bool| {
             for source in ids.iter().filter_map(|id| sources.by_id.get(id)) {
                 source.set_listed(listed);
             }
         };
-        set(hidden, false);
-        set(shown, true);
+        set(hide, false);
+        set(show, true);
     }
 
     fn add(&self, info: SourceInfo, listed: bool) -> SourceId {
@@ -63,7 +63,7 @@ impl Catalog {
         sources.last = sources
             .last
             .checked_add(1)
-            .expect("a process makes fewer than 2^32 sources");
+            .expect("a process creates fewer than 2^32 sources");
         let id = SourceId(sources.last);
         let source = Source::new(id, info);
         source.set_listed(listed);
@@ -71,14 +71,14 @@ impl Catalog {
         id
     }
 
-    /// Removes a source. Those who hold it see it as [`SourceState::Stopped`] and empty; what it held is returned, to
-    /// be dropped where nobody waits.
+    /// Removes a source. Holders of it see it [`SourceState::Stopped`] and empty; returns its content, to be dropped on
+    /// a thread that may block.
     pub fn remove_source(&self, id: SourceId) -> Option<Garbage> {
         let source = self.write().by_id.remove(&id)?;
         Some(source.remove().into_garbage())
     }
 
-    /// The source itself, for who asks often.
+    /// The source itself, for repeated access.
     #[must_use]
     pub fn source(&self, id: SourceId) -> Option<Arc<Source>> {
         self.read().by_id.get(&id).cloned()
@@ -90,32 +90,32 @@ impl Catalog {
         self.read().by_id.get(&id).map(|source| source.snapshot())
     }
 
-    /// What a source is.
+    /// The identity of a source.
     #[must_use]
     pub fn info(&self, id: SourceId) -> Option<SourceInfo> {
         self.read().by_id.get(&id).map(|source| source.info().clone())
     }
 
-    /// How a source fares.
+    /// The state of a source.
     #[must_use]
     pub fn state(&self, id: SourceId) -> Option<SourceState> {
         self.read().by_id.get(&id).map(|source| source.state())
     }
 
-    /// All there is to say of a source now.
+    /// The status of a source now.
     #[must_use]
     pub fn status(&self, id: SourceId) -> Option<SourceStatus> {
         self.read().by_id.get(&id).map(|source| source.status())
     }
 
-    /// Notes how a source fares; nothing if it is gone.
+    /// Sets the state of a source; does nothing if it was removed.
     pub fn set_state(&self, id: SourceId, state: SourceState) {
         if let Some(source) = self.read().by_id.get(&id) {
             source.set_state(state);
         }
     }
 
-    /// The numbers of an informer's sources, oldest first; none for an informer that does not exist.
+    /// The ids of an informer's sources, oldest first; none for an informer that does not exist.
     #[must_use]
     pub fn sources(&self, informer: &str) -> Vec<SourceId> {
         self.read().of(informer).map(|source| source.id()).collect()
@@ -148,7 +148,7 @@ impl Catalog {
         names
     }
 
-    // A panic elsewhere leaves the map whole: it is changed by single inserts and removes.
+    // The map stays consistent after a panic: it changes by single inserts and removes.
     fn read(&self) -> RwLockReadGuard<'_, Sources> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_never_used_twice() {
+    fn source_ids_are_never_reused() {
         let catalog = Catalog::new();
         let first = catalog.add_source(info("pods", ""));
         drop(catalog.remove_source(first).unwrap());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_informer_has_its_sources_oldest_first() {
+    fn informer_sources_are_listed_oldest_first() {
         let catalog = Catalog::new();
         let east = catalog.add_source(info("pods", "east"));
         let nodes = catalog.add_source(info("nodes", "east"));
@@ -206,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn a_staged_source_is_known_by_number_alone_until_it_takes_its_place() {
+    fn staged_source_is_listed_only_after_the_swap() {
         let catalog = Catalog::new();
         let old = catalog.add_source(info("pods", ""));
         let new = catalog.add_staged_source(info("pods", ""));
         assert_eq!(catalog.sources("pods"), [old]);
         assert!(catalog.source(new).is_some());
-        catalog.exchange(&[old], &[new]);
+        catalog.swap_listed(&[old], &[new]);
         assert_eq!(catalog.sources("pods"), [new]);
         assert!(catalog.source(old).is_some());
     }
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(catalog.clone().state(id), Some(SourceState::Forbidden));
         assert_eq!(
             UnknownSource(id).to_string(),
-            "there is no source 1 (any more); ask for the informer's sources again"
+            "source 1 does not exist or was removed; look up the informer's sources again"
         );
     }
 }

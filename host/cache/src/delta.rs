@@ -1,7 +1,7 @@
-//! One change of one object, and all the changes of one key that wait together.
+//! One change of one object, and all queued changes of one key.
 //!
-//! Plain data. What may stand beside what is the queue's business ([`DeltaFifo`](crate::DeltaFifo)), except for one
-//! rule that belongs to the list itself: two deletes in a row are one.
+//! Plain data. Which deltas may follow each other is up to the queue ([`DeltaFifo`](crate::DeltaFifo)), except for one
+//! rule of the list itself: two deletes in a row become one.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,34 +13,34 @@ use crate::{Moment, Reason};
 /// What happened to an object. Source: client-go `DeltaType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeltaType {
-    /// The watch said it was created.
+    /// The watch reported a created object.
     Added,
-    /// The watch said it was changed.
+    /// The watch reported a changed object.
     Updated,
-    /// It is gone: the watch said so, or a list lacked it (then the delta's object is a [`Tombstone`]).
+    /// The object was deleted: the watch reported it, or a list lacked the object (then the delta's object is a
+    /// [`Tombstone`]).
     Deleted,
-    /// A list showed it. Whether it is new, changed or the same is for the store to say.
+    /// A list contained the object. The store decides whether it is new, changed or unchanged.
     Replaced,
-    /// Nothing happened: a resync repeats what is known.
+    /// Nothing happened: a resync repeats a known object.
     Sync,
 }
 
-/// A delete whose final state was not seen; client-go's `DeletedFinalStateUnknown`.
+/// A delete whose final state was not observed; client-go's `DeletedFinalStateUnknown`.
 #[derive(Clone, Debug)]
 pub struct Tombstone {
-    /// Which object is gone.
+    /// The key of the deleted object.
     pub key: Key,
-    /// The newest state that was seen, which may be older than the one it had when it was deleted. None if there was
-    /// none.
+    /// The newest observed state, which may be older than the final state. None if no state was observed.
     pub object: Option<Object>,
 }
 
 /// The object after the change; for a delete the last known state.
 #[derive(Clone, Debug)]
 pub enum DeltaObject {
-    /// A state the API server showed.
+    /// A state from the API server.
     Object(Object),
-    /// The last known state of an object that vanished unseen. Boxed: rare, and larger than the other.
+    /// The last known state of an object whose delete was not observed. Boxed: rare, and larger than the other variant.
     Tombstone(Box<Tombstone>),
 }
 
@@ -51,15 +51,15 @@ pub struct Delta {
     pub kind: DeltaType,
     /// The object after it.
     pub object: DeltaObject,
-    /// Why it is told.
+    /// The reason of the change.
     pub reason: Reason,
     /// When its frame was read.
     pub received: Moment,
 }
 
-/// All changes of one key that wait, oldest first. Never empty.
+/// All queued changes of one key, oldest first. Never empty.
 ///
-/// Reads as a slice. One delta, by far the commonest case, takes no allocation.
+/// Derefs to a slice. One delta, by far the most common case, needs no allocation.
 #[derive(Clone, Debug)]
 pub struct Deltas(Repr);
 
@@ -70,7 +70,7 @@ enum Repr {
 }
 
 impl DeltaObject {
-    /// Whose change it is.
+    /// The key of the object.
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
         match self {
@@ -79,7 +79,7 @@ impl DeltaObject {
         }
     }
 
-    /// The state itself, wrapped or not; none for a tombstone that knows none.
+    /// The state itself, of an object or a tombstone; none for a tombstone without one.
     #[must_use]
     pub fn object(&self) -> Option<&Object> {
         match self {
@@ -88,13 +88,13 @@ impl DeltaObject {
         }
     }
 
-    /// Whether the final state was not seen.
+    /// Whether the final state was not observed.
     #[must_use]
     pub fn is_tombstone(&self) -> bool {
         matches!(self, DeltaObject::Tombstone(_))
     }
 
-    /// Bytes of the state that this keeps alive.
+    /// Bytes of the state that this keeps in memory.
     pub(crate) fn size_bytes(&self) -> usize {
         self.object().map_or(0, Object::size_bytes)
     }
@@ -113,7 +113,7 @@ impl From<Tombstone> for DeltaObject {
 }
 
 impl Delta {
-    /// Whose change it is.
+    /// The key of the object.
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
         self.object.key()
@@ -127,19 +127,19 @@ impl Deltas {
         Deltas(Repr::One(delta))
     }
 
-    /// Whose changes they are.
+    /// The key of the object.
     #[must_use]
     pub fn key(&self) -> KeyRef<'_> {
         self.newest().key()
     }
 
-    /// The change that came first.
+    /// The first change.
     #[must_use]
     pub fn oldest(&self) -> &Delta {
         self.as_slice().first().expect("a list of deltas is never empty")
     }
 
-    /// The change that came last.
+    /// The last change.
     #[must_use]
     pub fn newest(&self) -> &Delta {
         self.as_slice().last().expect("a list of deltas is never empty")
@@ -154,8 +154,8 @@ impl Deltas {
         }
     }
 
-    /// Appends `delta`, unless it and the newest are both deletes: then one stays, the earlier one if its final state
-    /// was seen and the later one if not. Returns what had to go.
+    /// Appends `delta`, unless it and the newest are both deletes: then one is kept, the earlier one if its final state
+    /// was observed, otherwise the later one. Returns the dropped one.
     ///
     /// Source: client-go `dedupDeltas`, `isDeletionDup`.
     pub(crate) fn push(&mut self, delta: Delta) -> Option<Delta> {
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_waiting_key_with_one_delta_takes_32_bytes() {
+    fn queued_key_with_one_delta_takes_32_bytes() {
         assert!(size_of::<Deltas>() <= 32, "{}", size_of::<Deltas>());
     }
 }

@@ -5,20 +5,16 @@
 //! ```
 //!
 //! Promises: keys leave in the order in which they first entered; all deltas of a key leave together, oldest first; two
-//! deletes in a row are one; whatever comes in goes out or is in [`DeltaFifoStats`]. Knows when the initial list has
-//! been processed. Plain `&mut` state: no I/O, no lock, no waiting. Does not bound itself, since a list has to fit:
-//! [`DeltaFifo::bytes`] tells its owner when to stop reading from the reflector.
+//! deletes in a row become one; every delta is either popped or counted in [`DeltaFifoStats`]. Knows when the initial
+//! list has been processed. Plain `&mut` state: no I/O, no lock, no waiting. Has no size limit, since a list has to
+//! fit: its owner checks [`DeltaFifo::bytes`] to know when to stop reading from the reflector.
 //!
-//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent); each departure is stated
-//! at its item. They are: tombstones come before everything else of a replace; an item that is the known object itself
-//! is not repeated; the initial list counts as done when it has been processed, not when it was handed out.
+//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent); each departure is
+//! documented at its item: tombstones come before the other deltas of a replace; an item that is the known object
+//! itself is not repeated; the initial list counts as synced when it has been processed, not when it was popped.
 
-mod batch;
 mod keyed_queue;
-mod listed;
-mod newest;
 mod replace;
-mod stats;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -27,56 +23,53 @@ use std::fmt;
 
 use informant_object::{KeyRef, Object, ResourceVersion};
 
-pub use self::batch::Batch;
 use self::keyed_queue::KeyedQueue;
-use self::newest::Newest;
 pub use self::replace::ReplaceSummary;
-pub use self::stats::DeltaFifoStats;
-use crate::delta::{DeltaObject, Deltas};
+use self::write::HighWater;
+use crate::delta::{Delta, DeltaObject, Deltas};
 use crate::transform::Transform;
 
-/// How a [`DeltaFifo`] departs from the usual.
+/// The options of a [`DeltaFifo`].
 pub struct DeltaFifoOptions {
     /// Whether a replace queues [`Replaced`](crate::DeltaType::Replaced), or [`Sync`](crate::DeltaType::Sync) as
-    /// client-go did before it had the former.
+    /// client-go did before `Replaced` existed.
     pub emit_replaced: bool,
     /// Whether a replace leaves out items that are the known object itself (`Object::ptr_eq`) and have nothing queued.
     /// client-go repeats them.
     pub skip_unchanged: bool,
     /// Run on each object that comes from the API server.
     pub transform: Option<Box<dyn Transform>>,
-    /// Seed of the key table. Nothing visible depends on it; a random one keeps chosen names from making the table
-    /// slow.
+    /// Seed of the key table's hash. It has no visible effect; a random one protects against names crafted to collide.
     pub hash_seed: u64,
 }
 
-/// A queue of keys, each with what happened to its object since it was last processed.
+/// A queue of keys, each with the changes of its object since it was last processed.
 pub struct DeltaFifo {
     queue: KeyedQueue,
     options: DeltaFifoOptions,
-    /// Whether the first replace was done or anything else came first.
+    /// Whether the first replace was done, or any other write came first.
     populated: bool,
     /// How many keys of the first replace have not been processed yet.
     initial_population_count: usize,
-    /// How many of those are out in batches that are not done yet.
+    /// How many of those are in batches that are not done yet.
     initial_keys_out: usize,
     closed: bool,
     bytes: usize,
-    newest: Newest,
+    high_water: HighWater,
     stats: DeltaFifoStats,
 }
 
-/// What a [`DeltaFifo::pop`] did.
+/// The result of [`DeltaFifo::pop`].
 #[derive(Debug)]
-#[must_use = "a failed key is out of the queue: put it back with add_if_not_present, or count it as lost"]
+#[must_use = "a failed key has left the queue: put it back with add_if_not_present, or count it as lost"]
 pub enum Pop<E> {
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
-    /// Nothing waits, and the queue is closed (client-go's `ErrFIFOClosed`).
+    /// The queue is empty and closed (client-go's `ErrFIFOClosed`).
     Closed,
     /// The key's deltas were processed.
     Processed(Deltas),
-    /// Processing failed. The deltas are here and no longer in the queue.
+    /// Processing failed. The deltas are returned and no longer in the queue.
     Failed(Deltas, E),
 }
 
@@ -103,7 +96,7 @@ impl fmt::Debug for DeltaFifo {
     }
 }
 
-/// Making.
+/// Construction.
 impl DeltaFifo {
     /// An empty queue.
     #[must_use]
@@ -116,21 +109,21 @@ impl DeltaFifo {
             initial_keys_out: 0,
             closed: false,
             bytes: 0,
-            newest: Newest::default(),
+            high_water: HighWater::default(),
             stats: DeltaFifoStats::default(),
         }
     }
 }
 
-/// Changing.
+/// Options.
 impl DeltaFifo {
-    /// [`DeltaFifoOptions::skip_unchanged`], as it is now.
+    /// The present value of [`DeltaFifoOptions::skip_unchanged`].
     #[must_use]
     pub fn skips_unchanged(&self) -> bool {
         self.options.skip_unchanged
     }
 
-    /// Changes [`DeltaFifoOptions::skip_unchanged`] for the replaces to come.
+    /// Changes [`DeltaFifoOptions::skip_unchanged`] for future replaces.
     pub fn set_skip_unchanged(&mut self, skip_unchanged: bool) {
         self.options.skip_unchanged = skip_unchanged;
     }
@@ -138,14 +131,13 @@ impl DeltaFifo {
 
 /// Reading.
 impl DeltaFifo {
-    /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the
-    /// initial list.
+    /// Pops the first key and calls `process` with its deltas; the flag is true for keys of the initial list.
     ///
     /// The key counts as processed after `process`, even if that failed (client-go: before), so that
-    /// [`has_synced`](Self::has_synced) is never true while the last of the list is still being worked on. client-go
-    /// blocks here while nothing waits; the loop that owns this queue waits itself.
+    /// [`has_synced`](Self::has_synced) is never true while the last key of the list is being processed. client-go
+    /// blocks while the queue is empty; here the owning loop waits itself.
     pub fn pop<E>(&mut self, process: impl FnOnce(&Deltas, bool) -> Result<(), E>) -> Pop<E> {
-        let is_in_initial_list = self.initial_keys_in_line() > 0;
+        let is_in_initial_list = self.initial_keys_queued() > 0;
         let Some(deltas) = self.take_first() else {
             return if self.closed { Pop::Closed } else { Pop::Empty };
         };
@@ -160,14 +152,14 @@ impl DeltaFifo {
         }
     }
 
-    /// Takes keys out of line into `batch`, which is emptied first, until it holds `deltas_max` deltas (a key's deltas
-    /// stay together, and the first key is always taken), nothing waits, or the end of the initial list is reached.
-    /// Returns how many keys it took.
+    /// Pops keys into `batch`, which is cleared first, until it holds `deltas_max` deltas (a key's deltas stay
+    /// together, and the first key is always popped), the queue is empty, or the initial list ends. Returns how many
+    /// keys it popped.
     ///
-    /// Hand the batch to [`batch_done`](Self::batch_done) once it is processed. Source: client-go `RealFIFO.PopBatch`.
+    /// Pass the batch to [`batch_done`](Self::batch_done) once it is processed. Source: client-go `RealFIFO.PopBatch`.
     pub fn pop_batch(&mut self, deltas_max: usize, batch: &mut Batch) -> usize {
         self.batch_done(batch);
-        let initial = self.initial_keys_in_line();
+        let initial = self.initial_keys_queued();
         let keys_max = if initial > 0 { initial } else { usize::MAX };
         while batch.len() < keys_max
             && let Some(next) = self.queue.front()
@@ -184,30 +176,30 @@ impl DeltaFifo {
         batch.len()
     }
 
-    /// Says that `batch` has been processed, and empties it.
+    /// Marks `batch` as processed, and clears it.
     pub fn batch_done(&mut self, batch: &mut Batch) {
         self.initial_population_count -= batch.initial_keys;
         self.initial_keys_out -= batch.initial_keys;
         batch.clear();
     }
 
-    /// The newest object of each key in line, in line order. (client-go's order is random.)
+    /// The newest object of each queued key, in queue order. (client-go's order is random.)
     pub fn list(&self) -> impl ExactSizeIterator<Item = &DeltaObject> {
         self.queue.iter().map(|deltas| &deltas.newest().object)
     }
 
-    /// The keys in line, first to leave first.
+    /// The queued keys, in queue order.
     pub fn list_keys(&self) -> impl ExactSizeIterator<Item = KeyRef<'_>> {
         self.queue.iter().map(Deltas::key)
     }
 
-    /// The deltas that wait under `object`'s key.
+    /// The queued deltas of `object`'s key.
     #[must_use]
     pub fn get(&self, object: &Object) -> Option<&Deltas> {
         self.get_by_key(object.key())
     }
 
-    /// The deltas that wait under `key`.
+    /// The queued deltas of `key`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Deltas> {
         self.queue.find(key).index.map(|index| &self.queue.get(index).deltas)
@@ -219,57 +211,57 @@ impl DeltaFifo {
         self.closed
     }
 
-    /// Whether every key of the first replace, its deletions included, has been processed; or anything else came before
-    /// it.
+    /// Whether every key of the first replace, its deletions included, has been processed, or any other write came
+    /// first.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.populated && self.initial_population_count == 0
     }
 
-    /// Whether the first replace was done, or anything else came first. client-go: `populated`.
+    /// Whether the first replace was done, or any other write came first. client-go: `populated`.
     #[must_use]
     pub fn is_populated(&self) -> bool {
         self.populated
     }
 
-    /// How many keys wait.
+    /// How many keys are queued.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Whether no key waits.
+    /// Whether no key is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes of the objects that wait, those that the store holds too included.
+    /// Bytes of the queued objects, including those that the store holds, too.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What the queue has done so far.
+    /// The counters of the queue.
     #[must_use]
     pub fn stats(&self) -> &DeltaFifoStats {
         &self.stats
     }
 
-    /// The version up to which all that the source showed has left the queue; none while that is unknown.
+    /// The version up to which all changes of the source have left the queue; none while unknown.
     ///
-    /// Not the version of the newest object popped: with deltas grouped by key, that one may have overtaken an older
-    /// change of another key. Deltas put back by [`add_if_not_present`](Self::add_if_not_present) are not waited for.
+    /// This is not the version of the newest popped object: with deltas grouped by key, that one may have overtaken an
+    /// older change of another key. Deltas put back by [`add_if_not_present`](Self::add_if_not_present) do not count.
     #[must_use]
     pub fn fresh_as_of(&self) -> Option<ResourceVersion> {
         match self.queue.front() {
-            None => self.newest.version(),
-            Some(next) => newest::version_of(next.shown_before),
+            None => self.high_water.version(),
+            Some(next) => write::version_of(next.high_water_before),
         }
     }
 }
 
-/// Steps.
+/// Internals.
 impl DeltaFifo {
     fn take_first(&mut self) -> Option<Deltas> {
         let deltas = self.queue.pop_front()?;
@@ -278,12 +270,105 @@ impl DeltaFifo {
         Some(deltas)
     }
 
-    /// Keys of the initial list that have not been handed out. They are the first in line.
-    fn initial_keys_in_line(&self) -> usize {
+    /// Keys of the initial list that have not been popped. They are first in the queue.
+    fn initial_keys_queued(&self) -> usize {
         self.initial_population_count - self.initial_keys_out
     }
 }
 
 fn bytes_of(deltas: &Deltas) -> usize {
     deltas.iter().map(|delta| delta.object.size_bytes()).sum()
+}
+
+/// The deltas of several distinct keys, in queue order. A reusable buffer.
+///
+/// Pass it to [`DeltaFifo::batch_done`](crate::DeltaFifo::batch_done) once it is processed: only then do its keys count
+/// as processed for the initial list.
+#[derive(Debug, Default)]
+pub struct Batch {
+    deltas: Vec<Delta>,
+    /// The end of each key's deltas.
+    ends: Vec<usize>,
+    is_in_initial_list: bool,
+    initial_keys: usize,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Whether these keys belong to the initial list. Either all keys of a batch do, or none.
+    #[must_use]
+    pub fn is_in_initial_list(&self) -> bool {
+        self.is_in_initial_list
+    }
+
+    /// How many keys it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All deltas: key by key, and oldest first within a key.
+    #[must_use]
+    pub fn deltas(&self) -> &[Delta] {
+        &self.deltas
+    }
+
+    /// The deltas of each key, oldest first, never empty.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &[Delta]> {
+        self.ends.iter().enumerate().map(|(index, &end)| {
+            let start = if index == 0 { 0 } else { self.ends[index - 1] };
+            &self.deltas[start..end]
+        })
+    }
+
+    fn push(&mut self, deltas: Deltas) {
+        deltas.drain_into(&mut self.deltas);
+        self.ends.push(self.deltas.len());
+    }
+
+    fn clear(&mut self) {
+        self.deltas.clear();
+        self.ends.clear();
+        self.is_in_initial_list = false;
+        self.initial_keys = 0;
+    }
+}
+
+/// Counters of one [`DeltaFifo`](crate::DeltaFifo). Each only grows. Every delta that came in and was not popped is in
+/// one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeltaFifoStats {
+    /// Deltas that were queued, except requeued ones.
+    pub queued_deltas: u64,
+    /// Deltas returned by `pop` and `pop_batch`.
+    pub popped_deltas: u64,
+    /// Deletes queued by a replace for objects that its list lacked.
+    pub tombstones: u64,
+    /// Items of a replace that were the known object itself, with nothing queued: nothing to deliver.
+    pub unchanged: u64,
+    /// Deletes of objects that were neither queued nor known.
+    pub deletes_ignored: u64,
+    /// Deletes merged with the delete before them.
+    pub deletes_collapsed: u64,
+    /// Objects whose new version was withheld because the transform failed.
+    pub transforms_failed: u64,
+    /// Deltas whose processing failed. Those put back are counted in `requeued`, too.
+    pub failed_deltas: u64,
+    /// Deltas put back by `add_if_not_present`.
+    pub requeued: u64,
+    /// Deltas not put back by `add_if_not_present`, because newer ones of their key were queued.
+    pub requeues_superseded: u64,
+    /// Look-ups of known objects that failed.
+    pub lookups_failed: u64,
 }

@@ -1,7 +1,7 @@
-//! What a room may ask of the world besides the network: time, tasks, chance.
+//! Time, tasks and random numbers, injected.
 //!
-//! Only the trait is here, in terms of std, so that the pure rooms can pass it on without knowing a runtime. A daemon
-//! runs on tokio's clock, a simulation on paused time and a seed; neither shows in the code that uses it.
+//! Only the trait is here, in terms of std, so that pure crates can pass it on without depending on a runtime. The
+//! daemon uses tokio's clock, the simulation paused time and a seed; the code that uses the trait is the same.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,15 +12,16 @@ use crate::Moment;
 /// A future that owns what it needs and may move between threads.
 pub type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where time, tasks and randomness come from. Nothing reads a clock, spawns or draws in any other way.
+/// The source of time, tasks and random numbers. Nothing reads a clock, spawns a task or draws random numbers in any
+/// other way.
 pub trait Environment: Send + Sync + 'static {
-    /// Now. Never goes back.
+    /// The current time. Never goes back.
     fn now(&self) -> Moment;
 
-    /// Ends once `duration` has passed. Dropping it cancels.
+    /// Completes after `duration`. Dropping it cancels.
     fn sleep(&self, duration: Duration) -> BoxFuture;
 
-    /// Runs `task` on its own. `name` is for diagnostics and need not be unique.
+    /// Spawns `task`. `name` is for diagnostics and need not be unique.
     fn spawn(&self, name: &'static str, task: BoxFuture);
 
     /// A number for jitter and seeds. Not for secrets.

@@ -1,9 +1,9 @@
 //! Handlers written in Rust.
 //!
-//! Owns the trait and the way from a [`Delivery`] to a call and from the call to an [`Outcome`]. Who drives a handler,
-//! and where, is the informer's business; calls of one handler never overlap.
+//! Defines the trait, turns a [`Delivery`] into a call and the call's result into a [`DeliveryOutcome`]. The informer
+//! decides where a handler runs; calls of one handler never overlap.
 //!
-//! Source: client-go `ResourceEventHandler`; what the call returns, and what becomes of it, is ours.
+//! Source: client-go `ResourceEventHandler`; the returned result, and what follows from it, is ours.
 
 mod filtering;
 mod funcs;
@@ -16,42 +16,41 @@ use informant_object::{KeyRef, Object, SourceId};
 
 pub use self::filtering::FilteringEventHandler;
 pub use self::funcs::EventHandlerFuncs;
-use crate::listener::{Delivery, Outcome, What};
+use crate::listener::{Delivery, DeliveryOutcome, Notification};
 use crate::{Moment, Reason};
 
-/// What a call is about, besides the object.
+/// The context of a handler call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventContext {
     /// The source the object came from.
     pub source: SourceId,
     /// Why the call is made. [`Reason::Initial`] is client-go's `isInInitialList`.
     pub reason: Reason,
-    /// 0 at the first try, then one more for each retry.
+    /// 0 at the first attempt, plus 1 per retry.
     pub attempt: u32,
-    /// When the frame of the (oldest folded) event was read.
+    /// When the frame of the event (the oldest, if events were folded) was read.
     pub received: Moment,
 }
 
-/// Is told of each change, in order per key.
+/// Is called for each change, in order per key.
 ///
-/// Events say what the store saw, not what the handler accepted: treat add and update alike, as "it is now like this".
-/// By the time of the call the store holds that state or a newer one. A panic counts as a trap: it is retried like
-/// [`HandlerError::Retryable`], so a handler must be fit to be called again after it unwound.
+/// Events carry the states of the store, not those the handler accepted: treat add and update alike, as "the object is
+/// now like this". At the time of the call the store holds that state or a newer one. A panic counts as a trap and is
+/// retried like [`HandlerError::Retryable`], so a handler must support being called again after it unwound.
 pub trait EventHandler: Send {
-    /// The object is there.
+    /// The object exists.
     ///
-    /// # Errors
-    /// [`HandlerError`]; its variant says whether and when the call is made again.
+    /// # Errors [`HandlerError`]; its variant decides whether and when the call is retried.
     fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError>;
 
-    /// The object changed. `old` is the last state the handler was called with, if it could be kept.
+    /// The object changed. `old` is the last state the handler was called with, unless it was dropped.
     ///
     /// # Errors
     /// As for [`on_add`](Self::on_add).
     fn on_update(&mut self, old: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError>;
 
-    /// The object is gone. `last` is its last known state, or its metadata alone where there was no room for more; with
-    /// `final_state_unknown` it vanished unseen, and `last` may be older than the state it was deleted in.
+    /// The object was deleted. `last` is its last known state, or only its metadata above the limit on bytes; with
+    /// `final_state_unknown` the delete was not observed, and `last` may be older than the final state.
     ///
     /// # Errors
     /// As for [`on_add`](Self::on_add).
@@ -63,42 +62,41 @@ pub trait EventHandler: Send {
         context: &EventContext,
     ) -> Result<(), HandlerError>;
 
-    /// Every object of the source was attempted since its initial list or a replay began.
+    /// Every object of the source was attempted since its initial list or a replay started.
     ///
-    /// # Errors
-    /// As for [`on_add`](Self::on_add), except that there are no dead letters: the call is given up in the end.
+    /// # Errors As for [`on_add`](Self::on_add), but without dead letters: after the last attempt the call is dropped.
     fn on_synced(&mut self, _context: &EventContext) -> Result<(), HandlerError> {
         Ok(())
     }
 }
 
-/// How a handler fails.
+/// The failure of a handler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
-    /// Try again, with back-off.
+    /// Retry with back-off.
     #[error("{0}")]
     Retryable(String),
-    /// Try again after that long.
-    #[error("{message} (to be tried again after {after:?})")]
+    /// Retry after this time.
+    #[error("{message} (retry after {after:?})")]
     RetryAfter {
         /// What went wrong.
         message: String,
         /// The wait; at most [`RETRY_AFTER_MAX`](crate::listener::RETRY_AFTER_MAX).
         after: Duration,
     },
-    /// Trying again is useless: the event becomes a dead letter.
+    /// A retry is useless: the event becomes a dead letter.
     #[error("{0}")]
     Permanent(String),
 }
 
 impl dyn EventHandler + '_ {
-    /// Makes the call that `delivery` asks for.
-    pub fn deliver(&mut self, delivery: &Delivery) -> Outcome {
+    /// Calls the handler with `delivery`.
+    pub fn deliver(&mut self, delivery: &Delivery) -> DeliveryOutcome {
         let called = catch_unwind(AssertUnwindSafe(|| self.call(delivery)));
         match called {
-            Ok(Ok(())) => Outcome::Ok,
+            Ok(Ok(())) => DeliveryOutcome::Ok,
             Ok(Err(error)) => error.into(),
-            Err(panic) => Outcome::Trapped(format!("the handler panicked: {}", panic_message(&*panic))),
+            Err(panic) => DeliveryOutcome::Trapped(format!("the handler panicked: {}", panic_message(&*panic))),
         }
     }
 
@@ -116,25 +114,25 @@ impl dyn EventHandler + '_ {
             attempt,
             received,
         };
-        match &delivery.what {
-            What::Add(object) => self.on_add(object, &context),
-            What::Update { old, new } => self.on_update(old.as_ref(), new, &context),
-            What::Delete {
+        match &delivery.notification {
+            Notification::Add(object) => self.on_add(object, &context),
+            Notification::Update { old, new } => self.on_update(old.as_ref(), new, &context),
+            Notification::Delete {
                 last,
                 key,
                 final_state_unknown,
             } => self.on_delete(key.as_ref(), last.as_ref(), *final_state_unknown, &context),
-            What::Synced => self.on_synced(&context),
+            Notification::Synced => self.on_synced(&context),
         }
     }
 }
 
-impl From<HandlerError> for Outcome {
-    fn from(error: HandlerError) -> Outcome {
+impl From<HandlerError> for DeliveryOutcome {
+    fn from(error: HandlerError) -> DeliveryOutcome {
         match error {
-            HandlerError::Retryable(message) => Outcome::Retryable(message),
-            HandlerError::RetryAfter { message, after } => Outcome::RetryAfter(message, after),
-            HandlerError::Permanent(message) => Outcome::Permanent(message),
+            HandlerError::Retryable(message) => DeliveryOutcome::Retryable(message),
+            HandlerError::RetryAfter { message, after } => DeliveryOutcome::RetryAfter(message, after),
+            HandlerError::Permanent(message) => DeliveryOutcome::Permanent(message),
         }
     }
 }
@@ -142,23 +140,23 @@ impl From<HandlerError> for Outcome {
 fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("with a value that is no text")
+        .unwrap_or("with a value that is not a string")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::{Change, ChangeKind, ListenerHandle, ListenerOptions, Next};
+    use crate::listener::{ChangeKind, ListenerHandle, ListenerOptions, NextDelivery, ObjectChange};
     use crate::{Snapshot, testing};
 
-    /// Notes what it is called with, and does what the object's name says.
+    /// Records its calls, and behaves as the object's name says.
     #[derive(Default)]
     struct Recorder {
         calls: Vec<String>,
     }
 
     impl Recorder {
-        fn note(&mut self, call: String, name: &str, context: &EventContext) -> Result<(), HandlerError> {
+        fn record(&mut self, call: String, name: &str, context: &EventContext) -> Result<(), HandlerError> {
             self.calls.push(format!(
                 "{call} {} {} try {}",
                 context.source, context.reason, context.attempt
@@ -179,7 +177,7 @@ mod tests {
 
     impl EventHandler for Recorder {
         fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
-            self.note(format!("add {}", object.name()), object.name(), context)
+            self.record(format!("add {}", object.name()), object.name(), context)
         }
 
         fn on_update(
@@ -189,7 +187,7 @@ mod tests {
             context: &EventContext,
         ) -> Result<(), HandlerError> {
             let old = old.map(|old| old.version().to_string());
-            self.note(format!("update {old:?}->{}", new.version()), new.name(), context)
+            self.record(format!("update {old:?}->{}", new.version()), new.name(), context)
         }
 
         fn on_delete(
@@ -199,7 +197,7 @@ mod tests {
             final_state_unknown: bool,
             context: &EventContext,
         ) -> Result<(), HandlerError> {
-            self.note(
+            self.record(
                 format!("delete {key} {} {final_state_unknown}", last.is_some()),
                 key.name,
                 context,
@@ -207,23 +205,23 @@ mod tests {
         }
     }
 
-    /// What comes of telling `kinds` to a recorder, and its calls, without those for `Synced`.
-    fn tell(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<Outcome>, String) {
+    /// The outcomes and calls of a recorder that receives `kinds`, without those for `Synced`.
+    fn deliver(kinds: impl IntoIterator<Item = ChangeKind>) -> (Vec<DeliveryOutcome>, String) {
         let (listener, source, now) = (
             ListenerHandle::new(ListenerOptions::default()),
             SourceId(1),
             Moment::ZERO,
         );
-        let change = |kind| Change {
+        let change = |kind| ObjectChange {
             kind,
             reason: Reason::Relist,
             received: now,
         };
-        let changes: Vec<Change> = kinds.into_iter().map(change).collect();
+        let changes: Vec<ObjectChange> = kinds.into_iter().map(change).collect();
         listener.attach(source, &Snapshot::default(), now);
         let (mut recorder, mut outcomes) = (Recorder::default(), Vec::new());
         let handler: &mut dyn EventHandler = &mut recorder;
-        while let Next::Deliver(delivery) = listener.next(now) {
+        while let NextDelivery::Deliver(delivery) = listener.next(now) {
             let outcome = handler.deliver(&delivery);
             listener.done(delivery.token, outcome.clone(), now);
             if delivery.key().is_some() {
@@ -236,15 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn each_event_becomes_its_call() {
+    fn each_notification_becomes_its_call() {
         let (old, new) = (testing::pod("a", 1), testing::pod("a", 2));
         let delete = ChangeKind::Delete {
             last: None,
             key: new.key().to_key(),
             final_state_unknown: true,
         };
-        let (outcomes, calls) = tell([ChangeKind::Add(old.clone()), ChangeKind::Update { old, new }, delete]);
-        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::Ok]);
+        let (outcomes, calls) = deliver([ChangeKind::Add(old.clone()), ChangeKind::Update { old, new }, delete]);
+        assert_eq!(
+            outcomes,
+            [DeliveryOutcome::Ok, DeliveryOutcome::Ok, DeliveryOutcome::Ok]
+        );
         insta::assert_snapshot!(calls, @r#"
         add a 1 relist try 0
         update Some("1")->2 1 relist try 0
@@ -253,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_fail_becomes_its_outcome() {
+    fn each_handler_error_becomes_its_outcome() {
         let names = ["retryable", "later", "permanent", "panics"];
-        let (outcomes, _) = tell(names.map(|name| ChangeKind::Add(testing::pod(name, 1))));
+        let (outcomes, _) = deliver(names.map(|name| ChangeKind::Add(testing::pod(name, 1))));
         let expected = [
-            Outcome::Retryable("busy".to_owned()),
-            Outcome::RetryAfter("later".to_owned(), Duration::from_secs(7)),
-            Outcome::Permanent("no".to_owned()),
-            Outcome::Trapped("the handler panicked: it is called panics".to_owned()),
+            DeliveryOutcome::Retryable("busy".to_owned()),
+            DeliveryOutcome::RetryAfter("later".to_owned(), Duration::from_secs(7)),
+            DeliveryOutcome::Permanent("no".to_owned()),
+            DeliveryOutcome::Trapped("the handler panicked: it is called panics".to_owned()),
         ];
         assert_eq!(outcomes, expected);
     }

@@ -1,4 +1,4 @@
-//! What stands between the informer loops and an index plugin.
+//! The index feed: the queue between the informer loops and an index plugin.
 //!
 //! ```text
 //! informer loop ──begin_backfill, submit──▶ IndexFeed ──next_batch──▶ workers (a plugin's index instances)
@@ -6,24 +6,23 @@
 //!                                               └───────complete─────────┘
 //! ```
 //!
-//! A pull state machine, one per index plugin, over any number of sources. It never calls anybody: the loop hands in
-//! each batch's changes and polls for the contents that go with it, workers pull objects and hand back values, and
-//! callbacks wake whoever was told to wait.
+//! A pull state machine, one per index plugin, over any number of sources. It calls neither side itself: the loop
+//! submits each batch's changes and polls for the matching contents, workers pull objects and return values, and
+//! callbacks wake the side that waits.
 //!
 //! Promises, per source:
 //!
-//! - What [`IndexFeedHandle::poll`] answers as [`IndexPoll::Ready`] is exactly what the index function says of every
-//!   object that was submitted, or in the snapshot the back-fill began with, as it was last: the index is attached
-//!   whole or not at all.
-//! - The loop waits for a source only while it is attached, and as long as the loop likes
-//!   ([`IndexFeedHandle::overrun`]): never for a plugin to start, to be rebuilt or to catch up.
-//! - An object that fails is absent from these indexes until it changes, counted and listed, in the contents too.
+//! - The contents of [`IndexPoll::Ready`] are exactly the values of the latest state of every object that was submitted
+//!   or in the snapshot of the back-fill: the index is attached complete or not at all.
+//! - The loop waits only for an attached source, and only within its budget ([`IndexFeedHandle::overrun`]): never for a
+//!   plugin to start, to be rebuilt or to catch up.
+//! - An object that fails is absent from these indexes until it changes; it is counted and listed, in the contents,
+//!   too.
 //!
-//! No I/O, no clock (time is handed in), no tasks. What an index is: [`IndexContents`].
+//! No I/O, no clock (time is passed in), no tasks. See [`IndexContents`] for the contents of an index.
 
 mod feed;
 mod handle;
-mod job;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -31,13 +30,12 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use informant_object::{Key, SourceId};
+use informant_object::{Key, Object, SourceId};
 
 pub use self::handle::IndexFeedHandle;
-pub use self::job::{IndexJob, IndexResult, NamedValues};
 use crate::{IndexContents, Moment};
 
-/// Two overruns within this time and the source is held back before it is attached again.
+/// After two overruns within this time the source is held back before it is attached again.
 pub const OVERRUN_WINDOW: Duration = Duration::from_secs(10);
 
 /// How long a source is held back after it overran twice; doubles each time, up to [`HOLD_MAX`].
@@ -49,38 +47,38 @@ pub const HOLD_MAX: Duration = Duration::from_secs(5 * 60);
 /// The contents of each index of a feed, by name.
 pub type NamedContents = Vec<(Arc<str>, IndexContents)>;
 
-/// What [`IndexFeedHandle::poll`] answers.
+/// The result of [`IndexFeedHandle::poll`].
 #[derive(Clone, Debug)]
 #[must_use = "the loop has to attach or detach the indexes"]
 pub enum IndexPoll {
-    /// All that was submitted is in: attach these, and publish.
+    /// Everything submitted is computed: attach these contents, and publish.
     Ready(NamedContents),
-    /// The source is attached and something submitted is being computed: wait for the waker, within the budget.
+    /// The source is attached and submitted objects are being computed: wait for the waker, within the budget.
     Computing,
     /// The source is not attached: publish without its indexes.
     Detached,
 }
 
-/// Where a source of a feed stands.
+/// The state of a source in a feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexState {
-    /// Nothing is computed: not loaded yet, failed, or the back-fill has yet to begin.
+    /// Nothing is computed: the plugin is not loaded yet or failed, or the back-fill has not started.
     Detached {
-        /// Why, for people.
+        /// The reason, as text.
         reason: Arc<str>,
     },
     /// Every object is being computed.
     Backfilling {
         /// Objects computed or being computed.
         done: usize,
-        /// Objects in the snapshot the back-fill began with.
+        /// Objects in the snapshot of the back-fill.
         total: usize,
     },
-    /// It overran; what was left undone is being computed, and the loop does not wait.
+    /// It overran its budget; the missing objects are being computed, and the loop does not wait.
     Behind {
-        /// Objects yet to be computed.
+        /// Objects not computed yet.
         waiting: usize,
-        /// It is not attached again before then.
+        /// It is not attached again before this time.
         held_until: Option<Moment>,
     },
     /// Its values are part of each publish.
@@ -92,38 +90,80 @@ pub enum IndexState {
 pub struct IndexFailure {
     /// The source of the object.
     pub source: SourceId,
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
-    /// What the plugin said, or the host for it.
+    /// The error, from the plugin or the host.
     pub error: String,
 }
 
-/// What failed since it was asked last.
+/// The failures since the last call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedLately {
+pub struct RecentFailures {
     /// Failures, at least one.
     pub count: u64,
     /// The object that failed last.
     pub key: Key,
-    /// What the plugin said of it, or the host for it.
+    /// Its error, from the plugin or the host.
     pub error: String,
 }
 
-/// What a feed has counted since it was made.
+/// Counters since the feed was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexFeedCounters {
-    /// Objects handed to workers.
+    /// Objects given to workers.
     pub handed_out: u64,
-    /// Objects whose values were taken.
+    /// Objects whose values were accepted.
     pub computed: u64,
     /// Objects that failed.
     pub failed: u64,
-    /// Results that came too late: the object had changed or gone, or the feed had failed.
+    /// Results that came too late: the object had changed or was deleted, or the feed had failed.
     pub superseded: u64,
-    /// Batches that were published without the indexes because the budget was spent.
+    /// Batches published without the indexes because the budget was used up.
     pub overruns: u64,
     /// Times a source was held back.
     pub held: u64,
-    /// Times the workers failed altogether.
+    /// Times the plugin failed as a whole.
     pub failures: u64,
+}
+
+/// Values by index name. An index that does not occur has no values; one that occurs twice has the values of both.
+pub type NamedValues = Vec<(String, Vec<String>)>;
+
+/// One object to compute. Completed by an [`IndexResult`] with the same `number`, `source` and `key`.
+#[derive(Clone, Debug)]
+pub struct IndexJob {
+    /// Identifies this job. Never reused by one feed.
+    pub number: u64,
+    /// The source of the object.
+    pub source: SourceId,
+    /// The key of the object.
+    pub key: Key,
+    /// The current state.
+    pub object: Object,
+}
+
+/// The result of one job.
+#[derive(Clone, Debug)]
+pub struct IndexResult {
+    /// The job's number.
+    pub number: u64,
+    /// The job's source.
+    pub source: SourceId,
+    /// The job's key.
+    pub key: Key,
+    /// The object's values, or the error.
+    pub values: Result<NamedValues, String>,
+}
+
+impl IndexJob {
+    /// The result of this job.
+    #[must_use]
+    pub fn answer(self, values: Result<NamedValues, String>) -> IndexResult {
+        IndexResult {
+            number: self.number,
+            source: self.source,
+            key: self.key,
+            values,
+        }
+    }
 }

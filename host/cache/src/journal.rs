@@ -1,49 +1,47 @@
-//! What stands between an informer loop and its listeners where a source is to survive the process: the trait
-//! [`Journal`].
+//! The trait [`Journal`]: persists the changes of a durable source before its listeners receive them.
 //!
 //! ```text
-//! informer loop ──begin, push──▶ Journal ──kept──▶ listeners        (without a journal: informer loop ──▶ listeners)
+//! informer loop ──begin, push──▶ Journal ──persisted──▶ listeners   (without a journal: informer loop ──▶ listeners)
 //! ```
 //!
-//! A journal hands on in the order in which it was given, and nothing before it is kept. So whatever a handler was told
-//! of, a later process knows that it was told. Only the trait is here: who keeps, and where, is another room's
-//! business.
+//! A journal forwards changes in order, each only after it was persisted. So a later process knows every event that a
+//! handler received. Only the trait is defined here; the implementation is in the crate `informant-state`.
 
 use std::fmt;
 
 use informant_object::SourceId;
 
-use crate::listener::{Change, ListenerHandle};
+use crate::listener::{ListenerHandle, ObjectChange};
 use crate::{Moment, Snapshot};
 
-/// Keeps what one source shows, then has its listeners told. Called by the source's informer loop alone; no call waits
-/// for a disk.
+/// Persists the changes of one source, then forwards them to its listeners. Called only by the source's informer loop;
+/// no call waits for the disk.
 ///
-/// What a journal cannot keep it hands on all the same, late rather than never, and says so.
+/// Changes that cannot be persisted are still forwarded, late rather than never, and the failure is reported.
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// The first list of this process is complete and published as `snapshot`, under the number `source`. `restored`
-    /// says that it is of another history than what was kept, so that one version may mean two states. Called once,
-    /// before all that follows.
+    /// The first list of this process is complete and published as `snapshot`, under the id `source`. `restored` means
+    /// that its history differs from the persisted one, so that one version may denote two states. Called once, before
+    /// all other calls.
     fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool);
 
     /// Attaches `listener`, by [`ListenerHandle::attach`] or [`ListenerHandle::attach_resumed`].
     fn attach(&self, listener: &ListenerHandle, now: Moment);
 
-    /// Detaches `listener`. No deletes are told.
+    /// Detaches `listener`. No deletes are delivered.
     fn detach(&self, listener: &ListenerHandle);
 
-    /// `listener` goes over to this source from others, by `inherit` ([`ListenerHandle::inherit`]), which is called in
-    /// its turn: what was given before is not told to it, what is given afterwards is.
-    fn adopt(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>);
+    /// Transfers `listener` to this source from others by calling `apply` ([`ListenerHandle::transfer`]) in order:
+    /// `listener` receives no changes pushed before this call, and all pushed after it.
+    fn transfer(&self, listener: &ListenerHandle, apply: Box<dyn FnOnce() + Send>);
 
-    /// Takes `changes`, exactly those between the snapshot of the call before and this one, as [`ListenerHandle::push`]
-    /// does.
-    fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment);
+    /// Accepts `changes`, exactly those between the snapshot of the previous call and this one, as
+    /// [`ListenerHandle::push`] does.
+    fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment);
 
-    /// The highest version that the source has shown in this epoch.
-    fn seen(&self, high_water: u64);
+    /// Records the highest version of the source in this epoch.
+    fn set_high_water(&self, high_water: u64);
 
-    /// Calls `done`, from whatever thread, once all that was given before is handed on and what listeners have
-    /// acknowledged by then is kept. It is always called, or dropped, also where nothing can be kept any more.
+    /// Calls `done`, from any thread, once all earlier changes are forwarded and the acknowledgements received by then
+    /// are persisted. `done` is always called or dropped, even if nothing can be persisted any more.
     fn flush(&self, done: Box<dyn FnOnce() + Send>);
 }

@@ -1,34 +1,35 @@
-//! What the queue's consumer knows already: the questions that the queue asks of the store.
+//! The objects that the queue's consumer has processed: how the queue looks into the store.
 
 use informant_object::{KeyRef, Object};
 
-/// A look-up failed. The queue then does what loses no news; see [`DeltaFifo`](crate::DeltaFifo)'s methods.
+/// A look-up failed. The queue then takes the path that loses no event; see the methods of
+/// [`DeltaFifo`](crate::DeltaFifo).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a known object could not be looked up; read the log of what keeps the known objects")]
+#[error("looking up a known object failed; see the log of the known-object store")]
 pub struct LookupFailed;
 
-/// The objects the consumer has processed. Without it, deletions missed while the watch was down cannot be found.
+/// The objects that the consumer has processed. Without them, deletions missed while the watch was down cannot be
+/// detected.
 ///
-/// To be written only with what was popped: a queue that is behind sees the store as it was, and makes up the rest from
-/// what it still holds. Source: client-go `KeyListerGetter`.
+/// Write only popped deltas to it: the queue combines the store's state with the deltas it still holds. Source:
+/// client-go `KeyListerGetter`.
 pub trait KnownObjects {
-    /// Shows every known key once, in an order that does not change while nothing is written. The object is `None`
-    /// where its look-up failed.
+    /// Visits every known key once, in an order that is stable while nothing is written. The object is `None` if its
+    /// look-up failed.
     fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>));
 
-    /// Whether it is certain that nothing is known: then a first list is queued without looking for what it lacks.
+    /// Whether certainly nothing is known: then a first list is queued without looking for vanished objects.
     fn is_empty(&self) -> bool {
         false
     }
 
     /// The object under `key`, if known.
     ///
-    /// # Errors
-    /// [`LookupFailed`] when it cannot be told. Ours never fail; a library user's may.
+    /// # Errors [`LookupFailed`] if the look-up fails. Ours never does; a library user's may.
     fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed>;
 }
 
-/// For a queue whose consumer keeps nothing.
+/// For a queue whose consumer stores nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NothingKnown;
 

@@ -1,18 +1,17 @@
-//! The cache: from what a reflector read to what handlers and readers see.
+//! The cache: takes what a reflector reads, and serves handlers and readers.
 //!
 //! ```text
 //! Reflector ──▶ DeltaFifo ──▶ informer loop ──▶ StoreWriter ──publish──▶ Snapshot (through the Catalog) ──▶ readers
 //!                                  │                 ▲ index values
-//!                                  └──changes──▶ listeners ──▶ handlers, native or in WebAssembly
+//!                                  └──changes──▶ listeners ──▶ handlers, native or WebAssembly
 //! ```
 //!
-//! This room owns: the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard
-//! against versions that go back, listeners, the workqueue, and the traits [`EventHandler`], [`IndexFunc`] and
-//! [`Transform`]. It promises what the items say, whatever the caller does; it is pure: no I/O, no async, no clock, no
-//! randomness. Time and chance are handed in ([`Environment`]). What waits and who is woken is the caller's business;
-//! for programs with threads [`blocking`] does it.
+//! This crate owns the delta queue, the store and its indexes, snapshots, listers, the catalog of sources, the guard
+//! against resource versions that go back, listeners, the workqueue, and the traits [`EventHandler`], [`IndexFunc`] and
+//! [`Transform`]. It is pure: no I/O, no async, no clock, no randomness; time and random numbers are passed in
+//! ([`Environment`]). Waiting and waking are the caller's job; for programs with threads, [`blocking`] does both.
 //!
-//! The model is client-go's `tools/cache`; departures are stated at each item.
+//! The model is client-go's `tools/cache`; each item states where it departs from it.
 
 pub mod blocking;
 mod catalog;
@@ -50,10 +49,10 @@ pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;
 pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
 pub use listener::ListenerHandle;
-pub use lister::{Found, Lister, NamespaceLister, NotFound};
+pub use lister::{FoundObject, Lister, NamespaceLister, ObjectNotFound};
 pub use moment::Moment;
 pub use reason::Reason;
-pub use source::{SOURCE_TROUBLE_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
+pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, Snapshot, StoreWriter};
 pub use transform::{Transform, TransformError};
 pub use version_guard::{EventVerdict, ListSource, ListVerdict, VersionGuard, VersionGuardStats};

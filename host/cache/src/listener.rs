@@ -1,4 +1,4 @@
-//! What stands between the informer loop and one handler.
+//! The listener: the queue between the informer loop and one handler (client-go's `processorListener`).
 //!
 //! ```text
 //! informer loop ──attach, push──▶ Listener ──next──▶ consumer (a plugin's instances, a native handler's driver)
@@ -6,38 +6,35 @@
 //!                                    └────────done──────┘
 //! ```
 //!
-//! A pull state machine, one per handler, over any number of sources. It never calls anybody: the loop pushes changes
-//! after each publish, the consumer pulls deliveries and answers them, and a callback wakes a consumer that was told to
-//! wait.
+//! A pull state machine, one per handler, over any number of sources. The listener calls no handler itself: the loop
+//! pushes changes after each publish, the consumer pulls deliveries and reports their outcomes, and a callback wakes a
+//! consumer that waits.
 //!
 //! Promises, per key (source, namespace, name):
 //!
-//! - Order, and never two deliveries of a key at once. A delete and a create of one name are two events, never an
-//!   update.
-//! - Nothing is lost without a counter. While nothing fails and no more than
-//!   [`pending_events_max`](ListenerOptions::pending_events_max) events wait, every event is delivered exactly once;
-//!   above that the listener is *keyed*: newer events fold into the one that waits for their key. `old` is always the
-//!   last state whose delivery ended. What waits is bounded in bytes, too.
-//! - A source's objects are shown once from the first list on (`Initial`), again on [`ListenerHandle::replay`] and
+//! - Events of a key are delivered in order, one at a time. A delete and a create under the same name are two events,
+//!   never an update.
+//! - Nothing is dropped without a counter. While nothing fails and at most
+//!   [`pending_events_max`](ListenerOptions::pending_events_max) events are pending, every event is delivered exactly
+//!   once. Above that limit the listener is *keyed*: newer events fold into the pending event of their key. `old` is
+//!   always the last state whose delivery ended. Pending events are bounded in bytes, too.
+//! - A source's objects are delivered once from the first list (`Initial`), and again on [`ListenerHandle::replay`] and
 //!   every [`resync`](ListenerOptions::resync). All three walk the newest snapshot; nothing is queued for them.
-//!   [`What::Synced`] comes once every key of an initial list or replay was attempted. A replay of a source of which is
-//!   kept what the handler has acknowledged ([`ListenerHandle::keep_replays`]) waits until that is noted.
-//! - A failing key delays no other: it waits with growing back-off in one slot, and in the end becomes a
-//!   [`DeadLetter`].
+//!   [`Notification::Synced`] is delivered once every key of an initial list or replay was attempted. A replay of a
+//!   source whose acknowledgements are persisted ([`ListenerHandle::gate_replays`]) waits until the replay is recorded.
+//! - A failing key delays no other key: it is retried with growing back-off, and becomes a [`DeadLetter`] when it runs
+//!   out of attempts.
 //!
-//! Order across keys is not promised. No I/O, no clock (time is handed in), no tasks.
+//! Order across keys is not guaranteed. No I/O, no clock (time is passed in), no tasks.
 
+mod answer;
 mod attach;
-mod change;
 mod cursor;
 mod dead_letter;
 mod delivery;
 mod event;
 mod handle;
-mod inherit;
-mod metadata;
 mod options;
-mod outcome;
 mod pull;
 mod push;
 mod queue;
@@ -47,38 +44,38 @@ mod retry;
 mod slots;
 mod sources;
 mod stats;
+mod transfer;
 
 #[cfg(test)]
 mod tests;
 
 use informant_object::SourceId;
 
-pub use self::change::{Change, ChangeKind};
 pub use self::dead_letter::{DeadLetter, LastDelete};
-pub use self::delivery::{Delivery, Next, Outcome, Pull, Token, What};
+pub use self::delivery::{Delivery, DeliveryOutcome, NextBatch, NextDelivery, Notification, Token};
 pub use self::handle::ListenerHandle;
 pub use self::options::{
     DEAD_LETTERS_MAX, ERROR_BYTES_MAX, ListenerOptions, OnFailure, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, RESYNC_MIN,
     RETRY_AFTER_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
 };
-pub use self::replay::Requeue;
-pub use self::resume::{AcceptedStates, OpenKeys, Resume, Vanished};
+pub use self::push::{ChangeKind, ObjectChange};
+pub use self::replay::RequeueResult;
+pub use self::resume::{AcceptedStates, OpenKeys, ResumeState, Vanished};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;
 use self::queue::Queue;
-use self::replay::Keepers;
+use self::replay::ReplayGate;
 use self::retry::Timers;
 use self::sources::Sources;
 use crate::Moment;
 
-/// Why nothing is handed out for a while. Both can hold at once.
+/// Why delivery is paused. Both reasons can apply at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// The handler is being swapped. What comes meanwhile waits as usual.
+    /// The handler is being swapped. New events queue as usual.
     Swap,
-    /// The handler is in quarantine. What comes meanwhile is folded key by key, so that what is delivered afterwards is
-    /// the difference.
+    /// The handler is in quarantine. New events fold key by key, so that afterwards only the difference is delivered.
     Quarantine,
 }
 
@@ -90,18 +87,18 @@ struct Listener {
     sources: Sources,
     timers: Timers,
     letters: DeadLetters,
-    /// When the next resync is due; none before the first source came, or without resync.
+    /// When the next resync is due; none before the first source is attached, or without resync.
     resync_next: Option<Moment>,
     swapping: bool,
     quarantined: bool,
     closed: bool,
-    /// The next delivery is the cursor's turn, if one runs.
+    /// The next delivery comes from a cursor, if one runs.
     cursor_turn: bool,
-    /// The consumer was told to wait, until then or until woken.
-    told_to_wait: Option<Moment>,
-    /// Sources that became synced and were not reported yet.
+    /// The consumer waits until then, or until it is woken.
+    waits_until: Option<Moment>,
+    /// Sources that became synced and were not yet reported to the callback.
     newly_synced: Vec<SourceId>,
-    keepers: Keepers,
+    replay_gate: ReplayGate,
 }
 
 impl Listener {
@@ -117,9 +114,9 @@ impl Listener {
             quarantined: false,
             closed: false,
             cursor_turn: false,
-            told_to_wait: None,
+            waits_until: None,
             newly_synced: Vec::new(),
-            keepers: Keepers::default(),
+            replay_gate: ReplayGate::default(),
             options,
         }
     }

@@ -1,4 +1,4 @@
-//! Reading an informer's objects: all its sources at once, each as of its newest snapshot.
+//! Listers: read an informer's objects from the newest snapshots of all its sources.
 
 use informant_object::{KeyRef, LabelSelector, Object, SourceId};
 
@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::index::IndexError;
 use crate::store::Snapshot;
 
-/// Lists, gets and finds objects of one informer; client-go's `GenericLister`. Of use once the informer has synced.
+/// Lists and gets objects of one informer; client-go's `GenericLister`. Use it once the informer has synced.
 #[derive(Clone, Debug)]
 pub struct Lister {
     catalog: Catalog,
@@ -22,8 +22,8 @@ pub struct NamespaceLister<'a> {
 
 /// An object of one of an informer's sources.
 #[derive(Clone, Debug)]
-pub struct Found {
-    /// Where it was found. A name may exist in several clusters.
+pub struct FoundObject {
+    /// The source of the object. A name may exist in several clusters.
     pub source: SourceId,
     /// The object.
     pub object: Object,
@@ -32,15 +32,15 @@ pub struct Found {
 /// No source of the informer has the object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{informer} has no object {key:?}")]
-pub struct NotFound {
-    /// The informer that was asked.
+pub struct ObjectNotFound {
+    /// The informer.
     pub informer: String,
-    /// What was asked for.
+    /// The requested key.
     pub key: String,
 }
 
 impl Lister {
-    /// Reads `informer`'s sources in `catalog`, those that come later included.
+    /// Reads `informer`'s sources in `catalog`, including those added later.
     #[must_use]
     pub fn new(catalog: Catalog, informer: impl Into<String>) -> Lister {
         Lister {
@@ -49,15 +49,15 @@ impl Lister {
         }
     }
 
-    /// Objects whose labels match, per source sorted by namespace and name. Each source is read as of now, when its
-    /// turn comes.
-    pub fn list<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = Found> + use<'a> {
+    /// Objects whose labels match, per source sorted by namespace and name. Each source's snapshot is taken when the
+    /// iteration reaches it.
+    pub fn list<'a>(&'a self, selector: &'a LabelSelector) -> impl Iterator<Item = FoundObject> + use<'a> {
         let everything = selector.is_everything();
         self.snapshots().flat_map(move |(source, snapshot)| {
             let matching = snapshot
                 .cursor()
                 .filter(move |object| everything || selector.matches(object));
-            matching.map(move |object| Found { source, object })
+            matching.map(move |object| FoundObject { source, object })
         })
     }
 
@@ -73,24 +73,24 @@ impl Lister {
     /// The cluster-scoped object called `name`, of the first source that has it.
     ///
     /// # Errors
-    /// [`NotFound`].
-    pub fn get(&self, name: &str) -> Result<Found, NotFound> {
+    /// [`ObjectNotFound`].
+    pub fn get(&self, name: &str) -> Result<FoundObject, ObjectNotFound> {
         self.get_by_key(KeyRef::new("", name))
     }
 
     /// The object under `key`, of the first source that has it.
     ///
     /// # Errors
-    /// [`NotFound`].
-    pub fn get_by_key(&self, key: KeyRef<'_>) -> Result<Found, NotFound> {
+    /// [`ObjectNotFound`].
+    pub fn get_by_key(&self, key: KeyRef<'_>) -> Result<FoundObject, ObjectNotFound> {
         self.snapshots()
             .find_map(|(source, snapshot)| {
-                Some(Found {
+                Some(FoundObject {
                     source,
                     object: snapshot.get(key)?.clone(),
                 })
             })
-            .ok_or_else(|| NotFound {
+            .ok_or_else(|| ObjectNotFound {
                 informer: self.informer.clone(),
                 key: key.to_string(),
             })
@@ -98,12 +98,12 @@ impl Lister {
 
     /// Objects found under `value` in the index called `index`.
     ///
-    /// # Errors
-    /// [`IndexError`] if one source lacks the index or does not have it ready: a part is never given for the whole.
-    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Found>, IndexError> {
+    /// # Errors [`IndexError`] if one source lacks the index or it is not ready there: a partial result is never
+    /// returned.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<FoundObject>, IndexError> {
         let mut all = Vec::new();
         for (source, snapshot) in self.snapshots() {
-            all.extend(snapshot.by_index(index, value)?.map(|object| Found {
+            all.extend(snapshot.by_index(index, value)?.map(|object| FoundObject {
                 source,
                 object: object.clone(),
             }));
@@ -121,18 +121,18 @@ impl Lister {
 
 impl NamespaceLister<'_> {
     /// Objects of the namespace whose labels match, per source sorted by name.
-    pub fn list(&self, selector: &LabelSelector) -> impl Iterator<Item = Found> {
+    pub fn list(&self, selector: &LabelSelector) -> impl Iterator<Item = FoundObject> {
         self.lister.snapshots().flat_map(move |(source, snapshot)| {
             let matching: Vec<Object> = snapshot.list(Some(self.namespace), selector).cloned().collect();
-            matching.into_iter().map(move |object| Found { source, object })
+            matching.into_iter().map(move |object| FoundObject { source, object })
         })
     }
 
     /// The object of the namespace called `name`.
     ///
     /// # Errors
-    /// [`NotFound`].
-    pub fn get(&self, name: &str) -> Result<Found, NotFound> {
+    /// [`ObjectNotFound`].
+    pub fn get(&self, name: &str) -> Result<FoundObject, ObjectNotFound> {
         self.lister.get_by_key(KeyRef::new(self.namespace, name))
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         (Lister::new(catalog, "pods"), writers)
     }
 
-    fn names(found: impl IntoIterator<Item = Found>) -> String {
+    fn names(found: impl IntoIterator<Item = FoundObject>) -> String {
         let each: Vec<String> = found
             .into_iter()
             .map(|found| format!("{}:{}", found.source, found.object.key()))
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_informer_is_the_union_of_its_sources() {
+    fn lister_returns_the_union_of_the_sources() {
         let (lister, _writers) = lister([
             vec![pod_in("x", "b", 1, "{}"), pod_in("x", "a", 1, "{}")],
             vec![
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_one_source_lacks_gives_no_part_of_the_answer() {
+    fn index_missing_in_one_source_gives_no_partial_result() {
         let object = |name: &str| pod_with(name, 1, r#"{"nodeName":"n1"}"#);
         let (lister, mut writers) = lister([vec![object("a")], vec![object("b")]]);
         let mut add = |at: usize| {

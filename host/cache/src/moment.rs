@@ -1,30 +1,30 @@
-//! A point in time as the injected environment counts it.
+//! A point in time on the injected clock: `Instant` without a system clock.
 //!
-//! Owns nothing and reads no clock: a [`Moment`] is handed in by whoever has an [`Environment`](crate::Environment), so
-//! that tests and the simulation decide what time it is.
+//! Reads no clock: the owner of an [`Environment`](crate::Environment) passes each [`Moment`] in, so that tests and the
+//! simulation control the time.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since the environment began. 64 bits last 584 years; sums saturate instead of overflowing.
+/// Nanoseconds since the environment started. 64 bits last 584 years; sums saturate instead of overflowing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// When the environment began.
+    /// The start of the environment.
     pub const ZERO: Moment = Moment(0);
 
-    /// Later than any moment that comes; for "never".
+    /// Later than any other moment; means "never".
     pub const NEVER: Moment = Moment(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the environment began.
+    /// The moment `nanos` nanoseconds after the environment started.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Moment {
         Moment(nanos)
     }
 
-    /// Nanoseconds since the environment began.
+    /// Nanoseconds since the environment started.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0

@@ -1,30 +1,30 @@
-//! Why an event is told.
+//! Why an event is delivered.
 
 use std::fmt;
 
-/// Why a handler is told of an object now. Where several events fold into one, the newest reason wins.
+/// Why a handler receives an event. If events are folded, the newest reason wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The object was in the source when the handler first saw it (client-go's `isInInitialList`).
+    /// The object was in the source when the handler was attached (client-go's `isInInitialList`).
     Initial,
-    /// The API server's watch said so.
+    /// An event of the API server's watch.
     Watch,
-    /// A list after the first one showed it; what happened in between was not seen.
+    /// A list after the first one; intermediate changes were not observed.
     Relist,
     /// The handler's resync period passed; nothing has changed.
     Resync,
-    /// A new version of the handler asked for everything again.
+    /// A new version of the handler receives all objects again.
     Replay,
-    /// Someone asked for this key again, after a dead letter for example.
+    /// A redelivery of this key was requested, for example after a dead letter.
     Requeue,
-    /// The informer's selector, namespaces or cuts were changed.
+    /// The informer's selector, namespaces or cut fields were changed.
     Reconfigured,
     /// The cluster went back in time (an etcd restore): a new source epoch began.
     Restored,
 }
 
 impl Reason {
-    /// The reason's name as contract, metrics and logs write it.
+    /// The name of the reason in the WIT contract, metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,116 +1,116 @@
-//! Bugs that are in the code on purpose, so that the simulation can show that it would notice them.
+//! Seeded bugs: deliberate mistakes that prove that the simulation would detect them.
 //!
-//! Each is one call where the mistake would be made, `if seeded_bug(SeededBug::…)`. It answers no unless a test seeds
-//! that bug for its own thread, and without debug assertions it is a constant `false`: a release build holds nothing of
-//! it. What each breaks, and how many seeds it takes to be caught, is tested by `tests/tests/seeded_bugs.rs`.
+//! Each bug is a branch `if seeded_bug(SeededBug::…)` at the place of the mistake. It is `false` unless a test enables
+//! that bug for its own thread, and without debug assertions it is a constant `false`: a release build contains none of
+//! it. `tests/tests/seeded_bugs.rs` tests what each bug breaks, and how many seeds it takes to detect it.
 
 use std::cell::Cell;
 
 thread_local! {
-    static SEEDED: Cell<Option<SeededBug>> = const { Cell::new(None) };
+    static ENABLED: Cell<Option<SeededBug>> = const { Cell::new(None) };
 }
 
-/// A mistake that somebody could make.
+/// A plausible mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SeededBug {
-    /// A relist does not report what vanished.
-    RelistForgetsVanished,
-    /// A delete whose final state was not seen does not say so.
+    /// A relist does not report vanished objects.
+    RelistMissesDeletes,
+    /// A delete whose final state was not observed is not marked as such.
     TombstoneUnmarked,
     /// A delete and a create of one name become an update.
     UpdateAcrossUids,
-    /// Lists and events that are older than what is known are taken.
+    /// Lists and events older than the known state are accepted.
     VersionGuardOff,
-    /// A watch is opened one version too late.
-    WatchResumesTooLate,
-    /// The first page of a list is taken for all of it.
-    FirstPageIsAll,
-    /// A relist takes an object for unchanged by its uid alone.
-    RelistTrustsUid,
-    /// Handlers are told before readers can see it.
-    ToldBeforePublished,
-    /// Of two waiting events of a key the older state is kept.
+    /// A watch starts one version too late.
+    WatchSkipsVersion,
+    /// The first page of a list is taken for the whole list.
+    FirstPageTakenForList,
+    /// A relist considers an object unchanged if only its uid is equal.
+    RelistComparesUidOnly,
+    /// Handlers are notified before the state is published to readers.
+    NotifiedBeforePublish,
+    /// Folding two events of a key keeps the older state.
     FoldLosesLastState,
-    /// Of two waiting updates of a key the newer old state is kept.
+    /// Folding two updates of a key keeps the newer `old`.
     FoldTakesNewerOld,
-    /// A key whose event failed for good is never told of again.
+    /// A key with a dead letter never receives another event.
     DeadLetterBlocksKey,
-    /// What failed is not tried again.
-    FailureForgotten,
-    /// A cursor shows what it fetched before the objects changed.
-    CursorShowsThePast,
-    /// A cursor leaves out the first object of each stretch.
-    CursorMissesOne,
-    /// An index keeps an object that is gone.
+    /// Failed events are not retried.
+    FailureNotRetried,
+    /// A cursor delivers objects that it fetched before they changed.
+    CursorShowsStaleObjects,
+    /// A cursor skips the first object of each chunk.
+    CursorSkipsObject,
+    /// An index keeps a deleted object.
     IndexKeepsDeleted,
-    /// An index keeps the values of the state before.
-    IndexKeepsOldValues,
-    /// An event goes out while another one of its key is being handled.
-    TwoCallsOfOneKey,
-    /// Synced is told before anything else.
-    SyncedToldFirst,
-    /// A delete is told twice.
-    DeleteToldTwice,
-    /// What comes while a handler is being swapped is dropped.
+    /// An index keeps the values of the previous state.
+    IndexKeepsStaleValues,
+    /// An event is delivered while another one of its key is in flight.
+    ConcurrentCallsOfKey,
+    /// `Synced` is delivered before all other events.
+    SyncedDeliveredFirst,
+    /// A delete is delivered twice.
+    DeleteDeliveredTwice,
+    /// Events that arrive during a swap are dropped.
     SwapDropsEvents,
-    /// A source that has an heir goes on showing what it held.
-    RetiredSourceGoesOn,
-    /// A bookmark counts as if everything up to its version had been shown.
+    /// A source whose keys were transferred keeps delivering its old objects.
+    RetiredSourceStillShown,
+    /// A bookmark counts as if all events up to its version had been received.
     BookmarkHidesEvents,
-    /// A watch that shows nothing is believed forever.
-    SilenceIsLife,
-    /// What comes back does not wait for the deletes by which it left.
-    ReturnOvertakesLeaving,
+    /// A silent watch stays live forever.
+    SilentWatchStaysLive,
+    /// A source that is attached again does not wait for the deletes of its drained predecessor.
+    ReattachOvertakesDeletes,
 }
 
 impl SeededBug {
     /// All of them.
     pub const ALL: [Self; 24] = [
-        Self::RelistForgetsVanished,
+        Self::RelistMissesDeletes,
         Self::TombstoneUnmarked,
         Self::UpdateAcrossUids,
         Self::VersionGuardOff,
-        Self::WatchResumesTooLate,
-        Self::FirstPageIsAll,
-        Self::RelistTrustsUid,
-        Self::ToldBeforePublished,
+        Self::WatchSkipsVersion,
+        Self::FirstPageTakenForList,
+        Self::RelistComparesUidOnly,
+        Self::NotifiedBeforePublish,
         Self::FoldLosesLastState,
         Self::FoldTakesNewerOld,
         Self::DeadLetterBlocksKey,
-        Self::FailureForgotten,
-        Self::CursorShowsThePast,
-        Self::CursorMissesOne,
+        Self::FailureNotRetried,
+        Self::CursorShowsStaleObjects,
+        Self::CursorSkipsObject,
         Self::IndexKeepsDeleted,
-        Self::IndexKeepsOldValues,
-        Self::TwoCallsOfOneKey,
-        Self::SyncedToldFirst,
-        Self::DeleteToldTwice,
+        Self::IndexKeepsStaleValues,
+        Self::ConcurrentCallsOfKey,
+        Self::SyncedDeliveredFirst,
+        Self::DeleteDeliveredTwice,
         Self::SwapDropsEvents,
-        Self::RetiredSourceGoesOn,
+        Self::RetiredSourceStillShown,
         Self::BookmarkHidesEvents,
-        Self::SilenceIsLife,
-        Self::ReturnOvertakesLeaving,
+        Self::SilentWatchStaysLive,
+        Self::ReattachOvertakesDeletes,
     ];
 
-    /// Runs `what` with this bug in all code that this thread runs.
-    pub fn in_force<T>(self, what: impl FnOnce() -> T) -> T {
-        /// Takes it back, also if `what` panics.
+    /// Runs `body` with this bug enabled on this thread.
+    pub fn run_with<T>(self, body: impl FnOnce() -> T) -> T {
+        /// Restores the previous state, even if `body` panics.
         struct Restore(Option<SeededBug>);
         impl Drop for Restore {
             fn drop(&mut self) {
-                SEEDED.set(self.0);
+                ENABLED.set(self.0);
             }
         }
-        let _restore = Restore(SEEDED.replace(Some(self)));
-        what()
+        let _restore = Restore(ENABLED.replace(Some(self)));
+        body()
     }
 }
 
-/// Whether `bug` is seeded here. Never in a release build.
+/// Whether `bug` is enabled on this thread. Never in a release build.
 #[inline(always)]
 #[must_use]
 pub fn seeded_bug(bug: SeededBug) -> bool {
-    cfg!(debug_assertions) && SEEDED.get() == Some(bug)
+    cfg!(debug_assertions) && ENABLED.get() == Some(bug)
 }
 
 #[cfg(test)]
@@ -118,12 +118,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bug_is_seeded_for_one_thread_and_as_long_as_it_is_said_to_be() {
+    fn bug_is_enabled_only_for_its_thread_and_closure() {
         let bug = SeededBug::ALL[0];
-        bug.in_force(|| {
+        bug.run_with(|| {
             assert!(seeded_bug(bug) && !seeded_bug(SeededBug::ALL[1]));
             let elsewhere = std::thread::spawn(move || seeded_bug(bug));
-            assert!(!elsewhere.join().expect("it does not panic"));
+            assert!(!elsewhere.join().expect("the thread does not panic"));
         });
         assert!(!seeded_bug(bug));
     }

@@ -1,4 +1,4 @@
-//! One source as the rest of the process sees it: what it is, how it fares, and its current snapshot.
+//! One source as the rest of the process sees it: its identity, its state and its current snapshot.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -8,15 +8,15 @@ use informant_object::SourceId;
 
 use crate::store::Snapshot;
 
-/// Bytes kept of the text that says what is wrong with a source.
-pub const SOURCE_TROUBLE_BYTES_MAX: usize = 512;
+/// Bytes kept of a source's last error.
+pub const SOURCE_ERROR_BYTES_MAX: usize = 512;
 
-/// What a source is. Never changes; another selector or namespace is another source.
+/// The identity of a source. Never changes; another selector or namespace is another source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceInfo {
-    /// The informer it belongs to, as config.toml names it.
+    /// The informer it belongs to, by its name in config.toml.
     pub informer: String,
-    /// The cluster it is read from; empty for the only one.
+    /// The cluster it is read from; empty if there is only one.
     pub cluster: String,
     /// `apiVersion` of its objects.
     pub api_version: String,
@@ -26,52 +26,52 @@ pub struct SourceInfo {
     pub namespace: Option<String>,
 }
 
-/// How a source fares.
+/// The state of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SourceState {
     /// The first list is not complete yet.
     Syncing,
-    /// The watch is open, and its server gives signs of life.
+    /// The watch is open, and the server responds.
     Live,
-    /// Synced once, but the watch is down or silent: what is there may be old.
+    /// Synced once, but the watch is down or silent: the objects may be outdated.
     Stale,
-    /// The API server does not know the resource (yet).
+    /// The API server does not serve the resource (yet).
     WaitingForResource,
     /// The API server refuses to list or watch it.
     Forbidden,
-    /// Nobody reads it any more.
+    /// The source is no longer read.
     Stopped,
 }
 
-/// What there is to say of a source at one moment.
+/// The status of a source at one time.
 #[derive(Clone, Debug)]
 pub struct SourceStatus {
-    /// How it fares.
+    /// Its state.
     pub state: SourceState,
     /// Whether its first list is complete and published.
     pub synced: bool,
-    /// What is wrong, if anything is.
-    pub trouble: Option<Arc<str>>,
-    /// Objects, bytes, version and epoch are the snapshot's.
+    /// The last error; none while the source is live.
+    pub last_error: Option<Arc<str>>,
+    /// The snapshot, with objects, bytes, version and epoch.
     pub snapshot: Snapshot,
 }
 
-/// One source, shared by its writer and everybody who reads it. Locks are held for the exchange of one pointer.
+/// One source, shared by its writer and its readers. Locks are held only to swap a pointer.
 pub struct Source {
     id: SourceId,
     info: SourceInfo,
     state: AtomicU8,
     synced: AtomicBool,
-    /// Whether it is among its informer's sources; not while it is built beside another, or leaving.
+    /// Whether it is listed among its informer's sources; not while it is staged or draining.
     listed: AtomicBool,
-    trouble: Mutex<Option<Arc<str>>>,
-    /// None once the source was removed: a writer that is late brings nothing back.
+    last_error: Mutex<Option<Arc<str>>>,
+    /// None once the source was removed: a late writer does not bring objects back.
     snapshot: Mutex<Option<Snapshot>>,
 }
 
 impl SourceState {
-    /// All of them, in the order in which metrics and status lists show them.
+    /// All states, in the order of metrics and status lists.
     pub const ALL: [SourceState; 6] = [
         SourceState::Syncing,
         SourceState::Live,
@@ -81,7 +81,7 @@ impl SourceState {
         SourceState::Stopped,
     ];
 
-    /// The state's name as metrics, `/readyz?verbose` and the command line write it.
+    /// The name of the state in metrics, `/readyz?verbose` and the CLI.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -123,18 +123,18 @@ impl Source {
             state: AtomicU8::new(SourceState::Syncing as u8),
             synced: AtomicBool::new(false),
             listed: AtomicBool::new(true),
-            trouble: Mutex::default(),
+            last_error: Mutex::default(),
             snapshot: Mutex::new(Some(Snapshot::default())),
         }
     }
 
-    /// Its number.
+    /// Its id.
     #[must_use]
     pub fn id(&self) -> SourceId {
         self.id
     }
 
-    /// What it is.
+    /// Its identity.
     #[must_use]
     pub fn info(&self) -> &SourceInfo {
         &self.info
@@ -146,14 +146,13 @@ impl Source {
         lock(&self.snapshot).clone().unwrap_or_default()
     }
 
-    /// How it fares.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> SourceState {
         SourceState::ALL[usize::from(self.state.load(Ordering::Acquire))]
     }
 
-    /// Notes how it fares; [`SourceState::Stopped`] is final. `Live` clears the text of
-    /// [`set_trouble`](Self::set_trouble).
+    /// Sets its state; [`SourceState::Stopped`] is final. `Live` clears the [last error](Self::set_last_error).
     pub fn set_state(&self, state: SourceState) {
         let stopped = SourceState::Stopped as u8;
         let unless_stopped = |was: u8| (was != stopped).then_some(state as u8);
@@ -165,17 +164,17 @@ impl Source {
             return;
         }
         if state == SourceState::Live {
-            *lock(&self.trouble) = None;
+            *lock(&self.last_error) = None;
         }
     }
 
-    /// Whether its first list is complete and published. Once true, it stays.
+    /// Whether its first list is complete and published. Stays true.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Notes that the first list is complete and published.
+    /// Records that the first list is complete and published.
     pub fn set_synced(&self) {
         self.synced.store(true, Ordering::Release);
     }
@@ -188,24 +187,24 @@ impl Source {
         self.listed.store(listed, Ordering::Release);
     }
 
-    /// Notes what is wrong, in words for whoever looks at the source's state. Cut at [`SOURCE_TROUBLE_BYTES_MAX`].
-    pub fn set_trouble(&self, what: &str) {
-        let what = &what[..what.floor_char_boundary(SOURCE_TROUBLE_BYTES_MAX)];
-        *lock(&self.trouble) = Some(Arc::from(what));
+    /// Sets the last error, a text for the source's status. Cut at [`SOURCE_ERROR_BYTES_MAX`].
+    pub fn set_last_error(&self, error: &str) {
+        let error = &error[..error.floor_char_boundary(SOURCE_ERROR_BYTES_MAX)];
+        *lock(&self.last_error) = Some(Arc::from(error));
     }
 
-    /// All there is to say of it now.
+    /// Its status now.
     #[must_use]
     pub fn status(&self) -> SourceStatus {
         SourceStatus {
             state: self.state(),
             synced: self.is_synced(),
-            trouble: lock(&self.trouble).clone(),
+            last_error: lock(&self.last_error).clone(),
             snapshot: self.snapshot(),
         }
     }
 
-    /// Shows `snapshot` to readers; returns the one they saw before, or `snapshot` itself if the source was removed.
+    /// Publishes `snapshot` to readers; returns the previous one, or `snapshot` itself if the source was removed.
     pub(crate) fn publish(&self, snapshot: Snapshot) -> Snapshot {
         match &mut *lock(&self.snapshot) {
             Some(shown) => std::mem::replace(shown, snapshot),
@@ -213,7 +212,7 @@ impl Source {
         }
     }
 
-    /// Shows nothing any more; returns what readers saw.
+    /// Removes the snapshot from readers and returns it.
     pub(crate) fn remove(&self) -> Snapshot {
         self.set_state(SourceState::Stopped);
         lock(&self.snapshot).take().unwrap_or_default()
@@ -231,8 +230,7 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A lock that a panic left behind is taken all the same: under it one pointer is exchanged, which cannot stay half
-/// done.
+/// Ignores lock poisoning: only one pointer is swapped under the lock, which cannot stay half done.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_begins_syncing_and_once_stopped_stays_so() {
+    fn source_starts_syncing_and_stopped_is_final() {
         let source = source();
         assert_eq!((source.state(), source.is_synced()), (SourceState::Syncing, false));
         for state in SourceState::ALL {
@@ -267,17 +265,17 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_shown_until_the_source_is_live_and_never_longer_than_its_limit() {
+    fn last_error_is_bounded_and_cleared_when_live() {
         let source = source();
-        source.set_trouble(&"é".repeat(SOURCE_TROUBLE_BYTES_MAX));
+        source.set_last_error(&"é".repeat(SOURCE_ERROR_BYTES_MAX));
         source.set_state(SourceState::Stale);
-        assert_eq!(source.status().trouble.unwrap().len(), SOURCE_TROUBLE_BYTES_MAX);
+        assert_eq!(source.status().last_error.unwrap().len(), SOURCE_ERROR_BYTES_MAX);
         source.set_state(SourceState::Live);
-        assert_eq!(source.status().trouble, None);
+        assert_eq!(source.status().last_error, None);
     }
 
     #[test]
-    fn a_source_says_what_it_is() {
+    fn source_displays_its_identity() {
         let source = source();
         assert_snapshot!(source.info(), @"pods (v1 Pod in default, cluster east)");
         let info = SourceInfo {

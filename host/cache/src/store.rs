@@ -1,15 +1,14 @@
-//! The objects of one source, and who may read and write them.
+//! The store: the objects of one source, with one writer and many readers.
 //!
 //! ```text
-//! informer loop ──▶ StoreWriter (its own root, plain &mut) ──publish──▶ Snapshot (immutable) ──▶ readers
+//! informer loop ──▶ StoreWriter (exclusive root, plain &mut) ──publish──▶ Snapshot (immutable) ──▶ readers
 //! ```
 //!
-//! Promises: a reader never makes the writer wait, nor sees half of a batch; every index of a snapshot agrees with its
-//! objects. What a publish replaces is handed out ([`StoreWriter::take_garbage`]), so that it can be freed where nobody
-//! waits.
+//! A reader never blocks the writer, and never sees part of a batch; every index of a snapshot agrees with its objects.
+//! The root that a publish replaces is returned ([`StoreWriter::take_garbage`]), so that it can be freed on another
+//! thread.
 
 mod cursor;
-mod garbage;
 mod root;
 mod snapshot;
 #[cfg(test)]
@@ -17,6 +16,5 @@ mod tests;
 mod writer;
 
 pub use self::cursor::Cursor;
-pub use self::garbage::{GARBAGE_ROOTS_MAX, Garbage};
-pub use self::snapshot::Snapshot;
+pub use self::snapshot::{GARBAGE_ROOTS_MAX, Garbage, Snapshot};
 pub use self::writer::StoreWriter;

@@ -1,4 +1,4 @@
-//! Small objects for this room's tests.
+//! Small objects for this crate's tests.
 
 use informant_object::{Object, ResourceVersion, Shape};
 
@@ -25,10 +25,10 @@ pub(crate) fn pod_in(namespace: &str, name: &str, version: u64, spec: &str) -> O
     object(&json)
 }
 
-/// The object that `json` holds.
+/// Parses `json`.
 pub(crate) fn object(json: &str) -> Object {
     let shape = Shape::of("v1", "Pod");
-    Object::parse(json.as_bytes(), &shape).expect("a test's object parses")
+    Object::parse(json.as_bytes(), &shape).expect("test objects are valid JSON")
 }
 
 pub(crate) fn version(number: u64) -> ResourceVersion {

@@ -1,41 +1,40 @@
-//! Changing objects on their way in.
+//! Transforms: they change objects before they enter the cache.
 
 use informant_object::Object;
 
-/// Changes each object once, before it is queued, stored or shown to anyone; client-go's `TransformFunc`.
+/// Changes each object once, before it is queued, stored or delivered; client-go's `TransformFunc`.
 ///
-/// Must not change namespace, name, uid or version: the queue refuses such a result. Called for what the API server
-/// sent, not for tombstones, nor for what comes out of the store again.
+/// Must not change namespace, name, uid or version: the queue rejects such a result. Called for objects from the API
+/// server, not for tombstones or objects from the store.
 pub trait Transform: Send {
-    /// The object as everybody shall see it.
+    /// Returns the object to store.
     ///
-    /// # Errors
-    /// A text for the person who wrote the transform. The new version is then withheld and counted, and what was known
-    /// before stays: it may have been there to redact.
+    /// # Errors A message for the author of the transform. The new version is then withheld and counted, and the known
+    /// state stays: the transform may redact secrets.
     fn transform(&mut self, object: Object) -> Result<Object, String>;
 }
 
-/// Why a transformed object was refused.
+/// Why a transformed object was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransformError {
-    /// The transform said so.
+    /// The transform failed.
     #[error("transform of {key} at version {version} failed: {message}")]
     Failed {
-        /// Which object.
+        /// The key of the object.
         key: String,
-        /// Which version of it.
+        /// Its version.
         version: String,
-        /// What the transform said.
+        /// The transform's message.
         message: String,
     },
-    /// The transform changed what it may not.
+    /// The transform changed the identity of the object.
     #[error(
         "transform of {key} at version {version} changed its {field}; leave namespace, name, uid and version alone"
     )]
     Identity {
-        /// Which object.
+        /// The key of the object.
         key: String,
-        /// Which version of it.
+        /// Its version.
         version: String,
         /// The field that changed.
         field: &'static str,

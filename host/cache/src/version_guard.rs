@@ -1,13 +1,13 @@
-//! Keeps the cache from going back in time.
+//! The version guard: keeps the cache from going back in time.
 //!
-//! An API server is several replicas, and one may lag: a list or an event from it can be older than what was seen
-//! already. The guard compares with the source's *high-water*, the highest version it has shown, first, and with the
-//! version of the object in question second. Pure state of the informer loop; it decides, and the loop acts.
+//! An API server has several replicas, and one may lag: its lists and events can be older than those already seen. The
+//! guard compares first with the source's *high-water*, its highest version so far, and then with the stored version of
+//! the object. Pure state of the informer loop: it decides, and the loop acts.
 //!
-//! A stretch of a source's history in which versions only grow is an *epoch*. A consistent list (one that the server
-//! had to read from its database) is believed even if it is older: the database was restored, and a new epoch begins.
+//! An *epoch* is a part of a source's history in which versions only grow. A consistent list (one that the server read
+//! from its database) is accepted even if it is older: the database was restored, and a new epoch starts.
 //!
-//! Source: KEP-5504 for what versions compare; client-go takes every event and list as it comes.
+//! Source: KEP-5504 for comparing versions; client-go accepts every event and list.
 
 #[cfg(test)]
 mod tests;
@@ -16,67 +16,67 @@ use informant_object::{ResourceVersion, VersionRef};
 
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
-/// How the server was asked for a list.
+/// How a list was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListSource {
-    /// Version unset: from the database, as of now.
+    /// Version unset: read from the database, as of now.
     Consistent,
     /// Version `0` or a version: from any replica's cache, which may lag.
     Cache,
 }
 
-/// What to do with a watch event.
+/// The verdict on a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum EventVerdict {
-    /// It is news.
+    /// The event is new.
     Accept,
-    /// The stored object is this version or a newer one, or the object was deleted since. Drop the event; it was
+    /// The stored object has this version or a newer one, or the object was deleted since. Drop the event; it was
     /// counted.
     Outdated,
 }
 
-/// What to do with a complete list.
+/// The verdict on a complete list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum ListVerdict {
-    /// It is at least as new as all that was seen.
+    /// The list is at least as new as everything seen.
     Accept,
-    /// A lagging replica: keep what is there, and list again, [`ListSource::Consistent`].
+    /// From a lagging replica: keep the cache, and list again with [`ListSource::Consistent`].
     Outdated {
         /// The list's version.
         list: u64,
         /// The highest version seen.
         high_water: u64,
     },
-    /// The cluster went back in time. Take the list, with [`Reason::Restored`](crate::Reason::Restored); an epoch
-    /// begins.
+    /// The cluster went back in time. Accept the list with [`Reason::Restored`](crate::Reason::Restored); a new epoch
+    /// starts.
     Restored {
         /// The epoch's number.
         epoch: u64,
     },
 }
 
-/// What the guard has done since it was made. Each only grows.
+/// Counters of the guard. Each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VersionGuardStats {
     /// Events dropped because they were outdated.
     pub events_outdated: u64,
-    /// Lists refused because a lagging replica gave them.
+    /// Lists rejected because they came from a lagging replica.
     pub lists_outdated: u64,
-    /// List items older than the stored object, in lists that were accepted; the stored object is to be kept.
+    /// Items of accepted lists that are older than the stored object, which is kept.
     pub items_outdated: u64,
-    /// Epochs begun because the cluster went back in time.
+    /// Epochs started because the cluster went back in time.
     pub restored: u64,
 }
 
-/// Judges what a source shows by its versions.
+/// Checks a source's events and lists by their versions.
 #[derive(Clone, Debug, Default)]
 pub struct VersionGuard {
     /// The highest version seen in this epoch.
     high_water: Option<u64>,
     epoch: u64,
-    /// The version that does not compare, which turned the guard off.
+    /// The version that cannot be compared and turned the guard off.
     off: Option<ResourceVersion>,
     stats: VersionGuardStats,
 }
@@ -88,9 +88,9 @@ impl VersionGuard {
         VersionGuard::default()
     }
 
-    /// Judges a watch event by its object's version, given the version stored of that object. `stored` is only asked
-    /// for an event at or below the high-water.
-    pub fn judge_event<'a>(
+    /// Checks a watch event by its object's version. `stored` returns the stored version of that object; it is called
+    /// only for an event at or below the high-water.
+    pub fn check_event<'a>(
         &mut self,
         event: VersionRef<'_>,
         stored: impl FnOnce() -> Option<VersionRef<'a>>,
@@ -106,20 +106,20 @@ impl VersionGuard {
         if seeded_bug(SeededBug::VersionGuardOff) {
             return EventVerdict::Accept;
         }
-        let is_news = match stored() {
+        let is_new = match stored() {
             Some(stored) => stored.number().is_none_or(|stored| number > stored),
-            // Absent: deleted meanwhile, unless the server gave several objects one version.
+            // Absent: deleted meanwhile, unless several objects have the same version.
             None => number == high_water,
         };
-        if is_news {
+        if is_new {
             return EventVerdict::Accept;
         }
         self.stats.events_outdated += 1;
         EventVerdict::Outdated
     }
 
-    /// Judges a list at its end, when its version is known for sure and nothing of it has been used.
-    pub fn judge_list(&mut self, list: VersionRef<'_>, source: ListSource) -> ListVerdict {
+    /// Checks a list after its last page, when its version is known and none of it was used.
+    pub fn check_list(&mut self, list: VersionRef<'_>, source: ListSource) -> ListVerdict {
         let Some(number) = self.number(list) else {
             return ListVerdict::Accept;
         };
@@ -146,10 +146,10 @@ impl VersionGuard {
         }
     }
 
-    /// Judges one item of a list that was accepted, given what is stored of that object; false says to keep the stored
-    /// one. Only a server that contradicts itself gives such items. Not to be asked for a list that was
+    /// Checks one item of an accepted list against the stored version of its object; false means to keep the stored
+    /// object. Only an inconsistent server returns such items. Do not call it for a list that was
     /// [`ListVerdict::Restored`].
-    pub fn judge_item(&mut self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
+    pub fn check_item(&mut self, item: VersionRef<'_>, stored: VersionRef<'_>) -> bool {
         let goes_back = !seeded_bug(SeededBug::VersionGuardOff)
             && self.is_on()
             && matches!((item.number(), stored.number()), (Some(item), Some(stored)) if item < stored);
@@ -163,8 +163,8 @@ impl VersionGuard {
         self.off.is_none()
     }
 
-    /// The version that turned the guard off, for the source's state: it is no decimal number, so this source may go
-    /// back in time unnoticed.
+    /// The version that turned the guard off, for the source's status: it is not a decimal number, so this source may
+    /// go back in time unnoticed.
     #[must_use]
     pub fn turned_off_by(&self) -> Option<&ResourceVersion> {
         self.off.as_ref()
@@ -176,7 +176,7 @@ impl VersionGuard {
         self.high_water
     }
 
-    /// Takes up where an earlier process left off, before anything was judged: its high-water.
+    /// Resumes from the high-water of an earlier process. Call it before any check.
     pub fn resume_from(&mut self, high_water: u64) {
         self.high_water = self.high_water.max(Some(high_water));
     }
@@ -187,14 +187,14 @@ impl VersionGuard {
         self.epoch
     }
 
-    /// What the guard has done so far.
+    /// The counters of the guard.
     #[must_use]
     pub fn stats(&self) -> &VersionGuardStats {
         &self.stats
     }
 
-    /// The number to compare; none once the guard is off. What does not compare turns it off, for good: with one such
-    /// version in its history a high-water means nothing.
+    /// The number to compare; none once the guard is off. A version that cannot be compared turns it off for good: with
+    /// such a version in the history a high-water is meaningless.
     fn number(&mut self, version: VersionRef<'_>) -> Option<u64> {
         if !self.is_on() {
             return None;

@@ -1,29 +1,28 @@
-//! Work to be done per item, each item by one worker at a time: client-go's `util/workqueue`.
+//! The workqueue: each item is processed by one worker at a time; client-go's `util/workqueue`.
 //!
 //! ```text
-//! add ───────────────▶ line ──get──▶ processing ──done──▶ gone, or in line again if it was added meanwhile
+//! add ───────────────▶ queue ──get──▶ processing ──done──▶ removed, or queued again if it was added meanwhile
 //! add_after ─▶ delayed ──due──▶ ▲
-//! add_rate_limited ─▶ limiter says how long ─▶ add_after
+//! add_rate_limited ─▶ limiter computes the delay ─▶ add_after
 //! ```
 //!
-//! Promises: an item is never with two workers at once; however often it is added while it waits, it is handed out
-//! once, and added while it is worked on, once more after that. The line goes by priority, then by arrival; no item is
-//! passed over forever ([`PASSED_OVER_MAX`]). What is not handed out is in [`WorkQueueStats`].
+//! Promises: two workers never have the same item at once. An item added repeatedly while it is queued is handed out
+//! once; added while it is processed, once more after that. The queue is ordered by priority, then by arrival; no item
+//! starves ([`PASSED_OVER_MAX`]). Items that are not handed out are counted in [`WorkQueueStats`].
 //!
-//! [`WorkQueue`] is plain `&mut` state: time is handed in, nothing waits, no thread, no clock, no chance. Threads share
-//! a [`blocking::WorkQueue`](crate::blocking::WorkQueue), tasks the same one by its wake-up.
+//! [`WorkQueue`] is plain `&mut` state: time is passed in; no waiting, no threads, no clock, no random numbers. Threads
+//! share a [`blocking::WorkQueue`](crate::blocking::WorkQueue); tasks share it, too, with its waker.
 //!
 //! Sources: client-go `util/workqueue` (`queue.go`, `delaying_queue.go`, `default_rate_limiters.go`, `metrics.go`) and
-//! controller-runtime's `pkg/controller/priorityqueue`; departures are stated at the items.
+//! controller-runtime's `pkg/controller/priorityqueue`; departures are documented at the items.
 
-mod delayed;
 mod limiter;
-mod line;
 mod options;
 mod queue;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use self::limiter::{
     BucketRateLimiter, DEFAULT_BACK_OFF_BASE, DEFAULT_BACK_OFF_MAX, DEFAULT_BUCKET_BURST, DEFAULT_BUCKET_PER_SECOND,

@@ -1,4 +1,4 @@
-//! A delta queue that threads share.
+//! A thread-safe delta queue.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,12 +15,12 @@ use crate::known_objects::KnownObjects;
 use crate::transform::TransformError;
 use crate::{Moment, Reason};
 
-/// A [`delta_fifo::DeltaFifo`](crate::DeltaFifo) behind a lock, with the objects its consumer knows; clones are the
-/// same queue.
+/// A [`delta_fifo::DeltaFifo`](crate::DeltaFifo) behind a lock, with its consumer's known objects; clones are the same
+/// queue.
 ///
-/// A reflector's thread writes, [`pop`](Self::pop) waits. What it promises of order, tombstones and the initial list is
-/// the pure queue's, as are its departures from client-go. Bounds itself by nothing: [`bytes`](Self::bytes) tells when
-/// to stop reading.
+/// A reflector's thread writes, [`pop`](Self::pop) blocks. Order, tombstones and the initial list are those of the pure
+/// queue, as are its departures from client-go. It has no size limit: check [`bytes`](Self::bytes) to know when to stop
+/// reading.
 ///
 /// Source: client-go `DeltaFIFO`, each method under the name it has there.
 ///
@@ -30,7 +30,8 @@ use crate::{Moment, Reason};
 /// use informant_cache::blocking::{DeltaFifo, Indexer, PopError, ProcessError};
 /// # use informant_object::{Object, ResourceVersion, Shape};
 /// # let pod = |name: &str| Object::parse(
-/// #     format!(r#"{{"metadata":{{"namespace":"default","name":"{name}"}}}}"#).as_bytes(), &Shape::of("v1", "Pod")).unwrap();
+/// #     format!(r#"{{"metadata":{{"namespace":"default","name":"{name}"}}}}"#).as_bytes(),
+/// #     &Shape::of("v1", "Pod")).unwrap();
 ///
 /// let began = Instant::now();
 /// let store = Indexer::default();
@@ -57,7 +58,7 @@ use crate::{Moment, Reason};
 /// });
 /// queue.replace(vec![pod("a"), pod("b")], &ResourceVersion::new("1"));
 /// queue.add(pod("c")).unwrap();
-/// queue.close(); // what waits is still handed out
+/// queue.close(); // queued keys are still popped
 /// assert_eq!(controller.join().unwrap(), 3);
 /// assert!(queue.has_synced());
 /// ```
@@ -66,7 +67,7 @@ pub struct DeltaFifo(Arc<Shared>);
 
 struct Shared {
     fifo: Mutex<delta_fifo::DeltaFifo>,
-    /// A key came into line, or the queue was closed.
+    /// A key was queued, or the queue was closed.
     changed: Condvar,
     known: Arc<dyn KnownObjects + Send + Sync>,
     clock: Clock,
@@ -75,18 +76,18 @@ struct Shared {
 /// Why the deltas of a key were not processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessError<E> {
-    /// Put them back in line, unless newer ones came. client-go: `ErrRequeue`, which today's has no more.
+    /// Put them back, unless newer ones are queued. client-go: `ErrRequeue`, which was removed there.
     Requeue(E),
-    /// They are lost; counted in [`DeltaFifoStats::failed_deltas`], and in the answer of [`DeltaFifo::pop`].
+    /// Drop them; counted in [`DeltaFifoStats::failed_deltas`], and returned by [`DeltaFifo::pop`].
     Drop(E),
 }
 
-/// Why nothing was popped, or in vain.
+/// Why nothing was popped or processed.
 #[derive(Debug)]
 pub enum PopError<E> {
-    /// The queue is closed and nothing waits. client-go: `ErrFIFOClosed`.
+    /// The queue is closed and empty. client-go: `ErrFIFOClosed`.
     Closed,
-    /// Processing failed, and the deltas are in line again, or newer ones of their key are.
+    /// Processing failed, and the deltas, or newer ones of their key, are queued again.
     Requeued(E),
     /// Processing failed. The deltas are no longer in the queue.
     Failed(Deltas, E),
@@ -106,11 +107,11 @@ impl fmt::Debug for DeltaFifo {
     }
 }
 
-/// Making.
+/// Construction.
 impl DeltaFifo {
     /// An empty queue in front of `known`, the consumer's store, or [`NothingKnown`](crate::NothingKnown): then deletes
-    /// that were missed while a watch was down are lost. `known` must be written only by what [`pop`](Self::pop) runs.
-    /// client-go: `NewDeltaFIFOWithOptions`.
+    /// missed while a watch was down are lost. Write to `known` only in [`pop`](Self::pop). client-go:
+    /// `NewDeltaFIFOWithOptions`.
     #[must_use]
     pub fn new(options: DeltaFifoOptions, known: Arc<dyn KnownObjects + Send + Sync>, clock: Clock) -> DeltaFifo {
         DeltaFifo(Arc::new(Shared {
@@ -126,8 +127,7 @@ impl DeltaFifo {
 impl DeltaFifo {
     /// Queues an `Added`. client-go: `Add`.
     ///
-    /// # Errors
-    /// [`TransformError`]; the queue is then as before, and the event counted.
+    /// # Errors [`TransformError`]; the queue is unchanged, and the event is counted.
     pub fn add(&self, object: Object) -> Result<(), TransformError> {
         self.change(|fifo, now| fifo.add(object, now))
     }
@@ -140,7 +140,7 @@ impl DeltaFifo {
         self.change(|fifo, now| fifo.update(object, now))
     }
 
-    /// Queues a `Deleted` with the object's last state, or a [`Tombstone`](crate::Tombstone), if the key is in line or
+    /// Queues a `Deleted` with the object's last state, or a [`Tombstone`](crate::Tombstone), if the key is queued or
     /// known. client-go: `Delete`.
     ///
     /// # Errors
@@ -150,8 +150,8 @@ impl DeltaFifo {
         self.change(|fifo, now| fifo.delete(object, &*self.0.known, now))
     }
 
-    /// Takes `objects`, a complete list at `version`, for all there is. client-go: `Replace`, which queues deletes
-    /// last; here they come first.
+    /// Applies `objects`, a complete list at `version`. client-go: `Replace`, which queues deletes last; here they come
+    /// first.
     pub fn replace(&self, objects: Vec<Object>, version: &ResourceVersion) -> ReplaceSummary {
         self.change(|fifo, now| {
             let reason = if fifo.is_populated() {
@@ -168,38 +168,36 @@ impl DeltaFifo {
         self.change(|fifo, now| fifo.resync(&*self.0.known, now));
     }
 
-    /// Puts back what was popped, unless its key is in line again; returns whether it did. client-go:
-    /// `AddIfNotPresent`.
+    /// Puts popped deltas back, unless their key is queued again; returns whether it did. client-go: `AddIfNotPresent`.
     pub fn add_if_not_present(&self, deltas: Deltas) -> bool {
         self.change(|fifo, _| fifo.add_if_not_present(deltas))
     }
 
-    /// Notes that the source has shown all up to `version`. client-go: `Bookmark`.
+    /// Records a bookmark: the source has sent all changes up to `version`. client-go: `Bookmark`.
     pub fn bookmark(&self, version: VersionRef<'_>) {
         self.change(|fifo, _| fifo.bookmark(version));
     }
 
-    /// Closes the queue: what waits is still handed out, then [`pop`](Self::pop) gives [`PopError::Closed`]. Writing is
+    /// Closes the queue: queued keys are still popped, then [`pop`](Self::pop) returns [`PopError::Closed`]. Writes are
     /// not refused. client-go: `Close`.
     pub fn close(&self) {
         self.change(|fifo, _| fifo.close());
     }
 }
 
-/// Taking out, and reading.
+/// Popping, and reading.
 impl DeltaFifo {
-    /// Takes the first key out of line and has `process` work on its deltas; the flag says whether they are of the
-    /// initial list. Blocks while nothing waits. client-go: `Pop`.
+    /// Pops the first key and calls `process` with its deltas; the flag is true for keys of the initial list. Blocks
+    /// while the queue is empty. client-go: `Pop`.
     ///
-    /// `process` runs under the queue's lock, as there: only so does a `replace` or `resync` that comes meanwhile find
-    /// in the store what is no longer in line.
+    /// `process` runs under the queue's lock, as in client-go: so a concurrent `replace` or `resync` finds in the store
+    /// what has left the queue.
     ///
     /// # Errors
     /// [`PopError`].
     ///
-    /// # Panics
-    /// If `process` does; its deltas are then counted as failed, and the queue can be used on. Also if `process` uses
-    /// this very queue, which would otherwise block forever.
+    /// # Panics If `process` panics; its deltas are then counted as failed, and the queue stays usable. Also if
+    /// `process` uses this same queue, which would otherwise deadlock.
     pub fn pop<E>(
         &self,
         process: impl FnOnce(&Deltas, bool) -> Result<(), ProcessError<E>>,
@@ -231,31 +229,31 @@ impl DeltaFifo {
         }
     }
 
-    /// The newest object of each key in line, in line order. client-go: `List`.
+    /// The newest object of each queued key, in queue order. client-go: `List`.
     #[must_use]
     pub fn list(&self) -> Vec<DeltaObject> {
         self.lock().list().cloned().collect()
     }
 
-    /// The keys in line, first to leave first. client-go: `ListKeys`.
+    /// The queued keys, in queue order. client-go: `ListKeys`.
     #[must_use]
     pub fn list_keys(&self) -> Vec<Key> {
         self.lock().list_keys().map(|key| key.to_key()).collect()
     }
 
-    /// The deltas that wait under `object`'s key. client-go: `Get`.
+    /// The queued deltas of `object`'s key. client-go: `Get`.
     #[must_use]
     pub fn get(&self, object: &Object) -> Option<Deltas> {
         self.get_by_key(object.key())
     }
 
-    /// The deltas that wait under `key`. client-go: `GetByKey`.
+    /// The queued deltas of `key`. client-go: `GetByKey`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<Deltas> {
         self.lock().get_by_key(key).cloned()
     }
 
-    /// Whether every key of the first list has been processed, or anything else came before it. client-go: `HasSynced`.
+    /// Whether every key of the first list has been processed, or any other write came first. client-go: `HasSynced`.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.lock().has_synced()
@@ -267,38 +265,38 @@ impl DeltaFifo {
         self.lock().is_closed()
     }
 
-    /// How many keys wait.
+    /// How many keys are queued.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether no key waits.
+    /// Whether no key is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Bytes of the objects that wait.
+    /// Bytes of the queued objects.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.lock().bytes()
     }
 
-    /// What the queue has done so far.
+    /// The counters of the queue.
     #[must_use]
     pub fn stats(&self) -> DeltaFifoStats {
         *self.lock().stats()
     }
 }
 
-/// How `process` failed.
+/// The failure of `process`.
 enum Failure<E> {
     Error(ProcessError<E>),
     Panic(Box<dyn Any + Send>),
 }
 
-/// While it lives, this thread is popping from a queue.
+/// A guard: this thread is popping from a queue.
 struct Inside;
 
 impl Inside {
@@ -314,12 +312,12 @@ impl Drop for Inside {
     }
 }
 
-/// Steps.
+/// Internals.
 impl DeltaFifo {
     fn change<R>(&self, change: impl FnOnce(&mut delta_fifo::DeltaFifo, Moment) -> R) -> R {
         let now = (self.0.clock)();
         let result = change(&mut self.lock(), now);
-        // Of several poppers only one works at a time: that all of them look costs little, and nothing is missed.
+        // Only one popper runs at a time: waking all of them costs little, and no wake-up is lost.
         self.0.changed.notify_all();
         result
     }
@@ -328,7 +326,7 @@ impl DeltaFifo {
         let is_inside = POPPING.with_borrow(|popping| popping.contains(&self.address()));
         assert!(
             !is_inside,
-            "a queue was used by what its pop runs: return ProcessError::Requeue, or use it afterwards"
+            "a queue was used inside its own pop: return ProcessError::Requeue, or use the queue after pop returns"
         );
         lock(&self.0.fifo)
     }

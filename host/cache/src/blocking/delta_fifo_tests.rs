@@ -53,7 +53,7 @@ fn each_method_does_what_its_namesake_does() {
     assert_eq!(apply(&queue, &store).unwrap(), ["b: Replaced(2)"]);
     assert!(queue.has_synced() && queue.is_empty());
     queue.delete(pod("stranger", 1)).unwrap();
-    assert!(queue.is_empty(), "nobody knows it");
+    assert!(queue.is_empty(), "the object is unknown");
     queue.replace(vec![pod("b", 4)], &version(4));
     assert_eq!(
         apply(&queue, &store).unwrap(),
@@ -72,7 +72,7 @@ fn each_method_does_what_its_namesake_does() {
 
 /// client-go: TestDeltaFIFO_PopShouldUnblockWhenClosed.
 #[test]
-fn poppers_wait_for_news_and_end_when_the_queue_is_closed() {
+fn pop_blocks_until_an_item_or_close() {
     let queue = DeltaFifo::new(DeltaFifoOptions::default(), Arc::new(NothingKnown), clock());
     let (sender, popped) = mpsc::channel();
     for _ in 0..3 {
@@ -92,7 +92,7 @@ fn poppers_wait_for_news_and_end_when_the_queue_is_closed() {
 
 /// client-go (until 2025): TestDeltaFIFO_requeueOnPop.
 #[test]
-fn what_failed_is_put_back_or_counted_as_lost() {
+fn failed_deltas_are_requeued_or_counted_as_lost() {
     let queue = DeltaFifo::new(DeltaFifoOptions::default(), Arc::new(NothingKnown), clock());
     queue.replace(vec![pod("a", 1)], &version(1));
     let again = queue.pop(|_, is_in_initial_list| {
@@ -112,16 +112,17 @@ fn what_failed_is_put_back_or_counted_as_lost() {
 }
 
 #[test]
-fn a_panic_while_processing_is_the_poppers_own_and_the_queue_goes_on() {
+fn panic_in_pop_leaves_the_queue_usable() {
     let queue = DeltaFifo::new(DeltaFifoOptions::default(), Arc::new(NothingKnown), clock());
     queue.replace(vec![pod("a", 1)], &version(1));
     let popping = queue.clone();
-    let panicked = thread::spawn(move || popping.pop(|_, _| -> Result<(), ProcessError<()>> { panic!("as told") }));
+    let panicked =
+        thread::spawn(move || popping.pop(|_, _| -> Result<(), ProcessError<()>> { panic!("the processing panics") }));
     assert!(panicked.join().is_err());
     assert!(queue.has_synced() && queue.stats().failed_deltas == 1);
     queue.add(pod("b", 2)).unwrap();
     assert!(queue.pop(|_, _| Ok::<(), ProcessError<()>>(())).is_ok());
-    // Using the queue from within would block forever; it is said instead.
+    // Using the queue inside its own pop would deadlock; it panics instead.
     queue.add(pod("c", 3)).unwrap();
     let popping = queue.clone();
     let misused = thread::spawn(move || {
@@ -137,12 +138,12 @@ fn a_panic_while_processing_is_the_poppers_own_and_the_queue_goes_on() {
 
 /// client-go: TestHammerController.
 #[test]
-fn whatever_many_threads_write_the_store_ends_as_the_last_state() {
+fn concurrent_writers_converge_to_the_last_state() {
     let store = Indexer::default();
     let queue = fifo_before(&store);
     let (applying, target) = (queue.clone(), store.clone());
     let controller = thread::spawn(move || while apply(&applying, &target).is_ok() {});
-    // Who writes a name owns it, as a reflector owns its objects; the order of its writes is the truth.
+    // Each writer owns its names, as a reflector owns its objects; the order of its writes determines the result.
     let truth: Vec<String> = thread::scope(|scope| {
         let writers: Vec<_> = (0..4_u64)
             .map(|writer| {

@@ -1,4 +1,4 @@
-//! A store with indexes that threads share.
+//! A thread-safe store with indexes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -12,11 +12,11 @@ use crate::store::{Snapshot, StoreWriter};
 
 /// A [`StoreWriter`] behind a lock, and its newest [`Snapshot`] behind another; clones are the same store.
 ///
-/// Writers take turns. Readers wait for nobody, and nobody for them: they take the newest snapshot, and a list of a
-/// hundred thousand objects holds no writer up. Every write is seen by every read that begins after it.
+/// Writers take turns. Readers and writers do not block each other: a reader takes the newest snapshot, and listing a
+/// hundred thousand objects delays no writer. Every read sees all writes that returned before it.
 ///
-/// Source: client-go `Store`, `Indexer`, `ThreadSafeStore`, each method under the name it has there; there one lock is
-/// held for the length of each read.
+/// Source: client-go `Store`, `Indexer`, `ThreadSafeStore`, each method under the name it has there; there each read
+/// holds a lock.
 ///
 /// ```
 /// use informant_cache::blocking::Indexer;
@@ -42,7 +42,7 @@ pub struct Indexer(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     writer: Mutex<StoreWriter>,
-    /// What readers see. Held for the exchange of a pointer.
+    /// The snapshot for readers. Locked only to swap a pointer.
     shown: Mutex<Snapshot>,
 }
 
@@ -52,13 +52,12 @@ impl fmt::Debug for Indexer {
     }
 }
 
-/// Making.
+/// Construction.
 impl Indexer {
-    /// An empty store with these indexes, and with `namespace`. client-go: `NewIndexer`; `NewStore` with none, which is
+    /// An empty store with these indexes, and `namespace`. client-go: `NewIndexer`; without indexes `NewStore`, here
     /// also `Indexer::default()`.
     ///
-    /// # Errors
-    /// [`IndexConflict`] when a name is given twice or is `namespace`.
+    /// # Errors [`IndexConflict`] if a name occurs twice or is `namespace`.
     pub fn new(indexes: Vec<Box<dyn IndexFunc>>) -> Result<Indexer, IndexConflict> {
         let store = Indexer::default();
         store.add_indexers(indexes)?;
@@ -66,7 +65,7 @@ impl Indexer {
     }
 }
 
-/// Writing. Each call is seen by readers when it returns.
+/// Writing. Readers see each write when the call returns.
 impl Indexer {
     /// Stores `object`; returns what was stored under its key. client-go: `Add`.
     pub fn add(&self, object: Object) -> Option<Object> {
@@ -78,16 +77,15 @@ impl Indexer {
         self.add(object)
     }
 
-    /// Removes what is stored under `key` and returns it; nothing happens if there is nothing. client-go: `Delete`,
-    /// which takes an object or a tombstone: hand in its `key()`.
+    /// Removes the object under `key` and returns it; does nothing if there is none. client-go: `Delete`, which takes
+    /// an object or a tombstone: pass its `key()`.
     pub fn delete(&self, key: KeyRef<'_>) -> Option<Object> {
         self.transaction(|writer| writer.delete(key))
     }
 
-    /// Makes `objects`, the state at `version`, all there is, at once for readers. client-go: `Replace`.
+    /// Replaces the content with `objects`, the state at `version`, atomically for readers. client-go: `Replace`.
     ///
-    /// The version is believed even if it is older than the one before; a queue in front of the store is the place to
-    /// judge that.
+    /// An older version than before is accepted; check that in the queue in front of the store.
     pub fn replace(&self, objects: Vec<Object>, version: ResourceVersion) {
         self.transaction(|writer| {
             let goes_back = writer.version().is_some_and(|own| version < *own);
@@ -96,12 +94,12 @@ impl Indexer {
         });
     }
 
-    /// Nothing: there is no queue behind a store. client-go: `Resync`.
+    /// Does nothing: there is no queue behind a store. client-go: `Resync`.
     pub fn resync(&self) {}
 
-    /// Says that the store holds all that the source had shown up to `version`; an older one than is known is ignored.
-    /// client-go: `Bookmark`. (There `Add` and `Update` move the version too. With a queue that keeps the changes of a
-    /// key together that would say too much.)
+    /// Sets the version: the store contains all changes up to `version`; an older one is ignored. client-go:
+    /// `Bookmark`. (There `Add` and `Update` raise the version, too. With a queue that groups changes by key that would
+    /// be wrong.)
     pub fn bookmark(&self, version: ResourceVersion) {
         self.transaction(|writer| {
             let epoch = writer.epoch();
@@ -109,10 +107,10 @@ impl Indexer {
         });
     }
 
-    /// Makes several changes that readers see together. client-go: `Transaction`.
+    /// Makes several changes that readers see atomically. client-go: `Transaction`.
     ///
-    /// The only place where the writers' lock is held while a caller's code runs: to write to this very store within it
-    /// blocks forever. Reading is fine, and sees the state before.
+    /// The only method that holds the writers' lock while a caller's code runs: writing to this same store inside
+    /// `change` deadlocks. Reading is fine, and sees the previous state.
     pub fn transaction<R>(&self, change: impl FnOnce(&mut StoreWriter) -> R) -> R {
         let (result, _garbage) = {
             let mut writer = lock(&self.0.writer);
@@ -127,28 +125,27 @@ impl Indexer {
 
     /// Adds `indexes`, all or none, and fills them from what is stored. client-go: `AddIndexers`.
     ///
-    /// # Errors
-    /// [`IndexConflict`] when a name is taken; nothing is added then.
+    /// # Errors [`IndexConflict`] if a name exists already; nothing is added then.
     pub fn add_indexers(&self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
         self.transaction(|writer| writer.add_indexers(indexes))
     }
 }
 
-/// Reading, each time the newest state.
+/// Reading, always from the newest state.
 impl Indexer {
-    /// The state itself: reads that belong together should come from one. client-go has no such thing.
+    /// The newest snapshot: use one for reads that belong together. client-go has no equivalent.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.0.shown).clone()
     }
 
-    /// What is stored under `object`'s key. client-go: `Get`.
+    /// The stored object with `object`'s key. client-go: `Get`.
     #[must_use]
     pub fn get(&self, object: &Object) -> Option<Object> {
         self.get_by_key(object.key())
     }
 
-    /// What is stored under `key`. client-go: `GetByKey`.
+    /// The stored object with `key`. client-go: `GetByKey`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<Object> {
         self.snapshot().get(key).cloned()
@@ -156,7 +153,7 @@ impl Indexer {
 
     /// All objects, sorted by namespace and name. client-go: `List`, in no order.
     ///
-    /// A copy per object is a counter; to only look at them, walk a [`snapshot`](Self::snapshot).
+    /// Copying an object costs one reference count; to only read them, iterate over a [`snapshot`](Self::snapshot).
     #[must_use]
     pub fn list(&self) -> Vec<Object> {
         self.snapshot().iter().cloned().collect()
@@ -202,15 +199,14 @@ impl Indexer {
         self.snapshot().index_values(index).unwrap_or_default()
     }
 
-    /// The indexes that were added, in that order; `namespace`, which is always there, needs no function. client-go:
-    /// `GetIndexers`.
+    /// The added indexes, in that order; the built-in `namespace` needs no function. client-go: `GetIndexers`.
     #[must_use]
     pub fn get_indexers(&self) -> Vec<Arc<dyn IndexFunc>> {
         self.snapshot().indexers().to_vec()
     }
 
-    /// The version up to which the store holds all that the source had shown; none before the first
-    /// [`replace`](Self::replace) or [`bookmark`](Self::bookmark). client-go: `LastStoreSyncResourceVersion`.
+    /// The version up to which the store contains all changes; none before the first [`replace`](Self::replace) or
+    /// [`bookmark`](Self::bookmark). client-go: `LastStoreSyncResourceVersion`.
     #[must_use]
     pub fn last_store_sync_resource_version(&self) -> Option<ResourceVersion> {
         self.snapshot().version().cloned()
@@ -229,7 +225,7 @@ impl Indexer {
     }
 }
 
-/// So that a [`DeltaFifo`](super::DeltaFifo) can ask what is stored.
+/// For use as the known objects of a [`DeltaFifo`](super::DeltaFifo).
 impl KnownObjects for Indexer {
     fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
         self.snapshot().visit(visit);
@@ -265,7 +261,7 @@ mod tests {
 
     /// client-go: TestCache, TestIndex, doTestStore, doTestIndex.
     #[test]
-    fn each_method_does_what_its_namesake_does() {
+    fn methods_behave_like_those_of_client_go() {
         let store = Indexer::new(vec![node_index()]).unwrap();
         assert!(store.add(on("a", 1, "n1")).is_none());
         assert_eq!(store.update(on("a", 2, "n2")).unwrap().version().to_string(), "1");
@@ -296,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_are_added_all_or_none_and_filled_from_what_is_stored() {
+    fn indexes_are_added_atomically_and_backfilled() {
         struct First;
         impl IndexFunc for First {
             fn name(&self) -> &'static str {
@@ -325,9 +321,9 @@ mod tests {
         assert!(Indexer::new(vec![node_index(), node_index()]).is_err());
     }
 
-    /// client-go: TestThreadSafeStoreRV, but for what a single write says of the version.
+    /// client-go: TestThreadSafeStoreRV, except that single writes do not change the version.
     #[test]
-    fn the_version_is_that_of_the_last_list_or_bookmark() {
+    fn version_is_that_of_the_last_list_or_bookmark() {
         let store = Indexer::default();
         assert_eq!(store.last_store_sync_resource_version(), None);
         store.replace(vec![pod("a", 3)], version(5));
@@ -359,7 +355,7 @@ mod tests {
             for number in 0..1_000 {
                 store.transaction(|writer| {
                     writer.add(on(&format!("a{number}"), number, "n1"));
-                    // Who reads in between sees the state before.
+                    // A reader in between sees the previous state.
                     assert_eq!(store.len() as u64, 2 * number);
                     writer.add(on(&format!("b{number}"), number, "n1"));
                 });

@@ -1,4 +1,4 @@
-//! A workqueue that threads, or tasks, share.
+//! A workqueue for threads and tasks.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,12 +9,12 @@ use super::{Clock, lock, wait, wait_for};
 use crate::Moment;
 use crate::workqueue::{self, AddOptions, Admission, Get, Remaining, When, WorkQueueOptions, WorkQueueStats};
 
-/// Who has to ask again.
+/// Which waiters to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// One of those that wait: one item came into line.
+    /// One waiter: one item was queued.
     One,
-    /// All that wait: something is due earlier than they were told, or the queue was shut down.
+    /// All waiters: an item is due earlier than before, or the queue was shut down.
     All,
 }
 
@@ -22,8 +22,8 @@ type Waker = Arc<dyn Fn(Wake) + Send + Sync>;
 
 /// A [`workqueue::WorkQueue`] behind a lock; clones are the same queue.
 ///
-/// Threads work through it with [`get`](Self::get), which blocks. A task asks [`try_get`](Self::try_get) and is woken
-/// by [`set_waker`](Self::set_waker)'s callback. What time it is comes from the clock that was handed in.
+/// Threads call [`get`](Self::get), which blocks. Tasks call [`try_get`](Self::try_get) and are woken by
+/// [`set_waker`](Self::set_waker)'s callback. The time comes from the clock that was passed in.
 ///
 /// ```
 /// # use std::{sync::Arc, time::Instant};
@@ -58,9 +58,9 @@ pub struct WorkQueue<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Something may be handed out, or the queue was shut down.
+    /// An item may be ready, or the queue was shut down.
     changed: Condvar,
-    /// Workers have nothing any more, or nobody is to wait for that any more.
+    /// No item is being processed, or a later shut-down ended the drain.
     drained: Condvar,
     waker: Mutex<Option<Waker>>,
     clock: Clock,
@@ -68,7 +68,7 @@ struct Shared<T> {
 
 struct State<T> {
     queue: workqueue::WorkQueue<T>,
-    /// Goes up when waiting for the end of work is called off.
+    /// Counts shut-downs: each one ends a running drain.
     shut_downs: u64,
 }
 
@@ -102,53 +102,52 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }))
     }
 
-    /// Sets what is called, without a lock, when somebody who was told to wait has to ask again. Replaces an earlier
-    /// one.
+    /// Sets the callback that wakes waiters, called without a lock. Replaces an earlier one.
     ///
     /// For tasks: `Notify::notify_one` and `notify_waiters` are [`Wake::One`] and [`Wake::All`].
     pub fn set_waker(&self, waker: impl Fn(Wake) + Send + Sync + 'static) {
         *lock(&self.0.waker) = Some(Arc::new(waker));
     }
 
-    /// Has `item` worked on. client-go: `Add`.
+    /// Adds `item`. client-go: `Add`.
     pub fn add(&self, item: T) -> Admission {
         self.add_with(item, AddOptions::default())
     }
 
-    /// Has `item` worked on once `after` has passed. client-go: `AddAfter`.
+    /// Adds `item` after the delay `after`. client-go: `AddAfter`.
     pub fn add_after(&self, item: T, after: Duration) -> Admission {
         let when = When::After(after);
         self.add_with(item, AddOptions { when, priority: 0 })
     }
 
-    /// Has `item` worked on when the limiter says. client-go: `AddRateLimited`.
+    /// Adds `item` after the rate limiter's delay. client-go: `AddRateLimited`.
     pub fn add_rate_limited(&self, item: T) -> Admission {
         let when = When::RateLimited;
         self.add_with(item, AddOptions { when, priority: 0 })
     }
 
-    /// Has `item` worked on as `options` say. controller-runtime: `AddWithOpts`.
+    /// Adds `item` with `options`. controller-runtime: `AddWithOpts`.
     pub fn add_with(&self, item: T, options: AddOptions) -> Admission {
         let now = self.now();
         self.change(|queue| queue.add_with(item, options, now))
     }
 
-    /// Forgets how often `item` failed. client-go: `Forget`.
+    /// Forgets the failures of `item`. client-go: `Forget`.
     pub fn forget(&self, item: &T) {
         lock(&self.0.state).queue.forget(item);
     }
 
-    /// How often `item` was added rate limited since it was forgotten. client-go: `NumRequeues`.
+    /// How often `item` was added rate limited since it was last forgotten. client-go: `NumRequeues`.
     #[must_use]
     pub fn num_requeues(&self, item: &T) -> u32 {
         lock(&self.0.state).queue.num_requeues(item)
     }
 }
 
-/// Working.
+/// Processing.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// The next item to work on, which the caller has until [`done`](Self::done); blocks while there is none. None once
-    /// the queue was shut down and nothing waits. client-go: `Get`.
+    /// The next item to process, which the caller has until [`done`](Self::done); blocks while there is none. None once
+    /// the queue is shut down and empty. client-go: `Get`.
     #[must_use]
     pub fn get(&self) -> Option<T> {
         let mut state = lock(&self.0.state);
@@ -156,7 +155,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             let now = self.now();
             match state.queue.get(now) {
                 Get::Item(item) => {
-                    // Several may have become due at once, and who waited for them is one.
+                    // Several items may have become due at once, but only one waiter was woken.
                     if state.queue.is_ready() {
                         self.0.changed.notify_one();
                     }
@@ -169,23 +168,23 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// As [`get`](Self::get), but says how long to wait instead of doing so.
+    /// As [`get`](Self::get), but returns how long to wait instead of blocking.
     #[must_use]
     pub fn try_get(&self) -> Get<T> {
         let now = self.now();
         lock(&self.0.state).queue.get(now)
     }
 
-    /// Says that work on `item` has ended, well or not. client-go: `Done`.
+    /// Marks `item` as processed, successfully or not. client-go: `Done`.
     pub fn done(&self, item: &T) {
         let now = self.now();
         self.change(|queue| queue.done(item, now));
     }
 }
 
-/// Ending, and reading.
+/// Shutting down, and reading.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// Takes nothing more; what is in line is still handed out, then [`get`](Self::get) gives none. Ends a wait of
+    /// No longer accepts items; queued items are still handed out, then [`get`](Self::get) returns none. Ends a running
     /// [`shut_down_with_drain`](Self::shut_down_with_drain). client-go: `ShutDown`.
     pub fn shut_down(&self) -> Remaining {
         let remaining = {
@@ -198,8 +197,8 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         remaining
     }
 
-    /// As [`shut_down`](Self::shut_down), then blocks until workers are done with all they have. What is in line then
-    /// is in the answer, and still handed out to workers that ask. client-go: `ShutDownWithDrain`.
+    /// As [`shut_down`](Self::shut_down), then blocks until no item is being processed. Items still queued are in the
+    /// result, and still handed out. client-go: `ShutDownWithDrain`.
     pub fn shut_down_with_drain(&self) -> Remaining {
         let _ = self.shut_down();
         let mut state = lock(&self.0.state);
@@ -210,25 +209,25 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         state.queue.remaining()
     }
 
-    /// Whether the queue takes nothing more. client-go: `ShuttingDown`.
+    /// Whether the queue was shut down. client-go: `ShuttingDown`.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         lock(&self.0.state).queue.is_shutting_down()
     }
 
-    /// How many items are in line. client-go: `Len`.
+    /// How many items are queued. client-go: `Len`.
     #[must_use]
     pub fn len(&self) -> usize {
         lock(&self.0.state).queue.len()
     }
 
-    /// Whether no item is in line.
+    /// Whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The queue at this moment.
+    /// Statistics of the queue now.
     #[must_use]
     pub fn stats(&self) -> WorkQueueStats {
         let now = self.now();
@@ -236,13 +235,13 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 }
 
-/// Steps.
+/// Internals.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     fn now(&self) -> Moment {
         (self.0.clock)()
     }
 
-    /// Changes the queue, then wakes who has to know.
+    /// Changes the queue, then wakes waiters.
     fn change<R>(&self, change: impl FnOnce(&mut workqueue::WorkQueue<T>) -> R) -> R {
         let (result, came, is_earlier, is_drained) = {
             let queue = &mut lock(&self.0.state).queue;
@@ -254,7 +253,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         if is_drained {
             self.0.drained.notify_all();
         }
-        // All: whoever of them is busy when the time comes, another one knows it.
+        // All: any waiter may be busy at that time, so all must know it.
         if is_earlier {
             self.wake(Wake::All);
         } else if came {

@@ -8,7 +8,7 @@ use super::work_queue::*;
 use super::*;
 use crate::workqueue::{Get, WorkQueueOptions};
 
-/// How long a condition may take before a test says that it hangs.
+/// How long a condition may take before a test reports a hang.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn real_clock() -> Clock {
@@ -20,7 +20,7 @@ fn queue() -> WorkQueue<u32> {
     WorkQueue::new(WorkQueueOptions::default(), real_clock())
 }
 
-/// What `work` returns on a thread of its own, within the deadline.
+/// Runs `work` on its own thread; the result is expected within the deadline.
 fn on_a_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> mpsc::Receiver<R> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || sender.send(work()));
@@ -29,7 +29,7 @@ fn on_a_thread<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> 
 
 /// client-go: TestBasic. Two producers and eight workers.
 #[test]
-fn every_item_is_worked_on_and_never_by_two_at_once() {
+fn every_item_is_processed_and_never_concurrently() {
     let queue = queue();
     let owners: Arc<Vec<AtomicUsize>> = Arc::new((0..50).map(|_| AtomicUsize::new(0)).collect());
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..50).map(|_| AtomicUsize::new(0)).collect());
@@ -71,7 +71,7 @@ fn every_item_is_worked_on_and_never_by_two_at_once() {
 }
 
 #[test]
-fn a_worker_that_waits_is_woken_by_an_item_by_its_delay_and_by_the_end() {
+fn get_wakes_for_items_delays_and_shutdown() {
     let queue = queue();
     let (sender, items) = mpsc::channel();
     let worker = queue.clone();
@@ -91,7 +91,7 @@ fn a_worker_that_waits_is_woken_by_an_item_by_its_delay_and_by_the_end() {
 
 /// client-go: TestQueueDrainageUsingShutDownWithDrain.
 #[test]
-fn a_drain_waits_for_what_workers_have_and_says_what_is_left() {
+fn drain_waits_for_workers_and_returns_the_rest() {
     let queue = queue();
     queue.add(1);
     queue.add(2);
@@ -103,16 +103,16 @@ fn a_drain_waits_for_what_workers_have_and_says_what_is_left() {
         assert!(began.elapsed() < DEADLINE);
         thread::yield_now();
     }
-    assert!(drained.try_recv().is_err(), "one is still worked on");
+    assert!(drained.try_recv().is_err(), "one item is still being processed");
     queue.done(&1);
     let remaining = drained.recv_timeout(DEADLINE).expect("the drain ends with the work");
-    assert_eq!((remaining.in_line, remaining.processing), (1, 0));
+    assert_eq!((remaining.queued, remaining.processing), (1, 0));
     assert_eq!((queue.get(), queue.is_empty()), (Some(2), true));
 }
 
 /// client-go: TestNoQueueDrainageUsingShutDown, TestForceQueueShutdownUsingShutDown.
 #[test]
-fn a_later_shut_down_ends_the_wait_of_a_drain() {
+fn second_shut_down_ends_a_drain() {
     let queue = queue();
     queue.add(1);
     assert_eq!(queue.get(), Some(1));
@@ -120,7 +120,7 @@ fn a_later_shut_down_ends_the_wait_of_a_drain() {
     let drained = on_a_thread(move || draining.shut_down_with_drain());
     let began = std::time::Instant::now();
     let remaining = loop {
-        // Whether it waits already cannot be seen: shut down until it ends.
+        // Whether it waits already is not observable: shut down until it ends.
         let _ = queue.shut_down();
         if let Ok(remaining) = drained.recv_timeout(Duration::from_millis(1)) {
             break remaining;
@@ -131,7 +131,7 @@ fn a_later_shut_down_ends_the_wait_of_a_drain() {
 }
 
 #[test]
-fn a_task_is_woken_once_per_item_and_all_are_for_an_earlier_time_and_the_end() {
+fn waker_distinguishes_one_and_all() {
     let now = Arc::new(AtomicU64::new(0));
     let clock = Arc::clone(&now);
     let queue = WorkQueue::new(
@@ -140,20 +140,20 @@ fn a_task_is_woken_once_per_item_and_all_are_for_an_earlier_time_and_the_end() {
     );
     let (sender, wakes) = mpsc::channel();
     queue.set_waker(move |wake| sender.send(wake).unwrap());
-    let told = || wakes.try_iter().collect::<Vec<_>>();
+    let woken = || wakes.try_iter().collect::<Vec<_>>();
     queue.add(1);
     queue.add(1);
-    assert_eq!(told(), [Wake::One]);
+    assert_eq!(woken(), [Wake::One]);
     assert_eq!(queue.try_get(), Get::Item(1));
     queue.add(1);
-    assert_eq!(told(), [], "it is worked on");
+    assert_eq!(woken(), [], "it is being processed");
     queue.done(&1);
-    assert_eq!(told(), [Wake::One]);
+    assert_eq!(woken(), [Wake::One]);
     queue.add_after(2, Duration::from_nanos(10));
     queue.add_after(3, Duration::from_nanos(20));
     queue.add_after(3, Duration::from_nanos(5));
     assert_eq!(
-        told(),
+        woken(),
         [Wake::All, Wake::All],
         "the one in between is not the first that is due"
     );
@@ -162,5 +162,5 @@ fn a_task_is_woken_once_per_item_and_all_are_for_an_earlier_time_and_the_end() {
     now.store(5, Ordering::SeqCst);
     assert_eq!(queue.try_get(), Get::Item(3));
     let _ = queue.shut_down();
-    assert_eq!(told(), [Wake::All]);
+    assert_eq!(woken(), [Wake::All]);
 }

@@ -1,17 +1,17 @@
-//! Taking a complete list of the source: what vanished, what came, what stayed.
+//! Replace: applies a complete list of the source.
 
-use informant_object::{Object, ResourceVersion};
+use hashbrown::HashTable;
+use informant_object::{KeyRef, Object, ResourceVersion};
 
 use super::DeltaFifo;
-use super::keyed_queue::Place;
-use super::listed::Listed;
-use super::newest::Newest;
+use super::keyed_queue::{KeySlot, KeyedQueue};
+use super::write::HighWater;
 use crate::delta::{Delta, DeltaType, Tombstone};
 use crate::known_objects::KnownObjects;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
-/// What a [`DeltaFifo::replace`] did.
+/// The result of [`DeltaFifo::replace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplaceSummary {
     /// Objects that vanished: known or queued, and not in the list.
@@ -20,28 +20,28 @@ pub struct ReplaceSummary {
     pub queued: usize,
     /// Items that were the known object itself.
     pub unchanged: usize,
-    /// Items whose transform failed. They count as present: what was known of them stays.
+    /// Items whose transform failed. They count as present: their known state stays.
     pub withheld: usize,
 }
 
-/// What all deltas of one replace have in common.
+/// The values that all deltas of one replace share.
 #[derive(Clone, Copy)]
-struct Occasion {
+struct ReplaceContext {
     reason: Reason,
     received: Moment,
 }
 
-/// Replacing.
+/// Replace.
 impl DeltaFifo {
-    /// Takes `objects`, a complete list of the source at `version`, for all there is.
+    /// Applies `objects`, a complete list of the source at `version`.
     ///
-    /// What the list lacks is queued first, as [`DeltaType::Deleted`] with a [`Tombstone`]: for each key in line the
-    /// newest state queued, then for each other known key the known one. Then each object in list order as
-    /// [`DeltaType::Replaced`], except those that are the known object itself and have nothing queued
-    /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if nothing came
-    /// before, fixes how many keys make up the initial list ([`has_synced`](Self::has_synced)).
+    /// First queues a [`DeltaType::Deleted`] with a [`Tombstone`] for each key that the list lacks: for queued keys
+    /// with the newest queued state, then for other known keys with the known state. Then queues each object in list
+    /// order as [`DeltaType::Replaced`], except those that are the known object itself and have nothing queued
+    /// ([`DeltaFifoOptions::skip_unchanged`](super::DeltaFifoOptions::skip_unchanged)). The first call, if no other
+    /// write came before, determines the initial list ([`has_synced`](Self::has_synced)).
     ///
-    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. Its
+    /// Source: client-go `DeltaFIFO.Replace`, which queues the deletions last and repeats unchanged objects. There a
     /// transform error fails the whole replace; here it withholds one object.
     pub fn replace(
         &mut self,
@@ -51,31 +51,31 @@ impl DeltaFifo {
         reason: Reason,
         received: Moment,
     ) -> ReplaceSummary {
-        let occasion = Occasion { reason, received };
+        let context = ReplaceContext { reason, received };
         if reason == Reason::Restored {
-            // Versions of the epoch that ends say nothing about how fresh anything is in the next.
-            self.newest = Newest::default();
-            self.queue.forget_shown();
+            // Versions of the previous epoch mean nothing in the new one.
+            self.high_water = HighWater::default();
+            self.queue.clear_high_water();
         }
         let mut is_unchanged = vec![false; objects.len()];
         let mut vanished = 0;
         let hashes = if self.queue.is_empty() && known.is_empty() {
-            // Nothing can have vanished, and nothing can be unchanged.
+            // Nothing can have vanished or be unchanged.
             Vec::new()
         } else {
-            let listed = Listed::new(&self.queue, &objects);
-            // In this order: what gets a tombstone in the second step was not in line in the first.
+            let listed = ListIndex::new(&self.queue, &objects);
+            // The order matters: the second step must see only keys that were not queued in the first.
             let had_queued = !self.queue.is_empty();
-            vanished += self.bury_queued(&listed, occasion);
-            vanished += self.bury_known(&listed, known, had_queued, &mut is_unchanged, occasion);
+            vanished += self.enqueue_queued_tombstones(&listed, context);
+            vanished += self.enqueue_known_tombstones(&listed, known, had_queued, &mut is_unchanged, context);
             listed.into_hashes()
         };
 
         let summary = ReplaceSummary {
             vanished,
-            ..self.queue_listed(objects, &hashes, &is_unchanged, occasion)
+            ..self.queue_listed(objects, &hashes, &is_unchanged, context)
         };
-        self.newest = Newest::of(version.as_ref()).unwrap_or_default();
+        self.high_water = HighWater::of(version.as_ref()).unwrap_or_default();
         if !self.populated {
             self.populated = true;
             self.initial_population_count = self.queue.len();
@@ -83,9 +83,9 @@ impl DeltaFifo {
         summary
     }
 
-    /// Tombstones for keys in line that the list lacks.
-    fn bury_queued(&mut self, listed: &Listed<'_>, occasion: Occasion) -> usize {
-        let mut buried = 0;
+    /// Enqueues tombstones for queued keys that the list lacks.
+    fn enqueue_queued_tombstones(&mut self, listed: &ListIndex<'_>, context: ReplaceContext) -> usize {
+        let mut tombstones = 0;
         for index in 0..self.queue.len() {
             let queued = self.queue.get(index);
             let key = queued.deltas.key();
@@ -97,27 +97,27 @@ impl DeltaFifo {
                 key: key.to_key(),
                 object,
             };
-            let place = Place {
+            let slot = KeySlot {
                 hash: queued.hash,
                 index: Some(index),
             };
-            self.bury(place, tombstone, occasion);
-            buried += 1;
+            self.enqueue_tombstone(slot, tombstone, context);
+            tombstones += 1;
         }
-        buried
+        tombstones
     }
 
-    /// Tombstones for known keys that are neither in line nor in the list; and marks the items that are the known
-    /// object itself and have nothing queued.
-    fn bury_known(
+    /// Enqueues tombstones for known keys that are neither queued nor in the list; and marks the items that are the
+    /// known object itself and have nothing queued.
+    fn enqueue_known_tombstones(
         &mut self,
-        listed: &Listed<'_>,
+        listed: &ListIndex<'_>,
         known: &(impl KnownObjects + ?Sized),
         had_queued: bool,
         is_unchanged: &mut [bool],
-        occasion: Occasion,
+        context: ReplaceContext,
     ) -> usize {
-        let mut buried = 0;
+        let mut tombstones = 0;
         known.visit(&mut |key, object| {
             let hash = self.queue.hash(key);
             if had_queued && self.queue.find_hashed(hash, key).index.is_some() {
@@ -132,19 +132,24 @@ impl DeltaFifo {
                 key: key.to_key(),
                 object: object.cloned(),
             };
-            self.bury(Place { hash, index: None }, tombstone, occasion);
-            buried += 1;
+            self.enqueue_tombstone(KeySlot { hash, index: None }, tombstone, context);
+            tombstones += 1;
         });
-        buried
+        tombstones
     }
 
-    fn bury(&mut self, place: Place, tombstone: Tombstone, Occasion { reason, received }: Occasion) {
-        if seeded_bug(SeededBug::RelistForgetsVanished) {
+    fn enqueue_tombstone(
+        &mut self,
+        slot: KeySlot,
+        tombstone: Tombstone,
+        ReplaceContext { reason, received }: ReplaceContext,
+    ) {
+        if seeded_bug(SeededBug::RelistMissesDeletes) {
             return;
         }
         self.stats.tombstones += 1;
         self.push(
-            place,
+            slot,
             Delta {
                 kind: DeltaType::Deleted,
                 object: tombstone.into(),
@@ -154,13 +159,13 @@ impl DeltaFifo {
         );
     }
 
-    /// Queues the items, less the unchanged ones. `hashes` are those of their keys, or none if they are not known yet.
+    /// Queues the items, except unchanged ones. `hashes` are those of their keys, or empty if not computed yet.
     fn queue_listed(
         &mut self,
         objects: Vec<Object>,
         hashes: &[u64],
         is_unchanged: &[bool],
-        Occasion { reason, received }: Occasion,
+        ReplaceContext { reason, received }: ReplaceContext,
     ) -> ReplaceSummary {
         let kind = if self.options.emit_replaced {
             DeltaType::Replaced
@@ -183,7 +188,7 @@ impl DeltaFifo {
             }
             let hash = hashes.get(item).copied();
             let hash = hash.unwrap_or_else(|| self.queue.hash(object.key()));
-            // What is known was transformed when it came.
+            // A known object was transformed when it arrived.
             let transformed = match is_unchanged {
                 true => Ok(object.into()),
                 false => self.transformed(object.into()),
@@ -192,9 +197,9 @@ impl DeltaFifo {
                 summary.withheld += 1;
                 continue;
             };
-            let place = self.queue.find_hashed(hash, object.key());
+            let slot = self.queue.find_hashed(hash, object.key());
             self.push(
-                place,
+                slot,
                 Delta {
                     kind,
                     object,
@@ -205,5 +210,48 @@ impl DeltaFifo {
             summary.queued += 1;
         }
         summary
+    }
+}
+
+/// The items of a list by key, for the duration of one replace.
+struct ListIndex<'a> {
+    objects: &'a [Object],
+    items: HashTable<u32>,
+    hashes: Vec<u64>,
+}
+
+impl<'a> ListIndex<'a> {
+    fn new(queue: &KeyedQueue, objects: &'a [Object]) -> ListIndex<'a> {
+        let mut items = HashTable::with_capacity(objects.len());
+        let mut hashes: Vec<u64> = Vec::with_capacity(objects.len());
+        for (index, object) in objects.iter().enumerate() {
+            let (key, hash) = (object.key(), queue.hash(object.key()));
+            hashes.push(hash);
+            if items
+                .find(hash, |&item: &u32| objects[item as usize].key() == key)
+                .is_none()
+            {
+                let item = u32::try_from(index).expect("a list has fewer than 2^32 items");
+                items.insert_unique(hash, item, |&item| hashes[item as usize]);
+            }
+        }
+        ListIndex { objects, items, hashes }
+    }
+
+    /// The index of the first item with `key`.
+    fn find(&self, hash: u64, key: KeyRef<'_>) -> Option<usize> {
+        let item = self
+            .items
+            .find(hash, |&item| self.objects[item as usize].key() == key)?;
+        Some(*item as usize)
+    }
+
+    fn object(&self, item: usize) -> &Object {
+        &self.objects[item]
+    }
+
+    /// The hash of each item's key, in list order, so that it is computed only once.
+    fn into_hashes(self) -> Vec<u64> {
+        self.hashes
     }
 }

@@ -14,7 +14,7 @@ use crate::{Batch, DeltaObject, Deltas, KnownObjects, LookupFailed, Moment, Noth
 
 const NOW: Moment = Moment::ZERO;
 
-/// What the consumer of a test's queue knows, in this order.
+/// The known objects of a test, in this order.
 #[derive(Default)]
 struct Known(Vec<Object>);
 
@@ -28,7 +28,7 @@ impl KnownObjects for Known {
     }
 }
 
-/// Knows its keys, and cannot look one up.
+/// Known keys whose look-up fails.
 struct Unreadable(Vec<Object>);
 
 impl KnownObjects for Unreadable {
@@ -76,7 +76,7 @@ fn pop(fifo: &mut DeltaFifo) -> Option<Deltas> {
     }
 }
 
-/// Everything in line, one key a line.
+/// All queued deltas, one key per line.
 fn waiting(fifo: &DeltaFifo) -> String {
     let line = |key: KeyRef<'_>| text(fifo.get_by_key(key).unwrap());
     fifo.list_keys().map(line).collect::<Vec<_>>().join("\n")
@@ -89,7 +89,7 @@ fn text(deltas: &Deltas) -> String {
 
 /// (`TestDeltaFIFO_addUpdate`)
 #[test]
-fn changes_of_one_key_wait_and_leave_together() {
+fn deltas_of_one_key_are_popped_together() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 1));
     update(&mut fifo, pod("a", 2));
@@ -102,7 +102,7 @@ fn changes_of_one_key_wait_and_leave_together() {
 
 /// (`TestDeltaFIFO_detectLineJumpers`)
 #[test]
-fn a_key_that_comes_again_keeps_its_place_while_it_waits_and_goes_to_the_end_after() {
+fn requeued_key_keeps_its_position_until_popped() {
     let mut fifo = fifo();
     for (name, version) in [("a", 10), ("b", 1), ("c", 11), ("b", 13), ("d", 14)] {
         add(&mut fifo, pod(name, version));
@@ -119,7 +119,7 @@ fn a_key_that_comes_again_keeps_its_place_while_it_waits_and_goes_to_the_end_aft
 
 /// (`TestDeltaFIFO_enqueueingNoLister`)
 #[test]
-fn without_known_objects_only_a_waiting_key_can_be_deleted() {
+fn without_known_objects_only_queued_keys_can_be_deleted() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 10));
     update(&mut fifo, pod("b", 15));
@@ -134,7 +134,7 @@ fn without_known_objects_only_a_waiting_key_can_be_deleted() {
 
 /// (`TestDeltaFIFO_enqueueingWithLister`)
 #[test]
-fn a_known_key_can_be_deleted_whether_it_waits_or_not() {
+fn known_key_can_be_deleted_whether_queued_or_not() {
     let mut fifo = fifo();
     let known = Known(vec![pod("a", 5), pod("b", 6), pod("c", 7)]);
     add(&mut fifo, pod("a", 10));
@@ -150,7 +150,7 @@ fn a_known_key_can_be_deleted_whether_it_waits_or_not() {
 }
 
 #[test]
-fn a_delete_is_queued_when_the_look_up_fails() {
+fn delete_is_queued_when_the_lookup_fails() {
     let mut fifo = fifo();
     delete(&mut fifo, pod("a", 2), &Unreadable(vec![]));
     assert_snapshot!(waiting(&fifo), @"a: Deleted(2)");
@@ -158,7 +158,7 @@ fn a_delete_is_queued_when_the_look_up_fails() {
 }
 
 #[test]
-fn two_deletes_in_a_row_are_one_and_the_first_stays() {
+fn consecutive_deletes_collapse_into_the_first() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 1));
     delete(&mut fifo, pod("a", 2), &NothingKnown);
@@ -168,7 +168,7 @@ fn two_deletes_in_a_row_are_one_and_the_first_stays() {
 }
 
 #[test]
-fn of_two_deletes_one_that_saw_the_final_state_stays() {
+fn collapsed_deletes_keep_the_observed_final_state() {
     let mut fifo = fifo();
     let known = Known(vec![pod("a", 1), pod("b", 1)]);
     delete(&mut fifo, tombstone(pod("a", 1)), &known);
@@ -182,7 +182,7 @@ fn of_two_deletes_one_that_saw_the_final_state_stays() {
 }
 
 #[test]
-fn an_object_made_again_under_the_same_name_stays_a_delete_and_an_add() {
+fn recreated_object_stays_a_delete_and_an_add() {
     let mut fifo = fifo();
     let known = Known(vec![pod("a", 1)]);
     delete(&mut fifo, pod("a", 2), &known);
@@ -193,7 +193,7 @@ fn an_object_made_again_under_the_same_name_stays_a_delete_and_an_add() {
 
 /// (`TestDeltaFIFO_ResyncNonExisting`, `TestDeltaFIFO_Resync`)
 #[test]
-fn a_resync_repeats_what_is_known_and_nothing_else() {
+fn resync_repeats_only_known_objects() {
     let mut fifo = fifo();
     fifo.resync(&NothingKnown, NOW);
     assert!(fifo.is_empty());
@@ -211,7 +211,7 @@ fn a_resync_repeats_what_is_known_and_nothing_else() {
 
 /// (`TestDeltaFIFO_UpdateResyncRace`)
 #[test]
-fn a_resync_leaves_waiting_keys_alone() {
+fn resync_skips_queued_keys() {
     let mut fifo = fifo();
     update(&mut fifo, pod("a", 6));
     fifo.resync(&Known(vec![pod("a", 5)]), NOW);
@@ -220,7 +220,7 @@ fn a_resync_leaves_waiting_keys_alone() {
 
 /// (v0.31 `TestDeltaFIFO_addIfNotPresent` in spirit, `TestFIFO_addIfNotPresent`)
 #[test]
-fn what_failed_goes_back_unless_newer_news_waits() {
+fn failed_deltas_are_requeued_unless_newer_ones_exist() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 1));
     add(&mut fifo, pod("b", 1));
@@ -250,7 +250,7 @@ fn what_failed_goes_back_unless_newer_news_waits() {
 
 /// (`TestDeltaFIFO_PopShouldUnblockWhenClosed`)
 #[test]
-fn a_closed_queue_hands_out_what_waits_and_then_says_closed() {
+fn closed_queue_drains_then_returns_closed() {
     let mut fifo = fifo();
     assert!(matches!(fifo.pop(|_, _| Ok::<_, ()>(())), Pop::Empty));
     add(&mut fifo, pod("a", 1));
@@ -261,7 +261,7 @@ fn a_closed_queue_hands_out_what_waits_and_then_says_closed() {
 }
 
 #[test]
-fn lists_show_the_newest_of_each_key_in_line_order() {
+fn list_returns_newest_objects_in_queue_order() {
     let mut fifo = fifo();
     for (name, version) in [("b", 1), ("a", 2), ("b", 3)] {
         update(&mut fifo, pod(name, version));
@@ -277,7 +277,7 @@ fn lists_show_the_newest_of_each_key_in_line_order() {
 }
 
 #[test]
-fn bytes_are_those_of_what_waits() {
+fn bytes_count_queued_objects() {
     let mut fifo = fifo();
     let (small, large) = (
         pod("a", 1),
@@ -297,7 +297,7 @@ fn bytes_are_those_of_what_waits() {
 }
 
 #[test]
-fn an_emptied_queue_gives_the_memory_of_a_large_list_back() {
+fn empty_queue_frees_the_memory_of_a_large_list() {
     let mut fifo = fifo();
     let many: Vec<Object> = (0..10_000).map(|number| pod(&format!("pod-{number}"), 1)).collect();
     replace(&mut fifo, many, &NothingKnown);

@@ -1,4 +1,4 @@
-//! A handler that hears of some objects only.
+//! A handler that receives only some objects.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,20 +9,19 @@ use super::{EventContext, EventHandler, HandlerError};
 
 type Filter = Box<dyn FnMut(&Object) -> bool + Send>;
 
-/// Lets through what its filter accepts: to the handler within, an object that comes to pass is added, and one that
-/// ceases to is deleted.
+/// Forwards objects that its filter accepts. The inner handler sees an add when an object starts to pass the filter,
+/// and a delete when it stops.
 ///
-/// | before | now | the handler within |
+/// | before | now | inner handler |
 /// |---|---|---|
 /// | passes | passes | `on_update` |
-/// | does not, or was not there | passes | `on_add` |
-/// | passes | does not, or is deleted | `on_delete` |
-/// | does not | does not | nothing |
+/// | does not pass, or absent | passes | `on_add` |
+/// | passes | does not pass, or deleted | `on_delete` |
+/// | does not pass | does not pass | no call |
 ///
-/// *Before* is what the handler was called with, not what `old` says: it remembers the keys of the objects it let
-/// through (some ten bytes each beside the name). client-go asks its filter about `old`; here events fold while a
-/// handler is slow, and the delete of an object that changed just before it would be withheld from a handler that knows
-/// the object.
+/// *Before* means what the handler was called with, not `old`: it remembers the keys of the objects it forwarded (some
+/// ten bytes each plus the name). client-go runs its filter on `old`; here events fold while a handler is slow, and a
+/// delete that follows a change would not reach a handler that has seen the object.
 ///
 /// Source: client-go `FilteringResourceEventHandler`.
 ///
@@ -37,13 +36,13 @@ type Filter = Box<dyn FnMut(&Object) -> bool + Send>;
 pub struct FilteringEventHandler<H> {
     filter: Filter,
     handler: H,
-    /// What the handler was called with and not told to be gone.
+    /// The objects that the inner handler has seen and not seen deleted.
     shown: BTreeSet<(SourceId, Key)>,
 }
 
 impl<H: EventHandler> FilteringEventHandler<H> {
-    /// Has `handler` hear of objects that `filter` accepts. The filter should look at nothing but the object: it is
-    /// asked when the object changes.
+    /// Forwards objects that `filter` accepts to `handler`. The filter should depend only on the object: it runs when
+    /// the object changes.
     pub fn new(filter: impl FnMut(&Object) -> bool + Send + 'static, handler: H) -> Self {
         Self {
             filter: Box::new(filter),
@@ -52,7 +51,7 @@ impl<H: EventHandler> FilteringEventHandler<H> {
         }
     }
 
-    /// How many objects the handler within knows.
+    /// How many objects the inner handler has seen.
     #[must_use]
     pub fn shown(&self) -> usize {
         self.shown.len()
@@ -69,7 +68,7 @@ impl<H: EventHandler> FilteringEventHandler<H> {
         if !self.shown.contains(&known) {
             return Ok(());
         }
-        // Forgotten once it was accepted: what failed comes again.
+        // Forget it only once it was accepted: a failed call is retried.
         self.handler.on_delete(key, last, final_state_unknown, context)?;
         self.shown.remove(&known);
         Ok(())
@@ -141,11 +140,11 @@ mod tests {
 
     type Lines = Arc<Mutex<Vec<String>>>;
 
-    /// Writes down what the handler within is called with; fails as often as `failures` says.
+    /// Records the calls of the inner handler; the first `failures` calls fail.
     fn recorder(failures: usize) -> (FilteringEventHandler<EventHandlerFuncs>, Lines) {
         let lines = Lines::default();
         let left = Arc::new(Mutex::new(failures));
-        let note = {
+        let record = {
             let lines = Arc::clone(&lines);
             move |line: String| {
                 lines.lock().unwrap().push(line);
@@ -158,7 +157,7 @@ mod tests {
             }
         };
         let version = |object: &Object| object.version().to_string();
-        let (add, update, delete) = (note.clone(), note.clone(), note);
+        let (add, update, delete) = (record.clone(), record.clone(), record);
         let handler = EventHandlerFuncs::new()
             .on_add(move |object, _| add(format!("add {}", version(object))))
             .on_update(move |old, new, _| update(format!("update {:?}->{}", old.map(version), version(new))))
@@ -167,55 +166,55 @@ mod tests {
         (FilteringEventHandler::new(passes, handler), lines)
     }
 
-    fn told(lines: &Lines) -> Vec<String> {
+    fn calls(lines: &Lines) -> Vec<String> {
         std::mem::take(&mut lines.lock().unwrap())
     }
 
-    /// client-go: TestFilteringResourceEventHandler's table, and what a listener that folds makes of it.
+    /// client-go: TestFilteringResourceEventHandler's table, and the same with folding.
     #[test]
-    fn an_object_that_comes_to_pass_is_added_and_one_that_ceases_to_is_deleted() {
+    fn filter_changes_become_adds_and_deletes() {
         let (mut handler, lines) = recorder(0);
         handler.on_add(&pod(1, false), &CONTEXT).unwrap();
         handler
             .on_update(Some(&pod(1, false)), &pod(2, false), &CONTEXT)
             .unwrap();
-        assert_eq!(told(&lines), [""; 0]);
+        assert_eq!(calls(&lines), [""; 0]);
         handler
             .on_update(Some(&pod(2, false)), &pod(3, true), &CONTEXT)
             .unwrap();
         handler.on_update(Some(&pod(3, true)), &pod(4, true), &CONTEXT).unwrap();
-        assert_eq!(told(&lines), ["add 3", r#"update Some("3")->4"#]);
+        assert_eq!(calls(&lines), ["add 3", r#"update Some("3")->4"#]);
         handler
             .on_update(Some(&pod(4, true)), &pod(5, false), &CONTEXT)
             .unwrap();
-        assert_eq!(told(&lines), [r#"delete default/a Some("4") false"#]);
+        assert_eq!(calls(&lines), [r#"delete default/a Some("4") false"#]);
         handler
             .on_delete(pod(5, false).key(), Some(&pod(5, false)), false, &CONTEXT)
             .unwrap();
-        assert_eq!((told(&lines).len(), handler.shown()), (0, 0));
+        assert_eq!((calls(&lines).len(), handler.shown()), (0, 0));
     }
 
     #[test]
-    fn the_delete_of_an_object_that_had_just_ceased_to_pass_is_told_to_a_handler_that_knows_it() {
+    fn delete_after_a_folded_filter_change_reaches_the_handler() {
         let (mut handler, lines) = recorder(0);
         handler.on_add(&pod(1, true), &CONTEXT).unwrap();
         // The update in between was folded into the delete.
         handler
             .on_delete(pod(2, false).key(), Some(&pod(2, false)), true, &CONTEXT)
             .unwrap();
-        assert_eq!(told(&lines), ["add 1", r#"delete default/a Some("2") true"#]);
-        // As is a replay, into which a change was merged.
+        assert_eq!(calls(&lines), ["add 1", r#"delete default/a Some("2") true"#]);
+        // The same for a replay into which a change was merged.
         handler.on_add(&pod(3, true), &CONTEXT).unwrap();
         handler.on_add(&pod(4, false), &CONTEXT).unwrap();
-        assert_eq!(told(&lines), ["add 3", "delete default/a None false"]);
+        assert_eq!(calls(&lines), ["add 3", "delete default/a None false"]);
     }
 
     #[test]
-    fn a_call_that_failed_is_made_again_in_full() {
+    fn failed_call_is_retried_unchanged() {
         let (mut handler, lines) = recorder(1);
         handler.on_add(&pod(1, true), &CONTEXT).unwrap_err();
         handler.on_add(&pod(1, true), &CONTEXT).unwrap();
-        assert_eq!(told(&lines), ["add 1", "add 1"]);
+        assert_eq!(calls(&lines), ["add 1", "add 1"]);
         let (mut handler, lines) = recorder(0);
         handler.on_add(&pod(1, true), &CONTEXT).unwrap();
         handler.handler =
@@ -223,11 +222,15 @@ mod tests {
         handler
             .on_delete(pod(1, true).key(), None, false, &CONTEXT)
             .unwrap_err();
-        assert_eq!((handler.shown(), told(&lines).len()), (1, 1), "it is still to be told");
+        assert_eq!(
+            (handler.shown(), calls(&lines).len()),
+            (1, 1),
+            "the delete is still pending"
+        );
     }
 
     #[test]
-    fn objects_of_two_sources_do_not_stand_for_each_other() {
+    fn same_name_in_two_sources_is_filtered_separately() {
         let (mut handler, lines) = recorder(0);
         let other = EventContext {
             source: SourceId(2),
@@ -235,6 +238,6 @@ mod tests {
         };
         handler.on_add(&pod(1, true), &CONTEXT).unwrap();
         handler.on_delete(pod(1, true).key(), None, false, &other).unwrap();
-        assert_eq!(told(&lines), ["add 1"]);
+        assert_eq!(calls(&lines), ["add 1"]);
     }
 }

@@ -11,7 +11,7 @@ type OnUpdate = Box<dyn FnMut(Option<&Object>, &Object, &EventContext) -> Result
 type OnDelete = Box<dyn FnMut(KeyRef<'_>, Option<&Object>, bool, &EventContext) -> Result<(), HandlerError> + Send>;
 type OnSynced = Box<dyn FnMut(&EventContext) -> Result<(), HandlerError> + Send>;
 
-/// A handler made of closures, each of which may be left out. See [`EventHandler`] for what they are called with.
+/// A handler made of optional closures. See [`EventHandler`] for their arguments.
 ///
 /// Source: client-go `ResourceEventHandlerFuncs`, `ResourceEventHandlerDetailedFuncs`.
 #[derive(Default)]
@@ -23,13 +23,13 @@ pub struct EventHandlerFuncs {
 }
 
 impl EventHandlerFuncs {
-    /// A handler that does nothing yet.
+    /// A handler without closures.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Is called as [`EventHandler::on_add`].
+    /// Sets [`EventHandler::on_add`].
     #[must_use]
     pub fn on_add(
         mut self,
@@ -39,7 +39,7 @@ impl EventHandlerFuncs {
         self
     }
 
-    /// Is called as [`EventHandler::on_update`].
+    /// Sets [`EventHandler::on_update`].
     #[must_use]
     pub fn on_update(
         mut self,
@@ -49,7 +49,7 @@ impl EventHandlerFuncs {
         self
     }
 
-    /// Is called as [`EventHandler::on_delete`].
+    /// Sets [`EventHandler::on_delete`].
     #[must_use]
     pub fn on_delete(
         mut self,
@@ -59,7 +59,7 @@ impl EventHandlerFuncs {
         self
     }
 
-    /// Is called as [`EventHandler::on_synced`].
+    /// Sets [`EventHandler::on_synced`].
     #[must_use]
     pub fn on_synced(mut self, call: impl FnMut(&EventContext) -> Result<(), HandlerError> + Send + 'static) -> Self {
         self.on_synced = Some(Box::new(call));

@@ -1,4 +1,4 @@
-//! The contents of one external index: what a plugin said of each object.
+//! The contents of one external index: the values that a plugin returned for each object.
 
 use std::sync::Arc;
 
@@ -8,27 +8,26 @@ use triomphe::ThinArc;
 
 use super::{IndexFailures, IndexValues, Postings};
 
-/// Values per object and postings of one index whose values come from outside.
+/// Values per object and postings of one external index.
 ///
-/// Built aside, on any thread, and then attached to a store whole
+/// Built separately, on any thread, and then attached to a store complete
 /// ([`StoreWriter::attach_index`](crate::StoreWriter::attach_index)). A clone costs nothing.
 #[derive(Clone, Debug, Default)]
 pub struct IndexContents {
     values: OrdMap<Key, ThinArc<(), Arc<str>>>,
     postings: Postings,
-    /// None: nothing failed. Shared by all indexes of a plugin, which fails on an object for all of them.
+    /// None: nothing failed. Shared by all indexes of a plugin, since a failed object is absent from all of them.
     failures: Option<Arc<IndexFailures>>,
 }
 
 impl IndexContents {
-    /// An index that has no object.
+    /// An empty index.
     #[must_use]
     pub fn new() -> IndexContents {
         IndexContents::default()
     }
 
-    /// Makes `values` those of the object at `key`. Duplicates count once, and postings are touched only where values
-    /// differ.
+    /// Sets the values of the object at `key`. Duplicates count once, and only changed postings are updated.
     ///
     /// # Errors
     /// A message when there are too many values ([`INDEX_VALUES_MAX`](crate::INDEX_VALUES_MAX),
@@ -40,7 +39,7 @@ impl IndexContents {
         result
     }
 
-    /// Takes the object at `key` out.
+    /// Removes the object at `key`.
     pub fn remove(&mut self, key: KeyRef<'_>) {
         if let Some(failures) = self.failures.as_mut().filter(|failures| failures.has(key)) {
             Arc::make_mut(failures).forget(key);
@@ -62,7 +61,7 @@ impl IndexContents {
         self.values.is_empty()
     }
 
-    /// Says which objects are absent because the index failed on them.
+    /// Sets the objects that are absent because the index failed on them.
     pub(crate) fn with_failures(mut self, failures: Option<Arc<IndexFailures>>) -> IndexContents {
         self.failures = failures;
         self
@@ -76,7 +75,7 @@ impl IndexContents {
         &self.postings
     }
 
-    /// The values kept for the object at `key`, sorted.
+    /// The values of the object at `key`, sorted.
     pub(crate) fn values_of(&self, key: KeyRef<'_>) -> impl Iterator<Item = &str> {
         self.values
             .get(&key)

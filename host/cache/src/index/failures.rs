@@ -1,4 +1,4 @@
-//! Which objects an index could not take, and why.
+//! The objects that an index failed on, and why.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use imbl::{OrdMap, OrdSet};
 use informant_object::{AsKey, Key, KeyRef};
 
 /// Failing objects listed per index with their message. Further ones are counted, and listed when they fail again after
-/// others recovered or went.
+/// others recovered or were deleted.
 pub const INDEX_FAILURES_LISTED_MAX: usize = 64;
 
 /// Bytes of a message kept; the rest is cut off.
 pub const INDEX_FAILURE_MESSAGE_BYTES_MAX: usize = 512;
 
-/// The objects that are not in one index because its function failed on them.
+/// The objects that are absent from one index because its function failed on them.
 ///
-/// A clone shares everything. Holds no more keys than the store holds objects.
+/// A clone shares everything. Holds at most as many keys as the store holds objects.
 #[derive(Clone, Debug, Default)]
 pub struct IndexFailures {
     listed: OrdMap<Key, Arc<str>>,
-    /// Absent too, and beyond those that are listed.
+    /// Absent, too, but above the limit of listed ones.
     others: OrdSet<Key>,
     total: u64,
     last: Option<(Key, Arc<str>)>,
-    /// Nobody [took](Self::take_changed) what it is now.
+    /// Changed since the last [`take_changed`](Self::take_changed).
     changed: bool,
 }
 
@@ -33,25 +33,25 @@ impl IndexFailures {
         self.listed.len() + self.others.len()
     }
 
-    /// Objects that are absent now, with what the index said, sorted; at most [`INDEX_FAILURES_LISTED_MAX`].
+    /// Objects that are absent now, with their error, sorted; at most [`INDEX_FAILURES_LISTED_MAX`].
     pub fn listed(&self) -> impl ExactSizeIterator<Item = (&Key, &str)> {
         self.listed.iter().map(|(key, message)| (key, &**message))
     }
 
-    /// Failures so far, of objects that are well again or gone too.
+    /// Failures so far, including those of objects that recovered or were deleted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The object that failed last, though it may be well again, and what the index said.
+    /// The object that failed last, even if it recovered, and its error.
     #[must_use]
     pub fn last(&self) -> Option<(&Key, &str)> {
         self.last.as_ref().map(|(key, message)| (key, &**message))
     }
 
-    /// Notes how the index took the object at `key`.
-    pub(crate) fn note(&mut self, key: KeyRef<'_>, result: Result<(), String>) {
+    /// Records the result of indexing the object at `key`.
+    pub(crate) fn record(&mut self, key: KeyRef<'_>, result: Result<(), String>) {
         let Err(mut message) = result else {
             return self.forget(key);
         };
@@ -68,7 +68,7 @@ impl IndexFailures {
         }
     }
 
-    /// The object at `key` is gone or well again.
+    /// The object at `key` was deleted or recovered.
     pub(crate) fn forget(&mut self, key: KeyRef<'_>) {
         if self.has(key) {
             self.changed = true;
@@ -84,7 +84,7 @@ impl IndexFailures {
             || (!self.others.is_empty() && self.others.contains(key))
     }
 
-    /// Whether it is another than when this was asked last.
+    /// Whether it changed since the last call.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

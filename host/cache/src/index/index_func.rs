@@ -1,33 +1,31 @@
-//! The function that says under which values an object is found.
+//! Index functions: they compute the values under which an object is found.
 
 use std::ops::Range;
 
-use informant_object::Object;
+use informant_object::{Object, Pointer};
 
-/// Values that one object may have in one index. Beyond it the object counts as failed in that index.
+/// Values that one object may have in one index. Above it the object counts as failed in that index.
 pub const INDEX_VALUES_MAX: usize = 1_024;
 
-/// Bytes that the values of one object in one index may take together. Beyond it the object counts as failed in that
-/// index.
+/// Bytes of all values of one object in one index. Above it the object counts as failed in that index.
 pub const INDEX_VALUES_BYTES_MAX: usize = 64 * 1_024;
 
 /// Computes the values under which an object is found; client-go's `IndexFunc` with its name.
 ///
-/// Called once per object version, on the store's writer, never for the old version of an update. Must be a pure
-/// function of the object: its values are kept.
+/// Called once per object version, by the store's writer, never for the old version of an update. Must be a pure
+/// function of the object: its values are stored.
 pub trait IndexFunc: Send + Sync {
     /// The index's name, unique within a store.
     fn name(&self) -> &str;
 
-    /// Pushes the object's values. None is fine; the same one twice counts once.
+    /// Pushes the object's values. None is fine; duplicates count once.
     ///
-    /// # Errors
-    /// A text for the person who wrote the function. The object is then stored all the same, is absent from this index,
-    /// and listed with the text (client-go panics).
+    /// # Errors A message for the author of the function. The object is stored, but absent from this index, and listed
+    /// with the message (client-go panics).
     fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String>;
 }
 
-/// Takes the values of one object in one index. A buffer that is used again and again.
+/// The values of one object in one index. A reusable buffer.
 #[derive(Debug, Default)]
 pub struct IndexValues {
     text: String,
@@ -72,7 +70,7 @@ impl IndexValues {
         result
     }
 
-    /// Takes `given` instead of running a function.
+    /// Sets `given` values instead of running a function.
     pub(crate) fn take<'a>(&mut self, given: impl Iterator<Item = &'a str>) -> Result<(), String> {
         self.clear();
         given.for_each(|value| self.push(value));
@@ -107,6 +105,36 @@ fn slice<'a>(text: &'a str, span: &Range<u32>) -> &'a str {
 fn overflow() -> String {
     format!(
         "more than {INDEX_VALUES_MAX} values or {INDEX_VALUES_BYTES_MAX} bytes of them for one object; \
-         index something that has fewer values"
+         index a field with fewer values"
     )
+}
+
+/// Indexes objects by the scalar values at a JSON pointer, which may contain `*`; declared by `[informer.NAME.index]`
+/// in config.toml. An object without such values is not in the index.
+#[derive(Debug)]
+pub struct PointerIndex {
+    name: String,
+    pointer: Pointer,
+}
+
+impl PointerIndex {
+    /// An index called `name` by the values at `pointer`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, pointer: Pointer) -> PointerIndex {
+        PointerIndex {
+            name: name.into(),
+            pointer,
+        }
+    }
+}
+
+impl IndexFunc for PointerIndex {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String> {
+        object.visit_pointer(&self.pointer, |value| values.push(&value));
+        Ok(())
+    }
 }

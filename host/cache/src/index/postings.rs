@@ -8,7 +8,7 @@ use equivalent::{Comparable, Equivalent};
 use imbl::OrdSet;
 use informant_object::{Key, KeyRef};
 
-/// Persistent: a clone is a snapshot, and costs nothing.
+/// Persistent: a clone is a snapshot, and is cheap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Postings(OrdSet<Posting>);
 
@@ -19,14 +19,14 @@ struct Posting {
     key: Key,
 }
 
-/// A place in the set, borrowed.
+/// A bound in the set, borrowed.
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct PostingBound<'a> {
     value: &'a str,
     at: At<'a>,
 }
 
-/// Where among the postings of one value.
+/// The position among the postings of one value.
 #[derive(Clone, Copy, Debug)]
 enum At<'a> {
     Start,
@@ -35,19 +35,19 @@ enum At<'a> {
 }
 
 impl Postings {
-    /// Puts `key` under `value`.
+    /// Adds `key` under `value`.
     pub(crate) fn insert(&mut self, value: Arc<str>, key: &Key) {
         let key = key.clone();
         self.0.insert(Posting { value, key });
     }
 
-    /// The text of `value`, shared with its postings if it has any.
+    /// `value` as a string shared with its postings, if it has any.
     pub(crate) fn text(&self, value: &str) -> Arc<str> {
         self.shared(value).unwrap_or_else(|| Arc::from(value))
     }
 
     pub(crate) fn remove(&mut self, value: &str, key: KeyRef<'_>) {
-        self.0.remove(&Place {
+        self.0.remove(&PostingBound {
             value,
             at: At::Key(key),
         });
@@ -56,19 +56,19 @@ impl Postings {
     /// Keys under `value`, sorted.
     pub(crate) fn keys<'a>(&'a self, value: &'a str) -> impl Iterator<Item = KeyRef<'a>> {
         self.0
-            .range(Place { value, at: At::Start }..)
+            .range(PostingBound { value, at: At::Start }..)
             .take_while(move |posting| &*posting.value == value)
             .map(|posting| posting.key.as_ref())
     }
 
     /// Keys under `value` that come after `after`, sorted.
     pub(crate) fn keys_after<'a>(&'a self, value: &'a str, after: KeyRef<'a>) -> impl Iterator<Item = KeyRef<'a>> {
-        let place = Place {
+        let bound = PostingBound {
             value,
             at: At::Key(after),
         };
         self.0
-            .range((Bound::Excluded(place), Bound::Unbounded))
+            .range((Bound::Excluded(bound), Bound::Unbounded))
             .take_while(move |posting| &*posting.value == value)
             .map(|posting| posting.key.as_ref())
     }
@@ -77,14 +77,14 @@ impl Postings {
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
         let first = self.0.get_min().map(|posting| &posting.value);
         std::iter::successors(first, |value| {
-            let after = Place { value, at: At::End };
+            let after = PostingBound { value, at: At::End };
             self.0.range(after..).next().map(|posting| &posting.value)
         })
     }
 
-    /// The text of `value` as some posting holds it already.
+    /// `value` as a string that a posting holds already.
     fn shared(&self, value: &str) -> Option<Arc<str>> {
-        let posting = self.0.range(Place { value, at: At::Start }..).next()?;
+        let posting = self.0.range(PostingBound { value, at: At::Start }..).next()?;
         (&*posting.value == value).then(|| posting.value.clone())
     }
 }
@@ -97,7 +97,7 @@ impl PartialOrd for Posting {
 
 impl Ord for Posting {
     fn cmp(&self, other: &Posting) -> Ordering {
-        // Texts are shared: neighbors have the same one as a rule, and it need not be read.
+        // Values are shared: adjacent postings usually have the same string, which need not be compared.
         let values = match Arc::ptr_eq(&self.value, &other.value) {
             true => Ordering::Equal,
             false => self.value.cmp(&other.value),
@@ -106,13 +106,13 @@ impl Ord for Posting {
     }
 }
 
-impl Equivalent<Posting> for Place<'_> {
+impl Equivalent<Posting> for PostingBound<'_> {
     fn equivalent(&self, posting: &Posting) -> bool {
         self.compare(posting).is_eq()
     }
 }
 
-impl Comparable<Posting> for Place<'_> {
+impl Comparable<Posting> for PostingBound<'_> {
     fn compare(&self, posting: &Posting) -> Ordering {
         self.value.cmp(&posting.value).then_with(|| match self.at {
             At::Start => Ordering::Less,

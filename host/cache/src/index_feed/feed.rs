@@ -1,4 +1,4 @@
-//! The state behind an index feed's handle: its sources, whose turn it is, and who waits.
+//! The state behind an index feed's handle: its sources, their scheduling, and who waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,26 +6,28 @@ use std::sync::Arc;
 use informant_object::SourceId;
 
 use crate::index_feed::source::SourceFeed;
-use crate::index_feed::{FailedLately, IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
-use crate::listener::Change;
+use crate::index_feed::{
+    IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState, RecentFailures,
+};
+use crate::listener::ObjectChange;
 use crate::{Moment, Snapshot};
 
-/// How many objects of one source are handed out before another source of the same urgency has its turn.
+/// How many objects of one source are scheduled before another source of the same urgency is next.
 const TURN_OBJECTS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Feed {
     names: Arc<[Arc<str>]>,
     sources: BTreeMap<SourceId, SourceFeed>,
-    /// Whether there are workers; why not, if there are none.
+    /// Whether there are workers; if not, the reason.
     loaded: Result<(), Arc<str>>,
-    /// The source whose turn was last.
+    /// The source that was scheduled last.
     last_turn: Option<SourceId>,
     next_number: u64,
-    /// The workers were told that there is nothing to do.
+    /// The workers are waiting for work.
     workers_wait: bool,
-    /// Sources whose loop has something to do that it may not know of, and was not woken yet.
-    pub(super) news: BTreeSet<SourceId>,
+    /// Sources whose loop has work and was not woken yet.
+    pub(super) to_wake: BTreeSet<SourceId>,
     pub(super) counters: IndexFeedCounters,
 }
 
@@ -38,7 +40,7 @@ impl Feed {
             last_turn: None,
             next_number: 0,
             workers_wait: false,
-            news: BTreeSet::new(),
+            to_wake: BTreeSet::new(),
             counters: IndexFeedCounters::default(),
         }
     }
@@ -52,7 +54,7 @@ impl Feed {
             .loaded
             .clone()
             .err()
-            .unwrap_or_else(|| "the back-fill has yet to begin".into());
+            .unwrap_or_else(|| "the back-fill has not started".into());
         let names = &self.names;
         self.sources
             .entry(source)
@@ -61,7 +63,7 @@ impl Feed {
 
     pub(super) fn remove_source(&mut self, source: SourceId) {
         self.sources.remove(&source);
-        self.news.remove(&source);
+        self.to_wake.remove(&source);
     }
 
     pub(super) fn wants_backfill(&self, source: SourceId) -> bool {
@@ -76,9 +78,9 @@ impl Feed {
         }
     }
 
-    pub(super) fn submit(&mut self, source: SourceId, changes: &[Change]) {
+    pub(super) fn submit(&mut self, source: SourceId, changes: &[ObjectChange]) {
         if let Some(feed) = self.sources.get_mut(&source) {
-            changes.iter().for_each(|change| feed.note(change));
+            changes.iter().for_each(|change| feed.record(change));
         }
     }
 
@@ -113,8 +115,8 @@ impl Feed {
         self.sources.get(&source).map(SourceFeed::state)
     }
 
-    pub(super) fn take_failed(&mut self, source: SourceId) -> Option<FailedLately> {
-        self.sources.get_mut(&source)?.take_failed()
+    pub(super) fn take_recent_failures(&mut self, source: SourceId) -> Option<RecentFailures> {
+        self.sources.get_mut(&source)?.take_recent_failures()
     }
 
     pub(super) fn failures(&self) -> Vec<IndexFailure> {
@@ -130,7 +132,7 @@ impl Feed {
         .collect()
     }
 
-    /// Appends up to `max` jobs: of sources that a loop waits for first, then of the others.
+    /// Appends up to `max` jobs: first of sources that a loop waits for, then of the others.
     pub(super) fn next_batch(&mut self, max: usize, jobs: &mut Vec<IndexJob>) {
         let before = jobs.len();
         if self.loaded.is_ok() {
@@ -147,7 +149,7 @@ impl Feed {
         self.counters.handed_out += (jobs.len() - before) as u64;
     }
 
-    /// The source after the one whose turn was last, among those of that urgency that have something to do.
+    /// The source after the last scheduled one, among those of this urgency that have work.
     fn turn(&self, urgent: bool) -> Option<SourceId> {
         let mut eligible = self
             .sources
@@ -177,9 +179,9 @@ impl Feed {
                 object,
             });
         }
-        // A back-fill of nothing is done without a result.
+        // An empty back-fill is complete without a result.
         if feed.is_current() {
-            self.news.insert(source);
+            self.to_wake.insert(source);
         }
     }
 
@@ -200,12 +202,12 @@ impl Feed {
             Some(false) => self.counters.computed += 1,
         }
         if feed.is_current() {
-            self.news.insert(source);
+            self.to_wake.insert(source);
         }
     }
 
     pub(super) fn loaded(&mut self) {
-        self.detach_all("the back-fill has yet to begin".into());
+        self.detach_all("the back-fill has not started".into());
         self.loaded = Ok(());
     }
 
@@ -217,10 +219,10 @@ impl Feed {
 
     fn detach_all(&mut self, reason: Arc<str>) {
         self.sources.values_mut().for_each(|feed| feed.detach(reason.clone()));
-        self.news.extend(self.sources.keys());
+        self.to_wake.extend(self.sources.keys());
     }
 
-    /// Whether the workers have to be woken; says so once.
+    /// Whether the workers have to be woken; true once.
     pub(super) fn take_worker_wake(&mut self) -> bool {
         let wake = self.workers_wait && self.loaded.is_ok() && self.sources.values().any(SourceFeed::has_work);
         self.workers_wait &= !wake;

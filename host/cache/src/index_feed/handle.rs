@@ -7,19 +7,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informant_object::SourceId;
 
 use crate::index_feed::feed::Feed;
-use crate::index_feed::{FailedLately, IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState};
-use crate::listener::Change;
+use crate::index_feed::{
+    IndexFailure, IndexFeedCounters, IndexJob, IndexPoll, IndexResult, IndexState, RecentFailures,
+};
+use crate::listener::ObjectChange;
 use crate::{Moment, Snapshot};
 
 /// One index plugin's feed; clones are the same feed. See [the module](super) for what it promises.
 ///
-/// An informer loop, per source: [`add_source`](Self::add_source); whenever it is woken and at each batch,
+/// An informer loop calls, per source: [`add_source`](Self::add_source); whenever it is woken and at each batch,
 /// [`wants_backfill`](Self::wants_backfill) and [`begin_backfill`](Self::begin_backfill); for each batch
-/// [`submit`](Self::submit) what is about to be published, then [`poll`](Self::poll) until it answers something else
-/// than [`IndexPoll::Computing`] or the budget is spent, then [`overrun`](Self::overrun). A loop that is idle polls
-/// when it is woken, and at [`held_until`](Self::held_until).
+/// [`submit`](Self::submit) with the changes about to be published, then [`poll`](Self::poll) until it returns
+/// something else than [`IndexPoll::Computing`] or the budget is used up, then [`overrun`](Self::overrun). An idle loop
+/// polls when it is woken, and at [`held_until`](Self::held_until).
 ///
-/// Workers: [`loaded`](Self::loaded), then [`next_batch`](Self::next_batch) and [`complete`](Self::complete) in turn.
+/// Workers call [`loaded`](Self::loaded), then [`next_batch`](Self::next_batch) and [`complete`](Self::complete)
+/// alternately.
 #[derive(Clone)]
 pub struct IndexFeedHandle(Arc<Shared>);
 
@@ -50,47 +53,47 @@ impl IndexFeedHandle {
     }
 
     /// Adds a source, detached. `waker` is called without any lock when the source became current, wants a back-fill or
-    /// was detached. A source that is there already gets the new waker. Loop side.
+    /// was detached. An existing source gets the new waker. Loop side.
     pub fn add_source(&self, source: SourceId, waker: Arc<dyn Fn() + Send + Sync>) {
         lock(&self.0.loop_wakers).insert(source, waker);
         self.change(|feed| feed.add_source(source));
     }
 
-    /// Forgets a source; results that come later are counted and ignored. Loop side.
+    /// Removes a source; late results are counted and ignored. Loop side.
     pub fn remove_source(&self, source: SourceId) {
         lock(&self.0.loop_wakers).remove(&source);
         self.change(|feed| feed.remove_source(source));
     }
 
-    /// Whether there are workers and the source's back-fill has yet to begin. Loop side.
+    /// Whether there are workers and the source's back-fill has not started. Loop side.
     #[must_use]
     pub fn wants_backfill(&self, source: SourceId) -> bool {
         lock(&self.0.feed).wants_backfill(source)
     }
 
-    /// Begins to compute every object of `snapshot`, which holds all that was submitted. Does nothing unless
+    /// Starts computing every object of `snapshot`, which contains everything submitted. Does nothing unless
     /// [wanted](Self::wants_backfill). Loop side.
     pub fn begin_backfill(&self, source: SourceId, snapshot: &Snapshot) {
         self.change(|feed| feed.begin_backfill(source, snapshot));
     }
 
-    /// Hands in changes that are about to be published. Ignored while the source is detached: its back-fill will find
+    /// Submits changes that are about to be published. Ignored while the source is detached: its back-fill will include
     /// them. Loop side.
-    pub fn submit(&self, source: SourceId, changes: &[Change]) {
+    pub fn submit(&self, source: SourceId, changes: &[ObjectChange]) {
         self.change(|feed| feed.submit(source, changes));
     }
 
-    /// Asks for the contents that go with all that was submitted. After [`IndexPoll::Ready`] the source is attached.
-    /// Loop side.
+    /// Returns the contents that match everything submitted. After [`IndexPoll::Ready`] the source is attached. Loop
+    /// side.
     pub fn poll(&self, source: SourceId, now: Moment) -> IndexPoll {
         self.change(|feed| feed.poll(source, now))
     }
 
-    /// Says that the budget was spent while [`poll`](Self::poll) answered [`IndexPoll::Computing`]. The source is
-    /// detached until it has caught up; after a second time within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is held
-    /// back for longer.
+    /// Reports that the budget was used up while [`poll`](Self::poll) returned [`IndexPoll::Computing`]. The source is
+    /// detached until it has caught up; after a second overrun within [`OVERRUN_WINDOW`](super::OVERRUN_WINDOW) it is
+    /// held back for longer.
     ///
-    /// Answers as `poll` does from then on: [`IndexPoll::Detached`], or [`IndexPoll::Ready`] if the last value came
+    /// Returns what `poll` returns then: [`IndexPoll::Detached`], or [`IndexPoll::Ready`] if the last value arrived
     /// just now. Loop side.
     pub fn overrun(&self, source: SourceId, now: Moment) -> IndexPoll {
         self.change(|feed| feed.overrun(source, now))
@@ -102,52 +105,52 @@ impl IndexFeedHandle {
         lock(&self.0.feed).held_until(source)
     }
 
-    /// Sets what is called, without any lock, when workers that were told there is nothing to do have to ask again.
-    /// Replaces an earlier one. Worker side.
+    /// Sets the callback that wakes waiting workers, called without any lock. Replaces an earlier one. Worker side.
     pub fn set_worker_waker(&self, waker: Arc<dyn Fn() + Send + Sync>) {
         *lock(&self.0.worker_waker) = Some(waker);
     }
 
-    /// There are workers from now on, with an index function that may be another than before: every source is detached
-    /// and wants a back-fill. Worker side.
+    /// Workers are ready, possibly with a changed index function: every source is detached and wants a back-fill.
+    /// Worker side.
     pub fn loaded(&self) {
         self.change(Feed::loaded);
     }
 
-    /// There are no workers any more: every source is detached until [`loaded`](Self::loaded). `reason` is for people.
-    /// Worker side.
+    /// There are no workers any more: every source is detached until [`loaded`](Self::loaded). `reason` is a text for
+    /// status. Worker side.
     ///
-    /// For a plugin that is stopped, or traps again and again. A trap on one object is that object's result.
+    /// For a plugin that is stopped or traps repeatedly. A trap on one object is that object's result.
     pub fn failed(&self, reason: &str) {
         self.change(|feed| feed.failed(reason.into()));
     }
 
-    /// Appends up to `max` objects to compute, those a loop waits for first. None: ask again when woken. Worker side.
+    /// Appends up to `max` objects to compute, those a loop waits for first. If none: call again when woken. Worker
+    /// side.
     ///
-    /// Each is answered with [`complete`](Self::complete), whatever becomes of it; only after [`failed`](Self::failed)
-    /// nobody waits for it.
+    /// Every job must be [completed](Self::complete), unless the feed [failed](Self::failed).
     pub fn next_batch(&self, max: usize, jobs: &mut Vec<IndexJob>) {
         self.change(|feed| feed.next_batch(max, jobs));
     }
 
-    /// Hands back values, in any order. Worker side.
+    /// Reports results, in any order. Worker side.
     pub fn complete(&self, results: impl IntoIterator<Item = IndexResult>) {
         self.change(|feed| results.into_iter().for_each(|result| feed.complete(result)));
     }
 
-    /// Where a source stands; none for one that was not added.
+    /// The state of a source; none for one that was not added.
     #[must_use]
     pub fn state(&self, source: SourceId) -> Option<IndexState> {
         lock(&self.0.feed).state(source)
     }
 
-    /// How many objects of a source have failed since this was asked last, and the last of them. Loop side.
+    /// How many objects of a source have failed since the last call, and the last of them. Loop side.
     #[must_use]
-    pub fn take_failed(&self, source: SourceId) -> Option<FailedLately> {
-        lock(&self.0.feed).take_failed(source)
+    pub fn take_recent_failures(&self, source: SourceId) -> Option<RecentFailures> {
+        lock(&self.0.feed).take_recent_failures(source)
     }
 
-    /// Objects that fail now, sorted; at most [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) a source.
+    /// Objects that fail now, sorted; at most [`INDEX_FAILURES_LISTED_MAX`](crate::INDEX_FAILURES_LISTED_MAX) per
+    /// source.
     #[must_use]
     pub fn failures(&self) -> Vec<IndexFailure> {
         lock(&self.0.feed).failures()
@@ -159,23 +162,23 @@ impl IndexFeedHandle {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What was counted.
+    /// The counters.
     #[must_use]
     pub fn counters(&self) -> IndexFeedCounters {
         lock(&self.0.feed).counters
     }
 
-    /// Changes the feed under the lock, then wakes whoever has to be.
+    /// Changes the feed under the lock, then wakes the waiting sides.
     fn change<T>(&self, change: impl FnOnce(&mut Feed) -> T) -> T {
-        let (result, wake_workers, news) = {
+        let (result, wake_workers, to_wake) = {
             let mut feed = lock(&self.0.feed);
             let result = change(&mut feed);
-            (result, feed.take_worker_wake(), std::mem::take(&mut feed.news))
+            (result, feed.take_worker_wake(), std::mem::take(&mut feed.to_wake))
         };
         if wake_workers && let Some(waker) = lock(&self.0.worker_waker).clone() {
             waker();
         }
-        for source in news {
+        for source in to_wake {
             let waker = lock(&self.0.loop_wakers).get(&source).cloned();
             if let Some(waker) = waker {
                 waker();
@@ -193,7 +196,7 @@ impl fmt::Debug for IndexFeedHandle {
     }
 }
 
-/// A feed is whole between two calls; a panic of a callback happens outside the lock.
+/// The feed is consistent between calls; callbacks panic outside the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

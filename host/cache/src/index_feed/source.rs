@@ -1,4 +1,4 @@
-//! One source of an index feed: which objects have yet to be computed, and what is known of the others.
+//! One source of an index feed: the objects to compute, and the values computed so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,29 +7,29 @@ use std::time::Duration;
 use informant_object::{Key, KeyRef, Object};
 
 use crate::index::IndexFailures;
-use crate::index_feed::{FailedLately, HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW};
-use crate::listener::{Change, ChangeKind};
+use crate::index_feed::{HOLD_BASE, HOLD_MAX, IndexState, NamedContents, NamedValues, OVERRUN_WINDOW, RecentFailures};
+use crate::listener::{ChangeKind, ObjectChange};
 use crate::{Cursor, IndexContents, Moment, Snapshot};
 
 #[derive(Debug)]
 pub(super) struct SourceFeed {
     phase: Phase,
-    /// The back-fill's walk.
+    /// The cursor of the back-fill.
     cursor: Option<Cursor>,
-    /// Objects in the snapshot the back-fill began with.
+    /// Objects in the snapshot of the back-fill.
     total: usize,
-    /// Changed objects as they are now, to be computed when the cursor is through. None: gone, and the cursor must not
-    /// show it.
+    /// Changed objects in their current state, to be computed after the cursor. None: deleted, and the cursor must skip
+    /// it.
     dirty: BTreeMap<Key, Option<Object>>,
-    /// Handed out: the number of the newest job of each key. Results of other numbers come too late.
+    /// The number of the newest job of each key. Results of other jobs are superseded.
     computing: BTreeMap<Key, u64>,
     names: Arc<[Arc<str>]>,
     /// One for each name.
     contents: Vec<IndexContents>,
     failures: IndexFailures,
-    /// The failures as they are shown; none while there are none.
-    shown_failures: Option<Arc<IndexFailures>>,
-    /// IndexFailures that nobody has [taken note of](Self::take_failed) yet.
+    /// The published failures; none while there are none.
+    published_failures: Option<Arc<IndexFailures>>,
+    /// Failures since the last [`take_recent_failures`](Self::take_recent_failures).
     failed: u64,
     overran: Option<Moment>,
     hold: Duration,
@@ -38,7 +38,7 @@ pub(super) struct SourceFeed {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Waits for a back-fill to begin.
+    /// Waits for a back-fill to start.
     Detached(Arc<str>),
     Backfilling,
     Behind,
@@ -56,7 +56,7 @@ impl SourceFeed {
             contents: vec![IndexContents::new(); names.len()],
             names,
             failures: IndexFailures::default(),
-            shown_failures: None,
+            published_failures: None,
             failed: 0,
             overran: None,
             hold: HOLD_BASE,
@@ -64,7 +64,7 @@ impl SourceFeed {
         }
     }
 
-    /// Throws away what is known.
+    /// Discards all computed values.
     pub(super) fn detach(&mut self, reason: Arc<str>) {
         let (names, overran, hold, held_until) = (self.names.clone(), self.overran, self.hold, self.held_until);
         *self = SourceFeed {
@@ -84,14 +84,14 @@ impl SourceFeed {
     }
 
     pub(super) fn begin_backfill(&mut self, snapshot: &Snapshot) {
-        self.detach("the back-fill begins".into());
+        self.detach("the back-fill starts".into());
         self.phase = Phase::Backfilling;
         self.total = snapshot.len();
         self.cursor = Some(snapshot.cursor());
     }
 
-    /// Notes a change, the newest of its key.
-    pub(super) fn note(&mut self, change: &Change) {
+    /// Records a change, the newest of its key.
+    pub(super) fn record(&mut self, change: &ObjectChange) {
         if self.is_detached() {
             return;
         }
@@ -99,11 +99,11 @@ impl SourceFeed {
             ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => {
                 self.dirty.insert(object.key().to_key(), Some(object.clone()));
             }
-            ChangeKind::Delete { key, .. } => self.note_gone(key),
+            ChangeKind::Delete { key, .. } => self.record_delete(key),
         }
     }
 
-    fn note_gone(&mut self, key: &Key) {
+    fn record_delete(&mut self, key: &Key) {
         self.computing.remove(key);
         if self
             .cursor
@@ -122,7 +122,8 @@ impl SourceFeed {
         self.failures.forget(key);
     }
 
-    /// The next object to compute: the back-fill's first, so that what changes meanwhile is computed once.
+    /// The next object to compute: those of the back-fill first, so that objects that change meanwhile are computed
+    /// once.
     pub(super) fn next(&mut self, number: u64) -> Option<(Key, Object)> {
         let (key, object) = self.next_of_backfill().or_else(|| self.next_dirty())?;
         self.computing.insert(key.clone(), number);
@@ -138,7 +139,7 @@ impl SourceFeed {
             }
         }
         self.cursor = None;
-        // What went before the cursor came has no values to take out.
+        // An object deleted before the cursor reached it has no values to remove.
         self.dirty.retain(|_, object| object.is_some());
         None
     }
@@ -152,12 +153,12 @@ impl SourceFeed {
         }
     }
 
-    /// Whether [`next`](Self::next) may have something.
+    /// Whether [`next`](Self::next) may return an object.
     pub(super) fn has_work(&self) -> bool {
         self.cursor.is_some() || !self.dirty.is_empty()
     }
 
-    /// Takes a result. Returns whether it counts, and whether it is a failure.
+    /// Accepts a result. None if it is superseded, otherwise whether it is a failure.
     pub(super) fn complete(&mut self, key: &Key, number: u64, values: Result<NamedValues, String>) -> Option<bool> {
         if self.computing.get(key) != Some(&number) {
             return None;
@@ -171,7 +172,7 @@ impl SourceFeed {
         }
         let failed = result.is_err();
         self.failed += u64::from(failed);
-        self.failures.note(key.as_ref(), result);
+        self.failures.record(key.as_ref(), result);
         Some(failed)
     }
 
@@ -181,7 +182,7 @@ impl SourceFeed {
             .find(|(name, _)| self.names.iter().all(|known| **known != **name))
         {
             return Err(format!(
-                "the plugin gave values for {name:?}, which its manifest does not name as an index"
+                "the plugin returned values for index {name:?}, which its manifest does not declare"
             ));
         }
         for (name, contents) in self.names.iter().zip(&mut self.contents) {
@@ -196,7 +197,7 @@ impl SourceFeed {
         !self.is_detached() && !self.has_work() && self.computing.is_empty()
     }
 
-    /// The contents if they are current and the source is not held back; it is attached from then on.
+    /// The contents if they are current and the source is not held back; it is attached then.
     pub(super) fn attach(&mut self, now: Moment) -> Option<NamedContents> {
         if !self.is_current() || self.held_until.is_some_and(|until| now < until) {
             return None;
@@ -204,14 +205,14 @@ impl SourceFeed {
         self.held_until = None;
         self.phase = Phase::Attached;
         if self.failures.take_changed() {
-            self.shown_failures = (self.failures.absent() > 0).then(|| Arc::new(self.failures.clone()));
+            self.published_failures = (self.failures.absent() > 0).then(|| Arc::new(self.failures.clone()));
         }
         let contents = self.contents.iter().cloned();
-        let contents = contents.map(|contents| contents.with_failures(self.shown_failures.clone()));
+        let contents = contents.map(|contents| contents.with_failures(self.published_failures.clone()));
         Some(self.names.iter().cloned().zip(contents).collect())
     }
 
-    /// The budget was spent before the contents were current. Returns whether the source is held back for it.
+    /// The budget was used up before the contents were current. Returns whether the source is held back for it.
     pub(super) fn overrun(&mut self, now: Moment) -> bool {
         self.phase = Phase::Behind;
         let last = self.overran.replace(now);
@@ -226,7 +227,7 @@ impl SourceFeed {
         true
     }
 
-    /// When a source that is current may be attached again, if time is all it waits for.
+    /// When a source that is current may be attached again, if it only waits for that time.
     pub(super) fn held_until(&self) -> Option<Moment> {
         self.held_until.filter(|_| self.is_current())
     }
@@ -250,11 +251,11 @@ impl SourceFeed {
         }
     }
 
-    /// How many objects have failed since this was asked last, and the last of them.
-    pub(super) fn take_failed(&mut self) -> Option<FailedLately> {
+    /// How many objects have failed since the last call, and the last of them.
+    pub(super) fn take_recent_failures(&mut self) -> Option<RecentFailures> {
         let count = std::mem::take(&mut self.failed);
         let (key, error) = self.failures.last().filter(|_| count > 0)?;
-        Some(FailedLately {
+        Some(RecentFailures {
             count,
             key: key.clone(),
             error: error.to_owned(),

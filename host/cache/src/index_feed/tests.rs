@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use informant_object::{Key, KeyRef, Object, SourceId};
 
 use super::*;
-use crate::listener::{Change, ChangeKind};
+use crate::listener::{ChangeKind, ObjectChange};
 use crate::{IndexError, Moment, Reason, Snapshot, StoreWriter, testing};
 
 const PODS: SourceId = SourceId(1);
@@ -21,7 +21,7 @@ fn object(name: &str, words: &str) -> Object {
     testing::pod_with(name, 1, &format!("{words:?}"))
 }
 
-/// What the index function says.
+/// The index function.
 fn values(object: &Object) -> Result<NamedValues, String> {
     let text = object.text();
     let (_, spec) = text.split_once(r#""spec":""#).expect("every test object has it");
@@ -45,7 +45,7 @@ struct Loop {
     woken: Arc<AtomicBool>,
 }
 
-/// All the jobs there are, computed.
+/// Computes all available jobs.
 fn work(feed: &IndexFeedHandle) -> usize {
     let mut done = 0;
     loop {
@@ -114,14 +114,14 @@ impl Loop {
 
     /// Writes and submits, without publishing. No words: a delete.
     fn write(&mut self, objects: &[(&str, &str)]) {
-        let changes: Vec<Change> = objects
+        let changes: Vec<ObjectChange> = objects
             .iter()
             .filter_map(|(name, words)| self.change(name, words))
             .collect();
         self.feed.submit(self.source, &changes);
     }
 
-    fn change(&mut self, name: &str, words: &str) -> Option<Change> {
+    fn change(&mut self, name: &str, words: &str) -> Option<ObjectChange> {
         let kind = if words.is_empty() {
             let last = self.store.delete(KeyRef::new("default", name))?;
             ChangeKind::Delete {
@@ -136,7 +136,7 @@ impl Loop {
                 None => ChangeKind::Add(new),
             }
         };
-        Some(Change {
+        Some(ObjectChange {
             kind,
             reason: Reason::Watch,
             received: Moment::ZERO,
@@ -219,7 +219,7 @@ fn index_of(snapshot: &Snapshot) -> Index {
     index
 }
 
-/// The same from nothing but the objects.
+/// The same, computed from the objects only.
 fn recomputed(snapshot: &Snapshot) -> Index {
     let mut index = Index::new();
     for object in snapshot.iter() {
@@ -238,7 +238,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 #[test]
-fn nobody_waits_for_a_plugin_that_is_not_loaded() {
+fn loop_does_not_wait_for_an_unloaded_plugin() {
     let feed = new_feed();
     let mut pods = Loop::new(PODS, &feed);
     pods.write(&[("a", "x")]);
@@ -256,7 +256,7 @@ fn nobody_waits_for_a_plugin_that_is_not_loaded() {
 }
 
 #[test]
-fn an_index_is_attached_whole_once_every_object_was_computed() {
+fn index_is_attached_once_every_object_is_computed() {
     let feed = new_feed();
     let mut pods = Loop::new(PODS, &feed);
     pods.write(&[("a", "x"), ("b", "x y"), ("c", "z")]);
@@ -270,14 +270,14 @@ fn an_index_is_attached_whole_once_every_object_was_computed() {
     assert_eq!(pods.poll(at(0)), "detached");
     pods.take_woken();
     work(&feed);
-    assert!(pods.take_woken(), "an idle loop is told that it is whole");
+    assert!(pods.take_woken(), "an idle loop is woken when the index is complete");
     assert_eq!(pods.poll(at(0)), "ready");
     assert_eq!(pods.state(), IndexState::Attached);
     assert_eq!(pods.found("x"), ["a", "b"]);
 }
 
 #[test]
-fn a_source_without_objects_is_attached_as_soon_as_a_worker_asks() {
+fn empty_source_is_attached_at_the_first_poll_of_workers() {
     let feed = new_feed();
     let mut pods = Loop::new(PODS, &feed);
     feed.loaded();
@@ -289,14 +289,14 @@ fn a_source_without_objects_is_attached_as_soon_as_a_worker_asks() {
 }
 
 #[test]
-fn what_changes_during_the_back_fill_is_computed_once_and_as_it_is() {
+fn changes_during_the_backfill_are_computed_once() {
     let feed = new_feed();
     let mut pods = Loop::new(PODS, &feed);
     pods.write(&[("a", "x"), ("b", "x"), ("c", "x"), ("d", "x")]);
     feed.loaded();
     pods.backfill();
     let first = take(&feed, 1);
-    // Behind the cursor, being computed; ahead of it; ahead and gone; new.
+    // Behind the cursor, being computed; ahead of it; ahead and deleted; new.
     pods.write(&[("a", "y"), ("b", "y"), ("c", ""), ("e", "y")]);
     pods.poll(at(0));
     assert_eq!(names(&take(&feed, 1)), "d", "the back-fill goes first");
@@ -329,7 +329,7 @@ fn a_batch_waits_for_its_values_and_is_published_with_them() {
 }
 
 #[test]
-fn a_batch_of_deletes_waits_for_nobody() {
+fn deletes_need_no_computation() {
     let feed = new_feed();
     let mut pods = Loop::attached(&feed, &[("a", "x"), ("b", "x")]);
     pods.write(&[("a", "")]);
@@ -337,7 +337,7 @@ fn a_batch_of_deletes_waits_for_nobody() {
 }
 
 #[test]
-fn an_object_deleted_while_it_is_computed_leaves_nothing_behind() {
+fn object_deleted_while_computed_leaves_no_values() {
     let (feed, mut pods, jobs) = one_being_computed();
     pods.write(&[("b", "")]);
     assert_eq!(pods.poll(at(0)), "ready");
@@ -346,7 +346,7 @@ fn an_object_deleted_while_it_is_computed_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_a_loop_waits_for_goes_before_a_back_fill() {
+fn awaited_objects_go_before_a_backfill() {
     let feed = new_feed();
     let mut pods = Loop::attached(&feed, &[("a", "x")]);
     let mut nodes = Loop::new(NODES, &feed);
@@ -372,7 +372,7 @@ fn sources_of_the_same_urgency_take_turns() {
 }
 
 #[test]
-fn workers_are_woken_once_and_only_if_they_were_told_to_wait() {
+fn waiting_workers_are_woken_once() {
     let feed = new_feed();
     let woken = Arc::new(AtomicBool::new(false));
     let flag = woken.clone();

@@ -1,31 +1,31 @@
-//! How a listener's life and its sources begin and end, and what it says of itself.
+//! Attaching and detaching sources, closing, pausing, and statistics.
 
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
-use crate::listener::slots::{Slot, State};
-use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Pause, RESYNC_MIN, What};
+use crate::listener::slots::{Slot, SlotState};
+use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
 impl Listener {
-    /// Begins the initial list of a source. A source that is attached already stays as it is.
+    /// Starts the initial list of a source. Does nothing for a source that is attached already.
     pub(super) fn attach(&mut self, source: SourceId, snapshot: &Snapshot, now: Moment) {
         if self.closed || self.sources.get(source).is_some() {
             return;
         }
         self.sources.add(source, snapshot.clone(), now);
-        if seeded_bug(SeededBug::SyncedToldFirst) {
+        if seeded_bug(SeededBug::SyncedDeliveredFirst) {
             self.queue
-                .offer(source, Event::of_known(What::Synced, Reason::Initial, now));
+                .enqueue(source, Event::of_maybe_seen(Notification::Synced, Reason::Initial, now));
         }
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
         }
     }
 
-    /// Behaves by `options` from now on; what waits already stays as it is. A new resync period begins now.
+    /// Applies `options` from now on; pending events stay as they are. A changed resync period starts now.
     pub(super) fn set_options(&mut self, options: ListenerOptions, now: Moment) {
         let resync = options.resync.map(|period| period.max(RESYNC_MIN));
         if resync != self.options.resync {
@@ -41,25 +41,28 @@ impl Listener {
         };
     }
 
-    /// Drops a source with all that waits for it. No deletes are told.
+    /// Drops a source with all its pending events. No deletes are delivered.
     pub(super) fn detach(&mut self, source: SourceId) {
         self.queue.discard(|slot| slot.source == source);
-        self.queue.unattempted.retain(|other| *other != source);
+        self.queue.vanished_unattempted.retain(|other| *other != source);
         let slots = &self.queue.slots;
-        self.timers
-            .retain(|id| slots.try_get(id).is_some_and(|slot| slot.state == State::BackingOff));
+        self.timers.retain(|id| {
+            slots
+                .try_get(id)
+                .is_some_and(|slot| slot.state == SlotState::BackingOff)
+        });
         self.letters.detach(source);
         self.newly_synced.retain(|other| *other != source);
-        self.keep_no_more(source);
+        self.ungate(source);
         if let Some(state) = self.sources.remove(source) {
-            self.queue.counters.discarded += not_shown(&state) as u64;
+            self.queue.counters.discarded += undelivered(&state) as u64;
         }
     }
 
-    /// Takes no more changes. What was accepted, initial lists and replays that run included, can still be drained.
+    /// No longer accepts changes. Accepted events, including running initial lists and replays, can still be drained.
     pub(super) fn close(&mut self) {
         self.closed = true;
-        self.keep_none();
+        self.ungate_all();
         for source in self.sources.ids() {
             let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
             if cursor.is_some_and(|cursor| cursor.kind == CursorKind::Resync) {
@@ -68,7 +71,7 @@ impl Listener {
         }
     }
 
-    /// Drops all that is left, in flight or not. Returns how much that was.
+    /// Drops all remaining events, in flight or not. Returns how many.
     pub(super) fn abandon(&mut self) -> u64 {
         self.close();
         let before = self.queue.counters.discarded;
@@ -99,7 +102,7 @@ impl Listener {
         }
     }
 
-    /// Looks at every slot: for people and metrics, not for the hot path.
+    /// Visits every slot: for status and metrics, not for the event path.
     pub(super) fn stats(&self) -> ListenerStats {
         let queue = &self.queue;
         let waiting = |slot: &Slot| {
@@ -130,8 +133,8 @@ impl Listener {
     }
 }
 
-/// How many objects an initial list or replay had yet to show.
-fn not_shown(source: &super::sources::Source) -> usize {
+/// How many objects an initial list or replay had not delivered yet.
+fn undelivered(source: &super::sources::Source) -> usize {
     let cursor = source
         .cursor
         .as_ref()
@@ -139,21 +142,21 @@ fn not_shown(source: &super::sources::Source) -> usize {
     cursor.map_or(0, |cursor| cursor.ahead(&source.snapshot))
 }
 
-/// The slot with the number and time of its delivery, if it is in flight.
+/// The slot with the time and number of its delivery, if it is in flight.
 fn in_flight(slot: &Slot) -> Option<(&Slot, (Moment, u64))> {
     match slot.state {
-        State::InFlight { number, since, .. } => Some((slot, (since, number))),
+        SlotState::InFlight { number, since, .. } => Some((slot, (since, number))),
         _ => None,
     }
 }
 
 fn describe((slot, (since, _)): (&Slot, (Moment, u64))) -> InFlight {
-    let Event { what, .. } = &slot.head;
-    let key = what.key().map(KeyRef::to_key);
+    let Event { notification, .. } = &slot.head;
+    let key = notification.key().map(KeyRef::to_key);
     InFlight {
         source: slot.source,
         key,
-        event: what.as_str(),
+        event: notification.as_str(),
         since,
         attempt: slot.attempts,
     }

@@ -1,7 +1,7 @@
 //! A walk over a source's objects on behalf of one listener: initial list, replay or resync.
 //!
-//! Owns no objects but a small stretch it has fetched. Walks the newest snapshot that the listener was told of, not the
-//! one it began with: what changes ahead of it is shown as it is by then, and costs nothing.
+//! Holds only a small chunk of fetched objects. Walks the newest snapshot pushed to the listener, not the one it
+//! started with: an object that changes ahead of the cursor is delivered in its new state, at no extra cost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use crate::{Moment, Reason, Snapshot};
 pub(super) struct Cursor {
     pub(super) kind: CursorKind,
     pub(super) begun: Moment,
-    /// All up to its key are behind the cursor.
+    /// The cursor has passed all keys up to this object's.
     last: Option<Object>,
-    /// Fetched and not yet shown.
-    stretch: VecDeque<Object>,
-    /// What an earlier process was told that the handler accepted.
+    /// Fetched and not yet delivered.
+    chunk: VecDeque<Object>,
+    /// States that the handler accepted in an earlier process.
     pub(super) accepted: Option<Arc<AcceptedStates>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CursorKind {
-    /// The handler knows nothing of the source.
+    /// The handler has seen nothing of the source.
     Initial,
-    /// The handler may know anything of the source, and is shown all again.
+    /// The handler may have seen any object of the source, and receives all of them again.
     Replay,
-    /// As `Replay`, for a handler that lost its memory: states that are dead letters are left out. It would only fail
-    /// on them again.
+    /// As `Replay`, for a handler that lost its memory. Leaves out dead-lettered states: it would only fail on them
+    /// again.
     Recovery,
-    /// The handler may know anything of the source from an earlier process, and is shown all.
-    Return,
-    /// As `Return`, but for the states that it accepted then.
-    Resume,
-    /// The handler knows all, and is reminded of it.
+    /// The handler may have seen any object in an earlier process, and receives all of them.
+    ResumeAll,
+    /// As `ResumeAll`, except the states that it accepted then.
+    ResumeUnaccepted,
+    /// The handler has seen all objects, and receives them again as updates.
     Resync,
 }
 
@@ -48,64 +48,64 @@ impl Cursor {
             kind,
             begun,
             last: None,
-            stretch: VecDeque::new(),
+            chunk: VecDeque::new(),
             accepted: None,
         }
     }
 
-    /// Whether `object` is as the handler accepted it in an earlier process.
+    /// Whether the handler accepted `object` in this state in an earlier process.
     pub(super) fn was_accepted(&self, object: &Object) -> bool {
         self.accepted.as_ref().is_some_and(|accepted| accepted.holds(object))
     }
 
-    /// Whether the object at `key` will be shown as it is by then, so that no change of it has to be told.
+    /// Whether the cursor will still deliver the object at `key`, so that a change of it need not be queued.
     pub(super) fn covers(&self, key: KeyRef<'_>) -> bool {
         self.kind != CursorKind::Resync && self.last.as_ref().is_none_or(|last| last.key() < key)
     }
 
-    /// Whether nothing was passed yet.
+    /// Whether the cursor has passed nothing yet.
     pub(super) fn is_at_start(&self) -> bool {
         self.last.is_none()
     }
 
-    /// The next object of `snapshot`. `true` with it if a stretch ends there.
+    /// The next object of `snapshot`, with `true` if it ends a chunk.
     pub(super) fn next(&mut self, snapshot: &Snapshot) -> Option<(Object, bool)> {
-        if self.stretch.is_empty() {
+        if self.chunk.is_empty() {
             let last = self.last.as_ref().map(Object::key);
-            self.stretch
+            self.chunk
                 .extend(snapshot.after(last).take(CURSOR_CHUNK_OBJECTS).cloned());
-            if seeded_bug(SeededBug::CursorMissesOne) {
-                self.stretch.pop_front();
+            if seeded_bug(SeededBug::CursorSkipsObject) {
+                self.chunk.pop_front();
             }
         }
-        let next = self.stretch.pop_front()?;
+        let next = self.chunk.pop_front()?;
         self.last = Some(next.clone());
-        Some((next, self.stretch.is_empty()))
+        Some((next, self.chunk.is_empty()))
     }
 
-    /// The snapshot is another one from now on.
+    /// Switches to a newer snapshot: fetched objects may be outdated.
     pub(super) fn rebase(&mut self) {
-        if seeded_bug(SeededBug::CursorShowsThePast) {
+        if seeded_bug(SeededBug::CursorShowsStaleObjects) {
             return;
         }
-        self.stretch.clear();
+        self.chunk.clear();
     }
 
-    /// How many objects of `snapshot` are ahead. Counts them one by one.
+    /// How many objects of `snapshot` are ahead. Iterates over them.
     pub(super) fn ahead(&self, snapshot: &Snapshot) -> usize {
         snapshot.after(self.last.as_ref().map(Object::key)).count()
     }
 }
 
 impl CursorKind {
-    /// Whether the handler may have been told of anything before.
-    pub(super) const fn is_again(self) -> bool {
+    /// Whether the handler may have seen objects of the source before.
+    pub(super) const fn maybe_seen(self) -> bool {
         !matches!(self, CursorKind::Initial | CursorKind::Resync)
     }
 
     pub(super) const fn reason(self) -> Reason {
         match self {
-            CursorKind::Initial | CursorKind::Return | CursorKind::Resume => Reason::Initial,
+            CursorKind::Initial | CursorKind::ResumeAll | CursorKind::ResumeUnaccepted => Reason::Initial,
             CursorKind::Replay | CursorKind::Recovery => Reason::Replay,
             CursorKind::Resync => Reason::Resync,
         }

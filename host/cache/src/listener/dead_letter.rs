@@ -1,54 +1,54 @@
-//! Events that failed for good, and the keys they leave behind.
+//! Dead letters: events that failed for good, and the keys that did not accept their last event.
 //!
-//! Owns a bounded list of dead letters, one for each key at most, and remembers which keys did not accept their last
-//! event, so that nobody takes them for up to date. Costs nothing while nothing fails.
+//! Holds a bounded list of dead letters, at most one per key, and remembers which keys did not accept their last event,
+//! so that they are not taken for up to date. Costs nothing while nothing fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use informant_object::{AsKey, Key, KeyRef, Object, SourceId};
 
-use crate::listener::event::Event;
+use crate::listener::Notification;
+use crate::listener::event::{Event, metadata_only};
 use crate::listener::options::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
-use crate::listener::{What, metadata};
 use crate::{Moment, Reason};
 
-/// An event that failed for good. Gone when a later event of its key succeeds.
+/// An event that failed for good. Removed when a later event of its key succeeds.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     /// The source of the object.
     pub source: SourceId,
-    /// Which object.
+    /// The key of the object.
     pub key: Key,
     /// `add`, `update` or `delete`.
     pub event: &'static str,
-    /// The resource version of the state that failed; of a delete, none.
+    /// The resource version of the state that failed; none for a delete.
     pub resource_version: Option<String>,
-    /// Why it was told.
+    /// The reason of the event.
     pub reason: Reason,
-    /// What the handler, or the host for it, said at the last attempt; at most [`ERROR_BYTES_MAX`] bytes.
+    /// The error of the last attempt, from the handler or the host; at most [`ERROR_BYTES_MAX`] bytes.
     pub error: String,
-    /// The result's name: `retryable`, `permanent`, `trap` or `timeout`.
+    /// The name of the result: `retryable`, `permanent`, `trap` or `timeout`.
     pub result: &'static str,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
     /// When the event's frame was read.
     pub received: Moment,
-    /// When it was given up.
+    /// When it became a dead letter.
     pub given_up: Moment,
-    /// For a delete: what is known of it, to be told again on request.
+    /// For a delete: its last known state, to redeliver it on request.
     pub delete: Option<LastDelete>,
 }
 
 /// A delete that was not accepted.
 #[derive(Clone, Debug)]
 pub struct LastDelete {
-    /// The last known state; only its metadata where there was no room for more.
+    /// The last known state; only its metadata above the limit on bytes.
     pub last: Option<Object>,
-    /// It vanished unseen.
+    /// The final state was not observed.
     pub final_state_unknown: bool,
 }
 
-/// One failure, as the listener knows it.
+/// One failed delivery.
 pub(super) struct Failure<'a> {
     pub(super) source: SourceId,
     pub(super) event: &'a Event,
@@ -68,10 +68,10 @@ pub(super) struct DeadLetters {
     next_age: u64,
     /// Bytes of the last states of deletes.
     bytes: usize,
-    /// Keys that did not accept their last event and have no letter.
+    /// Keys that did not accept their last event and have no dead letter.
     unaccepted: BTreeMap<SourceId, BTreeSet<Key>>,
     unaccepted_len: usize,
-    /// There were too many of them to remember.
+    /// There were too many such keys to remember; any key may be one.
     any_unaccepted: bool,
 }
 
@@ -116,29 +116,29 @@ impl DeadLetters {
             .map(|(_, letter)| letter)
     }
 
-    /// Whether there is a letter about this very state.
+    /// Whether there is a dead letter for exactly this state.
     pub(super) fn is_about(&self, source: SourceId, object: &Object) -> bool {
         let letter = self.get(source, object.key());
         letter.is_some_and(|letter| letter.resource_version.as_deref() == Some(object.version().as_str()))
     }
 
-    /// Whether the key accepted its last event, as far as is known.
-    pub(super) fn accepted(&self, source: SourceId, key: KeyRef<'_>) -> bool {
+    /// Whether the key accepted its last event, as far as known.
+    pub(super) fn accepted_last(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let nothing_failed = self.ages.is_empty() && self.unaccepted_len == 0;
-        let known_bad = || {
+        let is_unaccepted = || {
             let unaccepted = self.unaccepted.get(&source);
             self.get(source, key).is_some() || unaccepted.is_some_and(|keys| keys.contains(&key as &dyn AsKey))
         };
-        !self.any_unaccepted && (nothing_failed || !known_bad())
+        !self.any_unaccepted && (nothing_failed || !is_unaccepted())
     }
 
-    /// Keeps a letter, in place of an older one of the key. Returns how many others had to go.
+    /// Adds a dead letter, replacing an older one of the key. Returns how many others were evicted.
     pub(super) fn add(&mut self, failure: Failure<'_>) -> u64 {
-        let Some(key) = failure.event.what.key().map(KeyRef::to_key) else {
+        let Some(key) = failure.event.notification.key().map(KeyRef::to_key) else {
             return 0;
         };
         let source = failure.source;
-        self.succeeded(source, key.as_ref());
+        self.record_success(source, key.as_ref());
         let letter = self.letter(key.clone(), failure);
         self.bytes += letter.kept_bytes();
         let age = self.next_age;
@@ -153,7 +153,7 @@ impl DeadLetters {
             let was_delete = self
                 .remove(source, key.as_ref())
                 .is_some_and(|letter| letter.delete.is_some());
-            self.skipped(source, key.as_ref(), was_delete);
+            self.record_unaccepted(source, key.as_ref(), was_delete);
             evicted += 1;
         }
         evicted
@@ -169,19 +169,15 @@ impl DeadLetters {
             now,
         } = failure;
         error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
-        let delete = match &event.what {
-            What::Delete {
+        let delete = match &event.notification {
+            Notification::Delete {
                 last,
                 final_state_unknown,
                 ..
             } => {
                 let fits = |last: &Object| self.bytes + last.size_bytes() <= self.bytes_max;
                 let kept = |last: &Object| {
-                    if fits(last) {
-                        last.clone()
-                    } else {
-                        metadata::metadata_only(last)
-                    }
+                    if fits(last) { last.clone() } else { metadata_only(last) }
                 };
                 Some(LastDelete {
                     last: last.as_ref().map(kept),
@@ -191,8 +187,11 @@ impl DeadLetters {
             _ => None,
         };
         let (reason, received) = (event.reason, event.received);
-        let resource_version = event.what.object().map(|object| object.version().as_str().to_owned());
-        let event = event.what.as_str();
+        let resource_version = event
+            .notification
+            .object()
+            .map(|object| object.version().as_str().to_owned());
+        let event = event.notification.as_str();
         DeadLetter {
             source,
             key,
@@ -208,11 +207,11 @@ impl DeadLetters {
         }
     }
 
-    /// The key did not accept its last event, and there is no letter for it. After a delete there is nothing to
-    /// remember: what comes next is an add.
-    pub(super) fn skipped(&mut self, source: SourceId, key: KeyRef<'_>, was_delete: bool) {
+    /// Records that the key did not accept its last event and has no dead letter. Nothing to remember after a delete:
+    /// the next event is an add.
+    pub(super) fn record_unaccepted(&mut self, source: SourceId, key: KeyRef<'_>, was_delete: bool) {
         if was_delete {
-            return self.succeeded(source, key);
+            return self.record_success(source, key);
         }
         if self.unaccepted_len >= UNACCEPTED_KEYS_MAX {
             self.any_unaccepted = true;
@@ -223,8 +222,8 @@ impl DeadLetters {
         self.unaccepted_len += usize::from(added);
     }
 
-    /// The key accepted an event.
-    pub(super) fn succeeded(&mut self, source: SourceId, key: KeyRef<'_>) {
+    /// Records that the key accepted an event.
+    pub(super) fn record_success(&mut self, source: SourceId, key: KeyRef<'_>) {
         if !self.ages.is_empty() {
             self.remove(source, key);
         }
@@ -236,15 +235,15 @@ impl DeadLetters {
         }
     }
 
-    /// Every key is shown again: what it did not accept before no longer matters.
-    pub(super) fn replayed(&mut self) {
+    /// Every key is delivered again: earlier failures no longer matter.
+    pub(super) fn clear_unaccepted(&mut self) {
         self.unaccepted.clear();
         self.unaccepted_len = 0;
         self.any_unaccepted = false;
     }
 
-    /// What is known of the keys in `scope` of source `old` belongs to `new` from now on.
-    pub(super) fn move_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+    /// Transfers the dead letters and unaccepted keys in `scope` from source `old` to `new`.
+    pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         let letters = self.letters.remove(&old).unwrap_or_default();
         let (moved, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
             letters.into_iter().partition(|(key, _)| scope(key.as_ref()));

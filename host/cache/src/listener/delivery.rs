@@ -1,4 +1,4 @@
-//! What a listener hands to its consumer, and what the consumer answers.
+//! What a consumer receives from a listener, and the outcomes it reports.
 
 use std::time::Duration;
 
@@ -6,187 +6,188 @@ use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::{Moment, Reason};
 
-/// One call to make. Answered with [`ListenerHandle::done`](super::ListenerHandle::done), or handed back unmade with
-/// [`ListenerHandle::give_back`](super::ListenerHandle::give_back); until then no other delivery of its key is handed
-/// out.
+/// One handler call to make. The consumer reports its outcome with
+/// [`ListenerHandle::done`](super::ListenerHandle::done), or returns it uncalled with
+/// [`ListenerHandle::give_back`](super::ListenerHandle::give_back); until then the listener delivers no other event of
+/// the key.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Names this delivery in the answer.
+    /// Identifies this delivery in `done` and `give_back`.
     pub token: Token,
     /// The source the object came from.
     pub source: SourceId,
-    /// What to tell.
-    pub what: What,
-    /// Why; of several events folded into one, the newest one's reason.
+    /// The event to deliver.
+    pub notification: Notification,
+    /// Why; if events were folded, the reason of the newest.
     pub reason: Reason,
-    /// 0 at the first try, then one more for each retry. Starts again when a newer state folds in.
+    /// 0 at the first attempt, plus 1 per retry. Resets when a newer state folds in.
     pub attempt: u32,
-    /// When the frame was read of the oldest event folded into this one; for what a cursor shows, when the cursor
-    /// began.
+    /// When the frame of the oldest folded event was read; for events of a cursor, when the cursor started.
     pub received: Moment,
-    /// `old` is exactly the state whose delivery last ended well, and nothing was folded, failed or waits in between: a
-    /// handler that only cares for some fields may be left alone if those are equal in `old` and `new`, and the answer
-    /// is [`Outcome::Filtered`]. Never set for resync, replay and requeue.
-    pub fresh: bool,
+    /// `old` is exactly the state of the last successful delivery; nothing was folded, failed or is pending in between.
+    /// If the fields a handler subscribes to are equal in `old` and `new`, the consumer may skip the call and report
+    /// [`DeliveryOutcome::Filtered`]. Never set for resync, replay and requeue.
+    pub exact_old: bool,
 }
 
-/// What a delivery tells. The states are those of the store, not those the handler accepted: handlers treat add and
-/// update alike, as "it is now like this".
+/// The event of a delivery. The states are those of the store, not those the handler accepted: handlers should treat
+/// add and update alike, as "the object is now like this".
 #[derive(Clone, Debug)]
-pub enum What {
-    /// It is there.
+pub enum Notification {
+    /// The object exists.
     Add(Object),
-    /// It changed.
+    /// The object changed.
     Update {
-        /// The last state whose delivery ended, well or not. None if it had to be dropped
+        /// The last state whose delivery ended, successfully or not. None if it was dropped
         /// ([`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max)).
         old: Option<Object>,
-        /// What it is now.
+        /// The current state.
         new: Object,
     },
-    /// It is gone.
+    /// The object was deleted.
     Delete {
         /// The last known state; only its metadata above
         /// [`ListenerOptions::pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
         last: Option<Object>,
-        /// Which object.
+        /// The key of the object.
         key: Key,
-        /// It vanished unseen: `last` may be older than the state it was deleted in.
+        /// The delete was not observed: `last` may be older than the final state.
         final_state_unknown: bool,
     },
     /// Every key of the source was attempted since its cursor (initial list or replay) began.
     Synced,
 }
 
-/// Names one delivery. Never used twice by one listener.
+/// Identifies one delivery. A listener never reuses a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
     pub(super) slot: u32,
     pub(super) number: u64,
 }
 
-/// How a call ended.
+/// The outcome of a handler call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DeliveryOutcome {
     /// The handler accepted it.
     Ok,
-    /// The handler was not called, because nothing it cares for changed (see [`Delivery::fresh`]). Counts as accepted.
+    /// The handler was not called, because no field it subscribes to changed (see [`Delivery::exact_old`]). Counts as
+    /// accepted.
     Filtered,
-    /// The handler failed; try again with back-off.
+    /// The handler failed; retry with back-off.
     Retryable(String),
-    /// The handler failed and names the time to wait, at most [`RETRY_AFTER_MAX`](super::RETRY_AFTER_MAX).
+    /// The handler failed and asks for a retry after this time, at most [`RETRY_AFTER_MAX`](super::RETRY_AFTER_MAX).
     RetryAfter(String, Duration),
-    /// The handler failed and trying again is useless: a dead letter.
+    /// The handler failed and a retry is useless: the event becomes a dead letter.
     Permanent(String),
-    /// The guest trapped, or the native handler panicked. Retried like [`Outcome::Retryable`].
+    /// The guest trapped, or the native handler panicked. Retried like [`DeliveryOutcome::Retryable`].
     Trapped(String),
-    /// The call overran its time. Retried like [`Outcome::Retryable`].
+    /// The call exceeded its time limit. Retried like [`DeliveryOutcome::Retryable`].
     TimedOut(String),
 }
 
-/// What [`ListenerHandle::next`](super::ListenerHandle::next) answers.
+/// The result of [`ListenerHandle::next`](super::ListenerHandle::next).
 #[derive(Debug)]
-pub enum Next {
-    /// Make this call.
+pub enum NextDelivery {
+    /// Call the handler with this delivery.
     Deliver(Delivery),
-    /// Nothing yet: ask again at this moment, or when woken.
+    /// Nothing yet: call again at this time, or when woken.
     WaitUntil(Moment),
-    /// Nothing: ask again when woken.
+    /// Nothing: call again when woken.
     Idle,
-    /// Closed and drained: nothing comes any more.
+    /// Closed and drained: the end of deliveries.
     Closed,
 }
 
-/// What [`ListenerHandle::next_batch`](super::ListenerHandle::next_batch) answers.
+/// The result of [`ListenerHandle::next_batch`](super::ListenerHandle::next_batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pull {
-    /// That many deliveries were appended, at least one.
+pub enum NextBatch {
+    /// This many deliveries were appended, at least one.
     Delivered(usize),
-    /// Nothing yet: ask again at this moment, or when woken.
+    /// Nothing yet: call again at this time, or when woken.
     WaitUntil(Moment),
-    /// Nothing: ask again when woken.
+    /// Nothing: call again when woken.
     Idle,
-    /// Closed and drained: nothing comes any more.
+    /// Closed and drained: the end of deliveries.
     Closed,
 }
 
-impl What {
-    /// Which object it is about; none for [`What::Synced`].
+impl Notification {
+    /// The key of the object; none for [`Notification::Synced`].
     #[must_use]
     pub fn key(&self) -> Option<KeyRef<'_>> {
         match self {
-            What::Add(object) | What::Update { new: object, .. } => Some(object.key()),
-            What::Delete { key, .. } => Some(key.as_ref()),
-            What::Synced => None,
+            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object.key()),
+            Notification::Delete { key, .. } => Some(key.as_ref()),
+            Notification::Synced => None,
         }
     }
 
-    /// The state it shows; none for a delete.
+    /// The current state of the object; none for a delete.
     pub(super) fn object(&self) -> Option<&Object> {
         match self {
-            What::Add(object) | What::Update { new: object, .. } => Some(object),
-            What::Delete { .. } | What::Synced => None,
+            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object),
+            Notification::Delete { .. } | Notification::Synced => None,
         }
     }
 
-    /// The uid of the object, as far as it is known.
+    /// The uid of the object, if known.
     pub(super) fn uid(&self) -> Option<&str> {
         match self {
-            What::Add(object) | What::Update { new: object, .. } => Some(object.uid()),
-            What::Delete { last, .. } => last.as_ref().map(Object::uid),
-            What::Synced => None,
+            Notification::Add(object) | Notification::Update { new: object, .. } => Some(object.uid()),
+            Notification::Delete { last, .. } => last.as_ref().map(Object::uid),
+            Notification::Synced => None,
         }
     }
 
-    /// The event's name as metrics write it: `add`, `update`, `delete`, `sync`.
+    /// The name of the event in metrics: `add`, `update`, `delete`, `sync`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            What::Add(_) => "add",
-            What::Update { .. } => "update",
-            What::Delete { .. } => "delete",
-            What::Synced => "sync",
+            Notification::Add(_) => "add",
+            Notification::Update { .. } => "update",
+            Notification::Delete { .. } => "delete",
+            Notification::Synced => "sync",
         }
     }
 
-    /// Bytes of states that the store holds no more, so that only those who wait for this delivery keep them.
+    /// Bytes of states that the store no longer holds, so that only this event keeps them in memory.
     pub(super) fn kept_bytes(&self) -> usize {
         match self {
-            What::Add(_) | What::Synced => 0,
-            What::Update { old, new } => {
+            Notification::Add(_) | Notification::Synced => 0,
+            Notification::Update { old, new } => {
                 let old = old.as_ref().filter(|old| !old.ptr_eq(new));
                 old.map_or(0, Object::size_bytes)
             }
-            What::Delete { last, .. } => last.as_ref().map_or(0, Object::size_bytes),
+            Notification::Delete { last, .. } => last.as_ref().map_or(0, Object::size_bytes),
         }
     }
 }
 
 impl Delivery {
-    /// Which object it is about; none for [`What::Synced`].
+    /// The key of the object; none for [`Notification::Synced`].
     #[must_use]
     pub fn key(&self) -> Option<KeyRef<'_>> {
-        self.what.key()
+        self.notification.key()
     }
 }
 
-impl Outcome {
-    /// The result's name as metrics write it: `ok`, `filtered`, `retryable`, `permanent`, `trap`, `timeout`.
+impl DeliveryOutcome {
+    /// The name of the result in metrics: `ok`, `filtered`, `retryable`, `permanent`, `trap`, `timeout`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Outcome::Ok => "ok",
-            Outcome::Filtered => "filtered",
-            Outcome::Retryable(_) | Outcome::RetryAfter(..) => "retryable",
-            Outcome::Permanent(_) => "permanent",
-            Outcome::Trapped(_) => "trap",
-            Outcome::TimedOut(_) => "timeout",
+            DeliveryOutcome::Ok => "ok",
+            DeliveryOutcome::Filtered => "filtered",
+            DeliveryOutcome::Retryable(_) | DeliveryOutcome::RetryAfter(..) => "retryable",
+            DeliveryOutcome::Permanent(_) => "permanent",
+            DeliveryOutcome::Trapped(_) => "trap",
+            DeliveryOutcome::TimedOut(_) => "timeout",
         }
     }
 
-    /// Whether the event needs no further try.
+    /// Whether the event needs no retry.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
-        matches!(self, Outcome::Ok | Outcome::Filtered)
+        matches!(self, DeliveryOutcome::Ok | DeliveryOutcome::Filtered)
     }
 }

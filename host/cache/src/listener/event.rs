@@ -1,69 +1,71 @@
-//! One event that waits in a listener, and how a newer event of its key folds into it.
+//! One pending event of a listener, and how a newer event of its key folds into it.
 
-use crate::listener::What;
+use informant_object::{Object, Payload, Shape};
+
+use crate::listener::Notification;
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason};
 
 /// One event of one key.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
-    pub(super) what: What,
+    pub(super) notification: Notification,
     pub(super) reason: Reason,
     /// When the frame of the oldest event in it was read.
     pub(super) received: Moment,
-    /// The handler may have seen the key before, so that a delete must be told even if this add never is.
-    pub(super) known: bool,
-    /// It was handed out before and not given back.
+    /// The handler may have seen the key before, so a delete must be delivered even if this add never is.
+    pub(super) maybe_seen: bool,
+    /// It was delivered before and not given back.
     pub(super) tried: bool,
     /// Newer events were folded into it.
     pub(super) folded: bool,
-    /// The delivery of the key's state before this one ended well.
-    pub(super) sound: bool,
-    /// The source's cursor counts it among the keys that are to be attempted.
-    pub(super) owed: bool,
+    /// The delivery of the key's previous state succeeded.
+    pub(super) previous_succeeded: bool,
+    /// The source syncs only after this event was attempted.
+    pub(super) counts_for_sync: bool,
 }
 
-/// What became of a newer event.
+/// The result of folding in a newer event.
 #[derive(Debug)]
 pub(super) enum Folded {
-    /// It is part of the older one now.
+    /// It is now part of the older event.
     Merged,
-    /// It and the older one cancel each other: an add that was never told, and its delete. `owed` if a cursor counted
-    /// on them.
-    Vanished { owed: bool },
-    /// It has to follow the older one: a delete, then an add.
+    /// It and the older event cancel out: an add that was never delivered, and its delete. `counts_for_sync` if the
+    /// source waits for one of them.
+    Vanished { counts_for_sync: bool },
+    /// It must follow the older event: a delete, then an add.
     Apart(Event),
 }
 
 impl Event {
-    pub(super) fn new(what: What, reason: Reason, received: Moment) -> Event {
+    pub(super) fn new(notification: Notification, reason: Reason, received: Moment) -> Event {
         Event {
-            what,
+            notification,
             reason,
             received,
-            known: false,
+            maybe_seen: false,
             tried: false,
             folded: false,
-            sound: false,
-            owed: false,
+            previous_succeeded: false,
+            counts_for_sync: false,
         }
     }
 
     /// An event of a key that the handler may have seen before.
-    pub(super) fn of_known(what: What, reason: Reason, received: Moment) -> Event {
+    pub(super) fn of_maybe_seen(notification: Notification, reason: Reason, received: Moment) -> Event {
         Event {
-            known: true,
-            ..Event::new(what, reason, received)
+            maybe_seen: true,
+            ..Event::new(notification, reason, received)
         }
     }
 
     pub(super) fn kept_bytes(&self) -> usize {
-        self.what.kept_bytes()
+        self.notification.kept_bytes()
     }
 
-    /// Whether it shows the very state that `older`, of the same key, shows: a replay or a reminder, nothing new.
+    /// Whether it carries the same state as `older`, an event of the same key: a replay or a resync, nothing new.
     pub(super) fn repeats(&self, older: &Event) -> bool {
-        match (self.what.object(), older.what.object()) {
+        match (self.notification.object(), older.notification.object()) {
             (Some(this), Some(other)) => {
                 this.ptr_eq(other) || (this.uid() == other.uid() && this.version() == other.version())
             }
@@ -72,52 +74,64 @@ impl Event {
     }
 
     pub(super) fn is_delete(&self) -> bool {
-        matches!(self.what, What::Delete { .. })
+        matches!(self.notification, Notification::Delete { .. })
     }
 
-    /// Whether `old` is exactly what the handler accepted last (see [`Delivery::fresh`](super::Delivery::fresh)).
-    pub(super) fn is_fresh(&self) -> bool {
-        let told_by_change = !matches!(self.reason, Reason::Resync | Reason::Replay | Reason::Requeue);
-        let has_old = matches!(self.what, What::Update { old: Some(_), .. });
-        self.sound && !self.tried && !self.folded && told_by_change && has_old
+    /// See [`Delivery::exact_old`](super::Delivery::exact_old).
+    pub(super) fn has_exact_old(&self) -> bool {
+        let is_change = !matches!(self.reason, Reason::Resync | Reason::Replay | Reason::Requeue);
+        let has_old = matches!(self.notification, Notification::Update { old: Some(_), .. });
+        self.previous_succeeded && !self.tried && !self.folded && is_change && has_old
     }
 
-    /// Folds `newer` into this event, which is the one before it of the same key and not in flight.
+    /// Folds `newer` into this event, its predecessor of the same key, which is not in flight.
     ///
-    /// The newer state, reason and tombstone mark win; `old` and `received` stay, because they say where the handler
-    /// is.
+    /// The newer state, reason and `final_state_unknown` win; `old` and `received` stay, because they describe what the
+    /// handler has seen.
     pub(super) fn fold(&mut self, newer: Event) -> Folded {
-        match (&self.what, &newer.what) {
-            (What::Add(_), What::Delete { .. }) if !self.known && !self.tried && !newer.known => {
+        match (&self.notification, &newer.notification) {
+            (Notification::Add(_), Notification::Delete { .. })
+                if !self.maybe_seen && !self.tried && !newer.maybe_seen =>
+            {
                 return Folded::Vanished {
-                    owed: self.owed || newer.owed,
+                    counts_for_sync: self.counts_for_sync || newer.counts_for_sync,
                 };
             }
-            (What::Delete { .. }, What::Add(_) | What::Update { .. }) => return Folded::Apart(newer),
+            (Notification::Delete { .. }, Notification::Add(_) | Notification::Update { .. }) => {
+                return Folded::Apart(newer);
+            }
             _ => {}
         }
-        // Whoever is told of an update was told of the key before.
-        self.known |= newer.known || matches!(self.what, What::Update { .. });
-        self.owed |= newer.owed;
+        // A handler that receives an update has seen the key before.
+        self.maybe_seen |= newer.maybe_seen || matches!(self.notification, Notification::Update { .. });
+        self.counts_for_sync |= newer.counts_for_sync;
         self.folded = true;
         self.reason = newer.reason;
-        let older = std::mem::replace(&mut self.what, What::Synced);
-        self.what = merged(older, newer.what);
+        let older = std::mem::replace(&mut self.notification, Notification::Synced);
+        self.notification = merged(older, newer.notification);
         Folded::Merged
     }
 }
 
-/// What tells both, for a handler that was told neither.
-fn merged(older: What, newer: What) -> What {
+/// One notification for both, for a handler that received neither.
+fn merged(older: Notification, newer: Notification) -> Notification {
     match (older, newer) {
-        (What::Add(_), What::Update { new, .. }) => What::Add(new),
-        (older @ What::Update { .. }, What::Update { .. }) if seeded_bug(SeededBug::FoldLosesLastState) => older,
-        (What::Update { .. }, newer @ What::Update { .. }) if seeded_bug(SeededBug::FoldTakesNewerOld) => newer,
-        (What::Update { old, .. }, What::Update { new, .. }) => What::Update { old, new },
-        // The handler knows the incarnation that was deleted first; of that one, a final state that was seen says more.
-        (older @ What::Delete { .. }, newer @ What::Delete { .. }) => match (&older, &newer) {
+        (Notification::Add(_), Notification::Update { new, .. }) => Notification::Add(new),
+        (older @ Notification::Update { .. }, Notification::Update { .. })
+            if seeded_bug(SeededBug::FoldLosesLastState) =>
+        {
+            older
+        }
+        (Notification::Update { .. }, newer @ Notification::Update { .. })
+            if seeded_bug(SeededBug::FoldTakesNewerOld) =>
+        {
+            newer
+        }
+        (Notification::Update { old, .. }, Notification::Update { new, .. }) => Notification::Update { old, new },
+        // The handler has seen the incarnation that was deleted first; for that one, an observed final state is better.
+        (older @ Notification::Delete { .. }, newer @ Notification::Delete { .. }) => match (&older, &newer) {
             (
-                What::Delete {
+                Notification::Delete {
                     final_state_unknown: true,
                     ..
                 },
@@ -125,8 +139,17 @@ fn merged(older: What, newer: What) -> What {
             ) if older.uid() == newer.uid() => newer,
             _ => older,
         },
-        // A delete undoes what came before it. An add on top of an add or update is a replay or a requeue: it shows the
-        // state to a handler as if it knew none.
+        // A delete replaces whatever came before it. An add on top of an add or update is a replay or a requeue: it
+        // delivers the state as if the handler had seen none.
         (_, newer) => newer,
     }
+}
+
+/// The object with apiVersion, kind and metadata only, for deletes above the limit on bytes. Falls back to the whole
+/// object if that does not parse, which takes malformed metadata that the scanner let pass: too much is better than
+/// nothing.
+pub(super) fn metadata_only(object: &Object) -> Object {
+    let mut json = Vec::with_capacity(object.metadata().len() + 128);
+    Payload::Metadata.write(object, &mut json);
+    Object::parse(&json, &Shape::verbatim()).unwrap_or_else(|_| object.clone())
 }

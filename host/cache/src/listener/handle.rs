@@ -7,16 +7,16 @@ use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    Change, DeadLetter, Delivery, Listener, ListenerOptions, ListenerStats, Next, OpenKeys, Outcome, Pause, Pull,
-    Requeue, Resume, Token,
+    DeadLetter, Delivery, DeliveryOutcome, Listener, ListenerOptions, ListenerStats, NextBatch, NextDelivery,
+    ObjectChange, OpenKeys, Pause, RequeueResult, ResumeState, Token,
 };
 use crate::{Moment, Snapshot};
 
 /// One handler's listener; clones are the same listener. See [the module](super) for what it promises.
 ///
-/// Three parties share it: informer loops attach, push and detach; one consumer pulls and answers; whoever stops, swaps
-/// or inspects the handler does the rest. Every call takes one lock for a short while (a batch of events costs well
-/// below a microsecond each), and callbacks are called after it is released.
+/// Three parties share it: informer loops attach, push and detach; one consumer pulls deliveries and reports outcomes;
+/// the supervisor of the handler pauses, replays, closes and inspects it. Every call takes one lock for a short time
+/// (well below a microsecond per event of a batch), and callbacks run after it is released.
 #[derive(Clone)]
 pub struct ListenerHandle(Arc<Shared>);
 
@@ -30,7 +30,7 @@ struct Shared {
 }
 
 impl ListenerHandle {
-    /// A listener that is attached to nothing.
+    /// A listener without sources.
     #[must_use]
     pub fn new(options: ListenerOptions) -> ListenerHandle {
         let listener = Mutex::new(Listener::new(options));
@@ -41,10 +41,10 @@ impl ListenerHandle {
         }))
     }
 
-    /// A listener that neither folds nor cuts at its limits: whoever pushes asks [`has_room`](Self::has_room) before
-    /// each batch, and waits while there is none. What fails still folds, in its one slot.
+    /// A listener that neither folds nor cuts at its limits: the pusher checks [`has_room`](Self::has_room) before each
+    /// batch, and waits while there is none. Failing keys still fold.
     ///
-    /// For a handler that has its informer to itself; beside others it would hold them all up.
+    /// For a handler that has an informer of its own; next to other handlers it would delay them all.
     #[must_use]
     pub fn new_blocking(options: ListenerOptions) -> ListenerHandle {
         let handle = ListenerHandle::new(options);
@@ -52,132 +52,132 @@ impl ListenerHandle {
         handle
     }
 
-    /// Whether no limit on what waits is reached, or nothing is taken any more in any case.
+    /// Whether no limit on pending events is reached; also true once closed, when nothing is accepted anyway.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let listener = lock(&self.0.listener);
         listener.closed || listener.queue.has_room()
     }
 
-    /// Has the listener behave by other options from now on: limits, resync, retries, what a failure leads to. What
-    /// waits stays as it is, and so do `seed` and `dead_letters_max`. A changed resync period begins at `now`.
+    /// Applies other options from now on: limits, resync, retries, failure policy. Pending events stay as they are, and
+    /// so do `seed` and `dead_letters_max`. A changed resync period starts at `now`.
     pub fn set_options(&self, options: ListenerOptions, now: Moment) {
         self.change(|listener| listener.set_options(options, now));
     }
 
-    /// Sets what is called when the consumer, having been told to wait, has to ask again. Replaces an earlier one.
+    /// Sets the callback that wakes a waiting consumer. Replaces an earlier one.
     ///
-    /// Called without any lock, from whatever thread changed something; at most once until the consumer is told to wait
-    /// again.
+    /// Called without any lock, from the thread that made the change; at most once until the consumer waits again.
     pub fn set_waker(&self, waker: Waker) {
         *lock(&self.0.waker) = Some(waker);
     }
 
-    /// Sets what is called, without any lock, when every key of a source's initial list was attempted. Replaces an
-    /// earlier one.
+    /// Sets the callback that is called, without any lock, when every key of a source's initial list was attempted.
+    /// Replaces an earlier one.
     pub fn set_synced_callback(&self, callback: SyncedCallback) {
         *lock(&self.0.synced) = Some(callback);
     }
 
-    /// Begins to show a source whose first list is complete and published as `snapshot`. Informer side.
+    /// Attaches a source whose first list is complete and published as `snapshot`, and starts its initial list.
+    /// Informer side.
     ///
-    /// A late handler is attached in the same way. Does nothing for a source that is attached already, or once closed.
+    /// Also used for a handler that is added late. Does nothing for a source that is attached already, or once closed.
     pub fn attach(&self, source: SourceId, snapshot: &Snapshot, now: Moment) {
         self.change(|listener| listener.attach(source, snapshot, now));
     }
 
-    /// As [`attach`](Self::attach), for a handler that was told of the source by an earlier process: what vanished
-    /// since is told first, as deletes with reason `Relist`; then every object is shown as an add with reason
-    /// `Initial`, but for those that it accepted already. Informer side.
-    pub fn attach_resumed(&self, source: SourceId, snapshot: &Snapshot, resume: Resume, now: Moment) {
+    /// As [`attach`](Self::attach), for a handler that received the source in an earlier process. First delivers what
+    /// vanished since, as deletes with reason `Relist`; then every object as an add with reason `Initial`, except those
+    /// it accepted already. Informer side.
+    pub fn attach_resumed(&self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
         self.change(|listener| listener.attach_resumed(source, snapshot, resume, now));
     }
 
-    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown by a cursor, or
-    /// are dead letters. None for a source that is not attached, and once a closed listener has refused changes.
+    /// Which of `keys` are open: pending, in flight, ahead of a cursor, or dead letters. None for a source that is not
+    /// attached, and once a closed listener has refused changes.
     #[must_use]
     pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
         lock(&self.0.listener).are_open(source, keys)
     }
 
-    /// All keys that the handler has not done with, if they are no more than `max`. Looks at every key that waits.
+    /// All open keys, if there are at most `max`. Visits every pending key.
     #[must_use]
     pub fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
         lock(&self.0.listener).open_keys(source, max)
     }
 
-    /// Takes `changes`, exactly those between the snapshot pushed before and this one. Informer side.
+    /// Accepts `changes`, exactly those between the snapshot pushed before and this one. Informer side.
     ///
-    /// To be called after each publish and before the next one: what a cursor shows and what is pushed would otherwise
-    /// overlap. The snapshot pushed before is released here, so let what it alone kept alive
-    /// ([`StoreWriter::take_garbage`](crate::StoreWriter)) be freed after this call, elsewhere.
+    /// Call it after each publish and before the next one: otherwise cursor and pushed changes would overlap. This call
+    /// releases the snapshot pushed before, so free its garbage ([`StoreWriter::take_garbage`](crate::StoreWriter))
+    /// after it, on another thread.
     ///
-    /// Changes are counted and ignored for a source that is not attached (its initial list will show them), and once
-    /// closed.
-    pub fn push(&self, source: SourceId, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
+    /// Changes of a source that is not attached are counted and ignored (its initial list will deliver them), as are
+    /// all changes once closed.
+    pub fn push(&self, source: SourceId, snapshot: &Snapshot, changes: &[ObjectChange], _now: Moment) {
         self.change(|listener| listener.push(source, snapshot, changes));
     }
 
-    /// Drops a source with all that waits for it; no deletes are told. Informer side.
+    /// Drops a source with all its pending events; no deletes are delivered. Informer side.
     ///
-    /// Answers to deliveries that are in flight are counted and ignored from then on.
+    /// Outcomes of its deliveries in flight are counted and ignored from then on.
     pub fn detach(&self, source: SourceId) {
         self.change(|listener| listener.detach(source));
     }
 
-    /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler knows from them: it
-    /// hears of `changes` alone, the difference between what `olds` showed and `snapshot`; what waits, fails or is in
-    /// flight goes on under the new number. Informer side.
+    /// Attaches `new` in place of `olds` for the keys in its `scope`, whose objects the handler has seen from them. It
+    /// receives only `changes`, the difference between what `olds` delivered and `snapshot`; pending, failing and
+    /// in-flight events continue under the new source id. Informer side.
     ///
-    /// Where `olds` have not been shown whole yet, `new` is shown as by a [`replay`](Self::replay); where they were not
-    /// attached, as any source is ([`attach`](Self::attach)). `olds` stay attached, for the deletes of what they alone
-    /// held.
-    pub fn inherit(
+    /// If `olds` were not delivered completely yet, `new` is delivered as by a [`replay`](Self::replay); if they were
+    /// not attached, `new` is [attached](Self::attach) as usual. `olds` stay attached, for the deletes of objects that
+    /// only they held.
+    pub fn transfer(
         &self,
         olds: &[SourceId],
         new: SourceId,
         scope: &dyn Fn(KeyRef<'_>) -> bool,
         snapshot: &Snapshot,
-        changes: &[Change],
+        changes: &[ObjectChange],
         now: Moment,
     ) {
-        self.change(|listener| listener.inherit(olds, new, scope, (snapshot, changes), now));
+        self.change(|listener| listener.transfer(olds, new, scope, (snapshot, changes), now));
     }
 
-    /// Has what waits, fails or is in flight for the keys in `scope` of `olds`, which left and have told all their
-    /// deletes, go on under the number of `new`, which is to be attached next: what it shows of a key comes after the
-    /// delete by which the key left. Informer side.
-    pub fn follow(&self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
-        self.change(|listener| listener.follow(olds, new, scope));
+    /// Transfers the pending, failing and in-flight events of the keys in `scope` from `olds`, which were drained and
+    /// have pushed all their deletes, to `new`, which is attached next: whatever `new` delivers of a key follows the
+    /// key's delete. Informer side.
+    pub fn transfer_pending(&self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        self.change(|listener| listener.transfer_pending(olds, new, scope));
     }
 
-    /// How many keys of a source have something waiting or in flight. Looks at every key that waits.
+    /// How many keys of a source have events pending or in flight. Visits every pending key.
     #[must_use]
     pub fn busy_keys(&self, source: SourceId) -> usize {
         lock(&self.0.listener).busy_keys(source)
     }
 
-    /// The next call to make. Consumer side.
+    /// The next delivery. Consumer side.
     #[must_use]
-    pub fn next(&self, now: Moment) -> Next {
+    pub fn next(&self, now: Moment) -> NextDelivery {
         lock(&self.0.listener).next(now)
     }
 
-    /// Appends up to `max` calls to make, each of another key. Consumer side.
+    /// Appends up to `max` deliveries, each of a different key. Consumer side.
     ///
-    /// The consumer makes them in any order, at once or one by one, answers each, and asks again without waiting for
-    /// the rest.
-    pub fn next_batch(&self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> Pull {
+    /// The consumer handles them in any order, in parallel or one by one, reports each outcome, and may ask for more
+    /// without waiting for the rest.
+    pub fn next_batch(&self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
         lock(&self.0.listener).next_batch(now, max, out)
     }
 
-    /// Answers one delivery. Consumer side.
-    pub fn done(&self, token: Token, outcome: Outcome, now: Moment) {
+    /// Reports the outcome of one delivery. Consumer side.
+    pub fn done(&self, token: Token, outcome: DeliveryOutcome, now: Moment) {
         self.change(|listener| listener.done(token, outcome, now));
     }
 
-    /// Answers several deliveries. Consumer side. Returns how many of them became dead letters.
-    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (Token, Outcome)>, now: Moment) -> u64 {
+    /// Reports the outcomes of several deliveries. Consumer side. Returns how many of them became dead letters.
+    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (Token, DeliveryOutcome)>, now: Moment) -> u64 {
         self.change(|listener| {
             let before = listener.queue.counters.dead_lettered;
             outcomes
@@ -187,81 +187,81 @@ impl ListenerHandle {
         })
     }
 
-    /// Takes back deliveries that were handed out but never made: they go out first, as if they had not been. Consumer
+    /// Takes back deliveries whose calls were never made: they are delivered next, as if for the first time. Consumer
     /// side.
     ///
-    /// For an instance that stops or traps with calls of a batch still to make. In the order in which they came.
+    /// For an instance that stops or traps before the end of a batch. Pass the tokens in the order in which they came.
     pub fn give_back(&self, tokens: impl IntoIterator<Item = Token, IntoIter: DoubleEndedIterator>) {
         self.change(|listener| tokens.into_iter().rev().for_each(|token| listener.give_back(token)));
     }
 
-    /// Hands out nothing until [`resume`](Self::resume). What is in flight can be answered.
+    /// Delivers nothing until [`resume`](Self::resume). Outcomes of deliveries in flight are still accepted.
     pub fn pause(&self, pause: Pause) {
         self.change(|listener| listener.pause(pause));
     }
 
-    /// Ends a [`pause`](Self::pause) of that kind.
+    /// Ends a [`pause`](Self::pause) of this kind.
     pub fn resume(&self, pause: Pause) {
         self.change(|listener| listener.resume(pause));
     }
 
-    /// Tries everything that waits for another attempt at once. For a handler that was mended: it need not wait out
-    /// what another one got wrong.
+    /// Retries everything in back-off now. For a handler that was replaced: it need not wait for its predecessor's
+    /// back-off.
     pub fn retry_now(&self) {
         self.change(Listener::retry_now);
     }
 
-    /// Shows every source again, reason `Replay`: deletes that wait first, then every object as an add, merged with
-    /// what waits for it; [`What::Synced`](super::What::Synced) at the end. Keys in back-off stay there. A source that
-    /// is [kept](Self::keep_replays) is shown once that is noted.
+    /// Redelivers every source, with reason `Replay`: pending deletes first, then every object as an add, merged with
+    /// its pending events; [`Notification::Synced`](super::Notification::Synced) at the end. Keys in back-off stay
+    /// there. The replay of a [gated](Self::gate_replays) source starts once it is recorded.
     ///
-    /// A delete is told from now on even of an object the cursor has not reached, since the handler may know it from
-    /// before.
+    /// From now on a delete is delivered even for an object that the cursor has not reached, since the handler may have
+    /// seen it before.
     pub fn replay(&self, now: Moment) {
-        self.show_again(now, CursorKind::Replay);
+        self.start_replay(now, CursorKind::Replay);
     }
 
-    /// As [`replay`](Self::replay), for a handler that lost its memory over one of its events: states that are dead
-    /// letters are left out, because it would lose it again. The letter is what says so; a newer state of the key is
-    /// told as usual.
+    /// As [`replay`](Self::replay), for a handler whose instance was lost because of an event: leaves out dead-lettered
+    /// states, because they would cost the next instance, too. A newer state of such a key is delivered as usual.
     pub fn recover(&self, now: Moment) {
-        self.show_again(now, CursorKind::Recovery);
+        self.start_replay(now, CursorKind::Recovery);
     }
 
-    fn show_again(&self, now: Moment, kind: CursorKind) {
-        let keepers = self.change(|listener| listener.replay(now, kind));
-        keepers.iter().for_each(|wanted| wanted());
+    fn start_replay(&self, now: Moment, kind: CursorKind) {
+        let callbacks = self.change(|listener| listener.replay(now, kind));
+        callbacks.iter().for_each(|requested| requested());
     }
 
-    /// Has replays of `source` wait for [`begin_replay`](Self::begin_replay): what the handler has acknowledged of it
-    /// is kept, and that it is shown everything again has to be kept before it is shown anything. `wanted` is called
-    /// for each, under no lock. Until the source is detached, or the listener closed. Journal side.
-    pub fn keep_replays(&self, source: SourceId, wanted: impl Fn() + Send + Sync + 'static) {
-        self.change(|listener| listener.keep(source, Arc::new(wanted)));
+    /// Holds replays of `source` until [`begin_replay`](Self::begin_replay): its acknowledgements are persisted, and a
+    /// replay has to be persisted before it delivers anything. `requested` is called for each replay, under no lock.
+    /// Applies until the source is detached or the listener is closed. Journal side.
+    pub fn gate_replays(&self, source: SourceId, requested: impl Fn() + Send + Sync + 'static) {
+        self.change(|listener| listener.gate(source, Arc::new(requested)));
     }
 
-    /// Lets a replay of `source` begin that waits, if one does. Journal side.
+    /// Starts a held replay of `source`, if there is one. Journal side.
     pub fn begin_replay(&self, source: SourceId) {
         self.change(|listener| listener.begin_replay(source));
     }
 
-    /// Keeps replays of `source` waiting no more. Journal side.
-    pub fn keep_replays_no_more(&self, source: SourceId) {
-        self.change(|listener| listener.keep_no_more(source));
+    /// No longer holds replays of `source`. Journal side.
+    pub fn ungate_replays(&self, source: SourceId) {
+        self.change(|listener| listener.ungate(source));
     }
 
-    /// Tells one key again, reason `Requeue`: its current state, or its last known delete while it is absent.
-    pub fn requeue(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> Requeue {
+    /// Redelivers one key, with reason `Requeue`: its current state, or its last known delete while the object is
+    /// absent.
+    pub fn requeue(&self, source: SourceId, key: KeyRef<'_>, now: Moment) -> RequeueResult {
         self.change(|listener| listener.requeue(source, key, now))
     }
 
-    /// Takes no more changes. What was accepted, initial lists and replays included, is still handed out; after it the
-    /// consumer is told `Closed`.
+    /// No longer accepts changes. Accepted events, initial lists and replays are still delivered; then the consumer
+    /// gets `Closed`.
     pub fn close(&self) {
         self.change(Listener::close);
     }
 
-    /// Closes and drops all that is left, in flight or not. Returns how much that was, and counts it as discarded.
+    /// Closes and drops all remaining events, in flight or not. Returns how many, and counts them as discarded.
     pub fn abandon(&self) -> u64 {
         self.change(Listener::abandon)
     }
@@ -284,37 +284,37 @@ impl ListenerHandle {
         lock(&self.0.listener).sources.get(source).is_some()
     }
 
-    /// Whether it is [paused](Self::pause) by a quarantine: nothing goes out until somebody resumes it.
+    /// Whether it is [paused](Self::pause) by a quarantine: it delivers nothing until it is resumed.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         lock(&self.0.listener).quarantined
     }
 
-    /// How many deliveries are handed out and not answered.
+    /// How many deliveries are in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         lock(&self.0.listener).queue.in_flight
     }
 
-    /// How many events wait, those in back-off included.
+    /// How many events are pending, including those in back-off.
     #[must_use]
     pub fn pending(&self) -> usize {
         lock(&self.0.listener).queue.pending
     }
 
-    /// Events that failed for good, oldest first.
+    /// The dead letters, oldest first.
     #[must_use]
     pub fn dead_letters(&self) -> Vec<DeadLetter> {
         lock(&self.0.listener).letters.list()
     }
 
-    /// The event that failed for good last, of those that are listed.
+    /// The newest dead letter that is still listed.
     #[must_use]
     pub fn last_dead_letter(&self) -> Option<DeadLetter> {
         lock(&self.0.listener).letters.newest_first().next().cloned()
     }
 
-    /// The events that failed for good last, of those that are listed, oldest first; at most `max`.
+    /// The newest dead letters that are still listed, at most `max`, oldest first.
     #[must_use]
     pub fn last_dead_letters(&self, max: usize) -> Vec<DeadLetter> {
         let mut letters: Vec<_> = {
@@ -331,13 +331,13 @@ impl ListenerHandle {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The listener at this moment. Looks at every key that waits: for people and metrics, not for each event.
+    /// Statistics of the listener now. Visits every pending key: for status and metrics, not for each event.
     #[must_use]
     pub fn stats(&self) -> ListenerStats {
         lock(&self.0.listener).stats()
     }
 
-    /// Changes the listener under the lock, then calls back what has to be called.
+    /// Changes the listener under the lock, then runs the callbacks.
     fn change<T>(&self, change: impl FnOnce(&mut Listener) -> T) -> T {
         let (result, wake, synced) = {
             let mut listener = lock(&self.0.listener);
@@ -358,7 +358,7 @@ impl ListenerHandle {
 
 #[cfg(test)]
 impl ListenerHandle {
-    /// Counts everything again.
+    /// Checks the running counts against the slots.
     pub(super) fn check(&self) {
         lock(&self.0.listener).queue.check();
     }
@@ -372,7 +372,7 @@ impl fmt::Debug for ListenerHandle {
     }
 }
 
-/// A listener is whole between two calls; a panic of a callback happens outside the lock.
+/// The listener is consistent between calls; callbacks panic outside the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

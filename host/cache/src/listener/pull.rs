@@ -1,4 +1,4 @@
-//! What the consumer takes out.
+//! Deliveries to the consumer: from the queue and from cursors.
 
 use informant_object::{Object, SourceId};
 
@@ -6,99 +6,99 @@ use crate::Moment;
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
 use crate::listener::options::CURSOR_STEPS_MAX;
-use crate::listener::{Delivery, Listener, Next, Pull, What};
+use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
 
-/// What a cursor came to.
-enum Step {
+/// The result of moving a cursor.
+enum CursorStep {
     Show(Delivery),
-    /// Something of the key waits or is in flight already.
+    /// An event of the key is already pending or in flight, or the object need not be delivered.
     PassedOver,
     End,
 }
 
 impl Listener {
     /// The next delivery.
-    pub(super) fn next(&mut self, now: Moment) -> Next {
+    pub(super) fn next(&mut self, now: Moment) -> NextDelivery {
         let mut steps_left = CURSOR_STEPS_MAX;
         if self.begin(now)
             && let Some(delivery) = self.take(now, &mut steps_left)
         {
-            return Next::Deliver(delivery);
+            return NextDelivery::Deliver(delivery);
         }
-        match self.nothing(now) {
-            Pull::WaitUntil(until) => Next::WaitUntil(until),
-            Pull::Closed => Next::Closed,
-            Pull::Idle | Pull::Delivered(_) => Next::Idle,
+        match self.nothing_to_deliver(now) {
+            NextBatch::WaitUntil(until) => NextDelivery::WaitUntil(until),
+            NextBatch::Closed => NextDelivery::Closed,
+            NextBatch::Idle | NextBatch::Delivered(_) => NextDelivery::Idle,
         }
     }
 
     /// Appends up to `max` deliveries.
-    pub(super) fn next_batch(&mut self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> Pull {
+    pub(super) fn next_batch(&mut self, now: Moment, max: usize, out: &mut Vec<Delivery>) -> NextBatch {
         let before = out.len();
         if self.begin(now) {
             let mut steps_left = CURSOR_STEPS_MAX.max(max);
             out.extend(std::iter::from_fn(|| self.take(now, &mut steps_left)).take(max));
         }
         match out.len() - before {
-            0 => self.nothing(now),
-            delivered => Pull::Delivered(delivered),
+            0 => self.nothing_to_deliver(now),
+            delivered => NextBatch::Delivered(delivered),
         }
     }
 
-    /// Makes ready what is due. Returns whether anything may be handed out.
+    /// Makes due retries ready. Returns whether anything may be delivered.
     fn begin(&mut self, now: Moment) -> bool {
-        self.told_to_wait = None;
+        self.waits_until = None;
         if self.is_paused() {
             return false;
         }
-        self.settle_unattempted(now);
+        self.settle_vanished(now);
         self.fire_timers(now);
         true
     }
 
-    /// What to tell a consumer that got nothing.
-    fn nothing(&mut self, now: Moment) -> Pull {
+    /// The answer for a consumer that gets no delivery.
+    fn nothing_to_deliver(&mut self, now: Moment) -> NextBatch {
         if self.is_over() {
-            return Pull::Closed;
+            return NextBatch::Closed;
         }
         let until = match self.is_paused() {
             true => None,
-            // The cursor stopped to let others have the lock.
+            // The cursor stopped to release the lock.
             false if self.has_work() => Some(now),
             false => self.next_due(),
         };
-        self.told_to_wait = Some(until.unwrap_or(Moment::NEVER));
-        until.map_or(Pull::Idle, Pull::WaitUntil)
+        self.waits_until = Some(until.unwrap_or(Moment::NEVER));
+        until.map_or(NextBatch::Idle, NextBatch::WaitUntil)
     }
 
-    /// Whether nothing comes any more.
+    /// Whether all deliveries have ended.
     fn is_over(&self) -> bool {
         self.closed && self.queue.slots.is_empty() && !self.sources.has_cursor()
     }
 
-    /// Whether the consumer has to be woken; says so once.
+    /// Whether the consumer has to be woken; true once.
     pub(super) fn take_wake(&mut self) -> bool {
-        let Some(told) = self.told_to_wait else { return false };
-        let is_sooner = || !self.is_paused() && (self.has_work() || self.next_due().is_some_and(|due| due < told));
+        let Some(until) = self.waits_until else { return false };
+        let is_sooner = || !self.is_paused() && (self.has_work() || self.next_due().is_some_and(|due| due < until));
         let wake = self.is_over() || is_sooner();
         if wake {
-            self.told_to_wait = None;
+            self.waits_until = None;
         }
         wake
     }
 
-    /// Whether something could be handed out at once.
+    /// Whether something can be delivered now.
     fn has_work(&self) -> bool {
-        self.queue.slots.has_ready() || self.sources.has_cursor() || !self.queue.unattempted.is_empty()
+        self.queue.slots.has_ready() || self.sources.has_cursor() || !self.queue.vanished_unattempted.is_empty()
     }
 
-    /// When time alone will make something ready.
+    /// When the next timer fires.
     fn next_due(&self) -> Option<Moment> {
         let resync = self.resync_next.filter(|_| !self.closed);
         [self.timers.next(), resync].into_iter().flatten().min()
     }
 
-    /// Ends every back-off: what failed is handed out again at once. Attempts go on counting.
+    /// Ends every back-off: failed events are retried now. Attempts keep counting.
     pub(super) fn retry_now(&mut self) {
         while let Some(id) = self.timers.pop_due(Moment::NEVER) {
             self.queue.retry(id);
@@ -118,9 +118,9 @@ impl Listener {
         }
     }
 
-    /// Begins a resync of every source that is not being shown anyway.
+    /// Starts a resync of every source without a running cursor.
     ///
-    /// Source: client-go `sharedProcessor.resyncCheckPeriod`; that a round is left out while the last one runs is ours.
+    /// Source: client-go `sharedProcessor.resyncCheckPeriod`; skipping a round while the last one still runs is ours.
     fn resync(&mut self, now: Moment) {
         let sources = self.sources.ids();
         let idle = |source: &SourceId| self.sources.get(*source).is_some_and(|state| state.cursor.is_none());
@@ -135,8 +135,8 @@ impl Listener {
         }
     }
 
-    /// The next delivery: what waits and what cursors show take turns, so that neither holds up the other. Deletes that
-    /// waited when a replay began go before any cursor.
+    /// The next delivery: the queue and the cursors take turns, so that neither delays the other. Deletes that were
+    /// pending when a replay started go before any cursor.
     fn take(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
         let cursor_first = self.cursor_turn && self.queue.draining == 0;
         self.cursor_turn = !cursor_first;
@@ -154,16 +154,16 @@ impl Listener {
     }
 
     fn take_from_cursor(&mut self, now: Moment, steps_left: &mut usize) -> Option<Delivery> {
-        while let Some(source) = self.sources.turn() {
+        while let Some(source) = self.sources.current_cursor() {
             *steps_left = steps_left.checked_sub(1)?;
             match self.step(source, now) {
-                Step::Show(delivery) => return Some(delivery),
-                Step::PassedOver => {}
-                Step::End => {
+                CursorStep::Show(delivery) => return Some(delivery),
+                CursorStep::PassedOver => {}
+                CursorStep::End => {
                     self.sources.end(source);
                     self.settle(source, now);
-                    // A source without objects is synced at once: that is ready now, and older than what other cursors
-                    // show.
+                    // A source without objects is synced at once: its `Synced` is ready now, and older than what other
+                    // cursors deliver.
                     if let Some(delivery) = self.queue.take(now) {
                         return Some(delivery);
                     }
@@ -174,65 +174,65 @@ impl Listener {
     }
 
     /// Moves the source's cursor by one object.
-    fn step(&mut self, source: SourceId, now: Moment) -> Step {
+    fn step(&mut self, source: SourceId, now: Moment) -> CursorStep {
         let Some(state) = self.sources.get_mut(source) else {
-            return Step::End;
+            return CursorStep::End;
         };
         let Some(cursor) = &mut state.cursor else {
-            return Step::End;
+            return CursorStep::End;
         };
         let (kind, begun) = (cursor.kind, cursor.begun);
-        let Some((object, stretch_ends)) = cursor.next(&state.snapshot) else {
-            return Step::End;
+        let Some((object, chunk_ends)) = cursor.next(&state.snapshot) else {
+            return CursorStep::End;
         };
         let was_accepted = cursor.was_accepted(&object);
-        if stretch_ends {
-            self.sources.end_turn();
+        if chunk_ends {
+            self.sources.rotate_cursors();
         }
         let hash = self.queue.slots.hash(source, Some(object.key()));
         let occupied = self.queue.slots.find(hash, source, Some(object.key())).is_some();
         if occupied && kind == CursorKind::Resync {
             self.queue.counters.resync_keys_skipped += 1;
-            return Step::PassedOver;
+            return CursorStep::PassedOver;
         }
         if !occupied && (was_accepted || kind == CursorKind::Recovery && self.letters.is_about(source, &object)) {
-            return Step::PassedOver;
+            return CursorStep::PassedOver;
         }
         self.queue.counters.shown += 1;
         let mut event = self.event_of(source, object, kind, begun);
         if occupied {
-            // Whoever has yet to be told of a delete knows nothing of what came after it.
-            event.known &= event
-                .what
+            // A handler with a pending delete has seen nothing after it.
+            event.maybe_seen &= event
+                .notification
                 .key()
                 .is_none_or(|key| !self.queue.ends_with_delete(source, key));
-            self.queue.offer(source, event);
-            return Step::PassedOver;
+            self.queue.enqueue(source, event);
+            return CursorStep::PassedOver;
         }
-        Step::Show(self.queue.show(hash, source, event, now))
+        CursorStep::Show(self.queue.deliver_now(hash, source, event, now))
     }
 
-    /// What a cursor makes of an object.
+    /// The event that a cursor makes of an object.
     fn event_of(&mut self, source: SourceId, object: Object, kind: CursorKind, begun: Moment) -> Event {
         if kind == CursorKind::Resync {
-            let what = What::Update {
+            let notification = Notification::Update {
                 old: Some(object.clone()),
                 new: object,
             };
-            return Event::of_known(what, kind.reason(), begun);
+            return Event::of_maybe_seen(notification, kind.reason(), begun);
         }
         if let Some(state) = self.sources.get_mut(source) {
-            state.owed += 1;
+            state.unattempted += 1;
         }
-        let known = kind.is_again();
+        let maybe_seen = kind.maybe_seen();
         Event {
-            known,
-            owed: true,
-            ..Event::new(What::Add(object), kind.reason(), begun)
+            maybe_seen,
+            counts_for_sync: true,
+            ..Event::new(Notification::Add(object), kind.reason(), begun)
         }
     }
 
-    /// Makes `Synced` ready once the cursor has passed everything and every key it passed was attempted.
+    /// Enqueues `Synced` once the cursor has passed all objects and every key it passed was attempted.
     pub(super) fn settle(&mut self, source: SourceId, now: Moment) {
         let Some(state) = self.sources.get_mut(source) else {
             return;
@@ -241,7 +241,7 @@ impl Listener {
             .cursor
             .as_ref()
             .is_some_and(|cursor| cursor.kind != CursorKind::Resync);
-        let Some(kind) = state.syncing.filter(|_| !cursor_runs && state.owed == 0) else {
+        let Some(kind) = state.syncing.filter(|_| !cursor_runs && state.unattempted == 0) else {
             return;
         };
         state.syncing = None;
@@ -250,6 +250,6 @@ impl Listener {
         }
         self.queue.counters.shown += 1;
         self.queue
-            .offer(source, Event::of_known(What::Synced, kind.reason(), now));
+            .enqueue(source, Event::of_maybe_seen(Notification::Synced, kind.reason(), now));
     }
 }

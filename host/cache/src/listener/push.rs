@@ -1,16 +1,16 @@
-//! What the informer loop hands in.
+//! Changes from the informer loop.
 
-use informant_object::SourceId;
+use informant_object::{Key, KeyRef, Object, SourceId};
 
 use crate::listener::cursor::{Cursor, CursorKind};
 use crate::listener::event::Event;
-use crate::listener::{Change, ChangeKind, Listener, What};
+use crate::listener::{Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
 impl Listener {
-    /// Takes the changes that led to `snapshot`.
-    pub(super) fn push(&mut self, source: SourceId, snapshot: &Snapshot, changes: &[Change]) {
+    /// Accepts the changes that led to `snapshot`.
+    pub(super) fn push(&mut self, source: SourceId, snapshot: &Snapshot, changes: &[ObjectChange]) {
         if self.closed {
             self.queue.counters.refused += changes.len() as u64;
             return;
@@ -31,22 +31,22 @@ impl Listener {
         }
     }
 
-    fn push_change(&mut self, source: SourceId, change: &Change) {
-        let Change { kind, reason, received } = change;
-        let (what, new_incarnation) = match kind {
-            ChangeKind::Add(object) => (What::Add(object.clone()), None),
+    fn push_change(&mut self, source: SourceId, change: &ObjectChange) {
+        let ObjectChange { kind, reason, received } = change;
+        let (notification, new_incarnation) = match kind {
+            ChangeKind::Add(object) => (Notification::Add(object.clone()), None),
             ChangeKind::Update { old, new } if old.uid() != new.uid() && !seeded_bug(SeededBug::UpdateAcrossUids) => {
-                // The delete was not seen, or the store could not tell: two incarnations never become one update.
+                // The delete was not observed, or the store could not tell: two incarnations never become one update.
                 let key = old.key().to_key();
-                let delete = What::Delete {
+                let delete = Notification::Delete {
                     last: Some(old.clone()),
                     key,
                     final_state_unknown: true,
                 };
-                (delete, Some(What::Add(new.clone())))
+                (delete, Some(Notification::Add(new.clone())))
             }
             ChangeKind::Update { old, new } => (
-                What::Update {
+                Notification::Update {
                     old: Some(old.clone()),
                     new: new.clone(),
                 },
@@ -59,7 +59,7 @@ impl Listener {
             } => {
                 let (last, key, final_state_unknown) = (last.clone(), key.clone(), *final_state_unknown);
                 (
-                    What::Delete {
+                    Notification::Delete {
                         last,
                         key,
                         final_state_unknown,
@@ -68,54 +68,101 @@ impl Listener {
                 )
             }
         };
-        if matches!(what, What::Delete { .. }) && seeded_bug(SeededBug::DeleteToldTwice) {
-            self.accept(source, what.clone(), *reason, *received);
+        if matches!(notification, Notification::Delete { .. }) && seeded_bug(SeededBug::DeleteDeliveredTwice) {
+            self.accept(source, notification.clone(), *reason, *received);
         }
-        self.accept(source, what, *reason, *received);
-        if let Some(what) = new_incarnation {
-            self.accept(source, what, *reason, *received);
+        self.accept(source, notification, *reason, *received);
+        if let Some(notification) = new_incarnation {
+            self.accept(source, notification, *reason, *received);
         }
     }
 
-    fn accept(&mut self, source: SourceId, what: What, reason: Reason, received: Moment) {
+    fn accept(&mut self, source: SourceId, notification: Notification, reason: Reason, received: Moment) {
         self.queue.counters.accepted += 1;
-        let Some(key) = what.key() else { return };
+        let Some(key) = notification.key() else { return };
         let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
         let covering = cursor
             .filter(|cursor| cursor.covers(key))
             .map(|cursor: &Cursor| cursor.kind);
         if let Some(kind) = covering
-            && self.leave_to_cursor(source, &what, kind)
+            && self.leave_to_cursor(source, &notification, kind)
         {
             return;
         }
-        let sound = self.letters.accepted(source, key);
-        self.queue.offer(
+        let previous_succeeded = self.letters.accepted_last(source, key);
+        self.queue.enqueue(
             source,
             Event {
-                sound,
-                ..Event::new(what, reason, received)
+                previous_succeeded,
+                ..Event::new(notification, reason, received)
             },
         );
     }
 
-    /// Leaves a change to the cursor that has yet to pass its key. Returns whether it can be.
-    fn leave_to_cursor(&mut self, source: SourceId, what: &What, kind: CursorKind) -> bool {
-        match what {
-            What::Add(_) => self.queue.counters.left_to_cursor += 1,
-            What::Update { .. } => self.queue.counters.coalesced += 1,
-            What::Delete { key, .. } => {
-                // A handler that is shown everything again may know the object; unless it has yet to be told of the
-                // delete of an earlier one.
-                if kind.is_again() && !self.queue.ends_with_delete(source, key.as_ref()) {
+    /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.
+    fn leave_to_cursor(&mut self, source: SourceId, notification: &Notification, kind: CursorKind) -> bool {
+        match notification {
+            Notification::Add(_) => self.queue.counters.left_to_cursor += 1,
+            Notification::Update { .. } => self.queue.counters.coalesced += 1,
+            Notification::Delete { key, .. } => {
+                // A handler in a replay may have seen the object, unless a delete of its predecessor is still pending.
+                if kind.maybe_seen() && !self.queue.ends_with_delete(source, key.as_ref()) {
                     return false;
                 }
-                // Counted as if the cursor had made the add that the delete cancels.
+                // Counted as if the cursor had produced the add that the delete cancels.
                 self.queue.counters.shown += 1;
                 self.queue.counters.vanished += 1;
             }
-            What::Synced => return false,
+            Notification::Synced => return false,
         }
         true
+    }
+}
+
+/// One change of one object, as the store saw it when it was written.
+///
+/// Cheap to clone: it shares its objects with the store.
+#[derive(Clone, Debug)]
+pub struct ObjectChange {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The reason of the change.
+    pub reason: Reason,
+    /// When its frame was read.
+    pub received: Moment,
+}
+
+/// What happened to the object. `old` and `last` are what the store held until then.
+#[derive(Clone, Debug)]
+pub enum ChangeKind {
+    /// The store did not hold it.
+    Add(Object),
+    /// The store held `old`. If the uids differ, the listener delivers a delete and an add.
+    Update {
+        /// What the store held.
+        old: Object,
+        /// What it holds now.
+        new: Object,
+    },
+    /// The store no longer holds it.
+    Delete {
+        /// The last known state; none only if nothing but the key is known.
+        last: Option<Object>,
+        /// The key of the deleted object.
+        key: Key,
+        /// The delete was not observed: `last` may be older than the final state. client-go's
+        /// `DeletedFinalStateUnknown`.
+        final_state_unknown: bool,
+    },
+}
+
+impl ObjectChange {
+    /// The key of the object.
+    #[must_use]
+    pub fn key(&self) -> KeyRef<'_> {
+        match &self.kind {
+            ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } => object.key(),
+            ChangeKind::Delete { key, .. } => key.as_ref(),
+        }
     }
 }

@@ -1,49 +1,43 @@
-//! What waits and what is in flight, key by key, within the limits on events and bytes.
+//! The queue of a listener: pending and in-flight events per key, within the limits on events and bytes.
 //!
 //! ```text
-//! offer ──▶ [ready ─take─▶ in flight ─end─▶ gone, or ready with the next]
-//!                 ▲             │ fail
-//!                 └── retry ◀── back-off        newer events of the key fold in
+//! enqueue ──▶ [ready ─take─▶ in flight ─end─▶ removed, or ready with the next event]
+//!                   ▲             │ fail
+//!                   └── retry ◀── back-off        newer events of the key fold in
 //! ```
 //!
-//! Promises: events of a key leave in order and one at a time; what is in flight is never changed; below the limits
-//! nothing is folded but what fails; every event that does not leave is counted. Knows neither sources' snapshots nor
-//! time.
-
-mod cursors;
-#[cfg(test)]
-mod recount;
+//! Promises: events of a key leave in order and one at a time; an event in flight never changes; below the limits only
+//! failing events fold; every event that does not leave is counted. Knows neither the sources' snapshots nor the time.
 
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::event::{Event, Folded};
-use crate::listener::metadata::metadata_only;
-use crate::listener::slots::{Slot, SlotId, Slots, State};
-use crate::listener::{Delivery, ListenerCounters, ListenerOptions, Token, What};
+use crate::listener::event::{Event, Folded, metadata_only};
+use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
+use crate::listener::{Delivery, ListenerCounters, ListenerOptions, Notification, Token};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) slots: Slots,
-    /// Events that wait, those in back-off included.
+    /// Pending events, including those in back-off.
     pub(super) pending: usize,
     pub(super) in_flight: usize,
     /// Keys in back-off.
     pub(super) failing: usize,
-    /// Ready slots with a delete that a replay waits for.
+    /// Ready slots with a delete that goes before a replay's cursors.
     pub(super) draining: usize,
-    /// Bytes of states that only events of this queue keep alive.
+    /// Bytes of states that only events of this queue keep in memory.
     pub(super) bytes: usize,
-    /// Folds whatever the number of waiting events is.
+    /// Folds regardless of the number of pending events.
     pub(super) always_keyed: bool,
-    /// Whoever pushes waits for room; at the limits nothing is folded or cut.
-    blocks: bool,
+    /// The pusher waits for room; at the limits nothing is folded or cut.
+    is_blocking: bool,
     pub(super) counters: ListenerCounters,
-    /// The sources of keys that a cursor counts on and that vanished before they were attempted.
-    pub(super) unattempted: Vec<SourceId>,
-    /// The limit on bytes was reached and half of it not yet given back.
-    squeezed: bool,
+    /// The sources of keys that count for sync and vanished before they were attempted.
+    pub(super) vanished_unattempted: Vec<SourceId>,
+    /// The limit on bytes was reached, and usage is still above half of it.
+    over_bytes_limit: bool,
     pending_events_max: usize,
     pending_bytes_max: usize,
     /// The number of the next delivery.
@@ -60,30 +54,30 @@ impl Queue {
             draining: 0,
             bytes: 0,
             always_keyed: false,
-            blocks: false,
+            is_blocking: false,
             counters: ListenerCounters::default(),
-            unattempted: Vec::new(),
-            squeezed: false,
+            vanished_unattempted: Vec::new(),
+            over_bytes_limit: false,
             pending_events_max: options.pending_events_max,
             pending_bytes_max: options.pending_bytes_max,
             next_number: 0,
         }
     }
 
-    /// Other limits hold from now on; what waits above them stays, and newer events fold.
+    /// Sets new limits; pending events above them stay, and newer events fold.
     pub(super) fn set_limits(&mut self, options: &ListenerOptions) {
         self.pending_events_max = options.pending_events_max;
         self.pending_bytes_max = options.pending_bytes_max;
     }
 
-    /// Whether newer events fold into waiting ones of their key.
+    /// Whether newer events fold into the pending ones of their key.
     pub(super) fn is_keyed(&self) -> bool {
-        self.always_keyed || (!self.blocks && (self.squeezed || self.pending >= self.pending_events_max))
+        self.always_keyed || (!self.is_blocking && (self.over_bytes_limit || self.pending >= self.pending_events_max))
     }
 
-    /// Folds nothing at the limits from now on.
+    /// Switches to blocking mode: nothing folds at the limits.
     pub(super) fn block(&mut self) {
-        self.blocks = true;
+        self.is_blocking = true;
     }
 
     /// Whether no limit is reached.
@@ -95,24 +89,24 @@ impl Queue {
         self.slots.find(self.slots.hash(source, key), source, key)
     }
 
-    /// Lets `event` wait behind whatever waits for its key.
-    pub(super) fn offer(&mut self, source: SourceId, mut event: Event) {
-        self.fit(&mut event);
+    /// Adds `event` behind the pending events of its key.
+    pub(super) fn enqueue(&mut self, source: SourceId, mut event: Event) {
+        self.apply_bytes_limit(&mut event);
         let keyed = self.is_keyed();
-        self.place(source, event, keyed);
+        self.insert_or_fold(source, event, keyed);
     }
 
-    /// Whether the last event of the key, in flight or waiting, is a delete.
+    /// Whether the last event of the key, in flight or pending, is a delete.
     pub(super) fn ends_with_delete(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let slot = self.find(source, Some(key)).map(|id| self.slots.get(id));
         slot.is_some_and(|slot| slot.rest.back().unwrap_or(&slot.head).is_delete())
     }
 
-    fn place(&mut self, source: SourceId, event: Event, keyed: bool) {
-        let hash = self.slots.hash(source, event.what.key());
-        match self.slots.find(hash, source, event.what.key()) {
-            Some(id) if keyed || self.slots.get(id).state == State::BackingOff => self.fold_into(id, event),
-            Some(id) if !(seeded_bug(SeededBug::TwoCallsOfOneKey) && self.slots.get(id).is_in_flight()) => {
+    fn insert_or_fold(&mut self, source: SourceId, event: Event, keyed: bool) {
+        let hash = self.slots.hash(source, event.notification.key());
+        match self.slots.find(hash, source, event.notification.key()) {
+            Some(id) if keyed || self.slots.get(id).state == SlotState::BackingOff => self.fold_into(id, event),
+            Some(id) if !(seeded_bug(SeededBug::ConcurrentCallsOfKey) && self.slots.get(id).is_in_flight()) => {
                 self.push_back(id, event);
             }
             _ => {
@@ -124,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// Folds `event` into the newest that waits in the slot, or lets it wait behind it where that cannot be.
+    /// Folds `event` into the newest pending event of the slot, or adds it behind if that is not possible.
     fn fold_into(&mut self, id: SlotId, event: Event) {
         let slot = self.slots.get_mut(id);
         let in_head = slot.rest.is_empty();
@@ -139,18 +133,18 @@ impl Queue {
             Folded::Merged => {
                 self.bytes = self.bytes - bytes_before + newest.kept_bytes();
                 self.counters.coalesced += 1;
-                // A state that is shown again may fail as often as if it had not been: else one that costs an instance,
-                // and with it a replay, would be tried forever.
+                // A repeated state gets no new attempts. Otherwise a state that costs an instance, and with it causes a
+                // replay, would be retried forever.
                 if in_head && is_news {
                     slot.attempts = 0;
                 }
             }
-            // An add keeps no bytes, and its delete was never counted in.
-            Folded::Vanished { owed } => {
+            // An add holds no bytes, and its delete was never added.
+            Folded::Vanished { counts_for_sync } => {
                 self.counters.vanished += 1;
                 self.pending -= 1;
-                if owed {
-                    self.unattempted.push(slot.source);
+                if counts_for_sync {
+                    self.vanished_unattempted.push(slot.source);
                 }
                 if in_head {
                     self.slots.remove(id);
@@ -167,19 +161,19 @@ impl Queue {
         self.slots.get_mut(id).rest.push_back(event);
     }
 
-    /// Hands out the slot that has been ready for longest.
+    /// Delivers the slot that has been ready for longest.
     pub(super) fn take(&mut self, now: Moment) -> Option<Delivery> {
         let id = self.slots.pop_ready()?;
         self.pending -= 1;
         let slot = self.slots.get_mut(id);
-        if std::mem::take(&mut slot.drains) {
+        if std::mem::take(&mut slot.drains_first) {
             self.draining -= 1;
         }
         Some(self.hand_out(id, now))
     }
 
-    /// Hands out `event` at once: its key has nothing waiting and nothing in flight.
-    pub(super) fn show(&mut self, hash: u64, source: SourceId, event: Event, now: Moment) -> Delivery {
+    /// Delivers `event` now: its key has nothing pending or in flight.
+    pub(super) fn deliver_now(&mut self, hash: u64, source: SourceId, event: Event, now: Moment) -> Delivery {
         self.bytes += event.kept_bytes();
         let id = self.slots.insert(hash, source, event);
         self.hand_out(id, now)
@@ -191,9 +185,9 @@ impl Queue {
         self.in_flight += 1;
         self.counters.delivered += 1;
         let slot = self.slots.get_mut(id);
-        let fresh = slot.head.is_fresh() && slot.rest.is_empty();
+        let exact_old = slot.head.has_exact_old() && slot.rest.is_empty();
         let first = !std::mem::replace(&mut slot.head.tried, true);
-        slot.state = State::InFlight {
+        slot.state = SlotState::InFlight {
             number,
             since: now,
             first,
@@ -201,18 +195,18 @@ impl Queue {
         Delivery {
             token: Token { slot: id, number },
             source: slot.source,
-            what: slot.head.what.clone(),
+            notification: slot.head.notification.clone(),
             reason: slot.head.reason,
             attempt: slot.attempts,
             received: slot.head.received,
-            fresh,
+            exact_old,
         }
     }
 
-    /// The slot of a delivery that is in flight; none, and counted, if it is not.
+    /// The slot of a delivery that is in flight; otherwise none, and counted.
     pub(super) fn answered(&mut self, token: Token) -> Option<SlotId> {
         match self.slots.try_get(token.slot).map(|slot| slot.state) {
-            Some(State::InFlight { number, .. }) if number == token.number => Some(token.slot),
+            Some(SlotState::InFlight { number, .. }) if number == token.number => Some(token.slot),
             _ => {
                 self.counters.late += 1;
                 None
@@ -220,10 +214,10 @@ impl Queue {
         }
     }
 
-    /// Takes back a delivery that was not made, to be handed out next.
+    /// Takes back a delivery whose call was not made, to deliver it next.
     pub(super) fn give_back(&mut self, id: SlotId) {
         let slot = self.slots.get_mut(id);
-        if let State::InFlight { first: true, .. } = slot.state {
+        if let SlotState::InFlight { first: true, .. } = slot.state {
             slot.head.tried = false;
         }
         self.in_flight -= 1;
@@ -232,14 +226,14 @@ impl Queue {
         self.slots.make_ready_first(id);
     }
 
-    /// The head's delivery ended, well if `sound`: what waits behind it is ready.
-    pub(super) fn end(&mut self, id: SlotId, sound: bool) {
+    /// The head's delivery ended: the event behind it becomes ready.
+    pub(super) fn end(&mut self, id: SlotId, succeeded: bool) {
         self.in_flight -= 1;
         let slot = self.slots.get_mut(id);
         self.bytes -= slot.head.kept_bytes();
         match slot.rest.pop_front() {
             Some(mut next) => {
-                next.sound = sound;
+                next.previous_succeeded = succeeded;
                 slot.head = next;
                 slot.attempts = 0;
                 slot.failures = 0;
@@ -251,15 +245,15 @@ impl Queue {
         }
     }
 
-    /// The head's delivery failed and is to be tried again: the slot waits for [`retry`](Self::retry), and what waits
-    /// behind the head folds into it.
+    /// The head's delivery failed and is to be retried: the slot waits for [`retry`](Self::retry), and the events
+    /// behind the head fold into it.
     pub(super) fn back_off(&mut self, id: SlotId) {
         self.in_flight -= 1;
         self.pending += 1;
         self.failing += 1;
         self.counters.retried += 1;
         let slot = self.slots.get_mut(id);
-        slot.state = State::BackingOff;
+        slot.state = SlotState::BackingOff;
         slot.attempts += 1;
         slot.failures += 1;
         self.fold_slot(id);
@@ -271,7 +265,7 @@ impl Queue {
         self.slots.make_ready(id);
     }
 
-    /// Folds all that waits in a slot as far as it goes. The slot may be gone afterwards.
+    /// Folds the pending events of a slot as far as possible. The slot may be removed by that.
     fn fold_slot(&mut self, id: SlotId) {
         let slot = self.slots.get_mut(id);
         if slot.rest.is_empty() {
@@ -282,50 +276,50 @@ impl Queue {
         let rest = std::mem::take(&mut slot.rest);
         self.pending -= rest.len();
         for event in rest {
-            self.place(source, event, true);
+            self.insert_or_fold(source, event, true);
         }
     }
 
-    /// What waits or is in flight for the keys in `scope` of source `old` belongs to `new` from now on.
-    pub(super) fn move_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+    /// Transfers the events of the keys in `scope` from source `old` to `new`.
+    pub(super) fn transfer_keys_to(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
         for id in self.slots.ids() {
             let slot = self.slots.get(id);
-            if slot.source == old && slot.head.what.key().is_some_and(scope) {
+            if slot.source == old && slot.head.notification.key().is_some_and(scope) {
                 self.slots.move_to(id, new);
             }
         }
     }
 
-    /// Folds all that waits as far as it goes.
+    /// Folds all pending events as far as possible.
     pub(super) fn fold_all(&mut self) {
         for id in self.slots.ids() {
             self.fold_slot(id);
         }
     }
 
-    /// Makes `event` fit into the limit on bytes.
-    fn fit(&mut self, event: &mut Event) {
-        if self.blocks {
+    /// Cuts `event` if needed to stay within the limit on bytes.
+    fn apply_bytes_limit(&mut self, event: &mut Event) {
+        if self.is_blocking {
             return;
         }
         let size = event.kept_bytes();
-        if self.squeezed && self.bytes < self.pending_bytes_max / 2 {
-            self.squeezed = false;
+        if self.over_bytes_limit && self.bytes < self.pending_bytes_max / 2 {
+            self.over_bytes_limit = false;
         }
-        if !self.squeezed && self.bytes + size > self.pending_bytes_max {
-            self.squeezed = true;
+        if !self.over_bytes_limit && self.bytes + size > self.pending_bytes_max {
+            self.over_bytes_limit = true;
             self.fold_all();
             self.drop_olds();
         }
-        if !self.squeezed || size == 0 {
+        if !self.over_bytes_limit || size == 0 {
             return;
         }
-        match &mut event.what {
-            What::Update { old, .. } => {
+        match &mut event.notification {
+            Notification::Update { old, .. } => {
                 *old = None;
                 self.counters.olds_dropped += 1;
             }
-            What::Delete { last: Some(last), .. } if self.bytes + size > self.pending_bytes_max => {
+            Notification::Delete { last: Some(last), .. } if self.bytes + size > self.pending_bytes_max => {
                 *last = metadata_only(last);
                 self.counters.deletes_cut += 1;
             }
@@ -333,14 +327,14 @@ impl Queue {
         }
     }
 
-    /// Drops every `old` that waits.
+    /// Drops the `old` state of every pending event.
     fn drop_olds(&mut self) {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
             let in_flight = usize::from(slot.is_in_flight());
             for event in std::iter::once(&mut slot.head).chain(&mut slot.rest).skip(in_flight) {
                 let bytes = event.kept_bytes();
-                if let What::Update { old, .. } = &mut event.what {
+                if let Notification::Update { old, .. } = &mut event.notification {
                     self.counters.olds_dropped += u64::from(old.take().is_some());
                 }
                 self.bytes -= bytes - event.kept_bytes();
@@ -348,20 +342,20 @@ impl Queue {
         }
     }
 
-    /// Takes a slot out with all that is in it. Returns how many events waited.
+    /// Removes a slot with all its events. Returns how many were pending.
     fn remove(&mut self, id: SlotId) -> usize {
         let slot = self.slots.remove(id);
         let waiting = slot.waiting();
         self.pending -= waiting;
         self.in_flight -= usize::from(slot.is_in_flight());
-        self.failing -= usize::from(slot.state == State::BackingOff);
-        self.draining -= usize::from(slot.drains);
+        self.failing -= usize::from(slot.state == SlotState::BackingOff);
+        self.draining -= usize::from(slot.drains_first);
         self.bytes -= slot.events().map(Event::kept_bytes).sum::<usize>();
         waiting
     }
 
-    /// Takes out every slot that `goes`, and counts the events in them, those in flight included: whether those end
-    /// well, nobody will know.
+    /// Removes every slot that `goes`, and counts its events, including those in flight: their outcome will not be
+    /// known.
     pub(super) fn discard(&mut self, goes: impl Fn(&Slot) -> bool) {
         for id in self.slots.ids() {
             let slot = self.slots.get(id);
@@ -369,6 +363,102 @@ impl Queue {
                 let in_flight = usize::from(slot.is_in_flight());
                 self.counters.discarded += (self.remove(id) + in_flight) as u64;
             }
+        }
+    }
+}
+
+/// What the queue leaves to cursors, and what it counts for them.
+impl Queue {
+    /// The keys of `source` no longer count for its sync.
+    pub(super) fn forget_sync_counts(&mut self, source: SourceId) {
+        self.vanished_unattempted.retain(|other| *other != source);
+        for id in self.slots.ids() {
+            let slot = self.slots.get_mut(id);
+            if slot.source == source {
+                slot.head.counts_for_sync = false;
+                slot.rest.iter_mut().for_each(|event| event.counts_for_sync = false);
+            }
+        }
+    }
+
+    /// Drops the events that a cursor will deliver anyway, leaving only deletes queued; failing keys keep their slot
+    /// and back-off. Marks ready deletes to go before the cursors.
+    pub(super) fn leave_states_to_cursor(&mut self) {
+        for id in self.slots.ids() {
+            self.fold_slot(id);
+            let Some(slot) = self.slots.try_get(id) else { continue };
+            let is_delete = slot.head.is_delete();
+            let is_failing = slot.failures > 0 && !matches!(slot.head.notification, Notification::Synced);
+            let slot = self.slots.get_mut(id);
+            slot.head.counts_for_sync = false;
+            slot.rest.iter_mut().for_each(|event| event.counts_for_sync = false);
+            let (waiting, bytes) = (slot.rest.len(), slot.rest_bytes());
+            slot.rest.retain(Event::is_delete);
+            let left = waiting - slot.rest.len();
+            self.pending -= left;
+            self.bytes -= bytes - slot.rest_bytes();
+            self.counters.coalesced += left as u64;
+            match slot.state {
+                SlotState::InFlight { .. } => {}
+                SlotState::Ready if is_delete => {
+                    self.draining += usize::from(!slot.drains_first);
+                    slot.drains_first = true;
+                }
+                SlotState::Ready | SlotState::BackingOff if is_failing || is_delete => {}
+                SlotState::Ready | SlotState::BackingOff => {
+                    self.remove(id);
+                    self.counters.coalesced += 1;
+                }
+            }
+        }
+    }
+
+    /// Marks the ready deletes of the source to go before the cursors.
+    pub(super) fn drain_deletes(&mut self, source: SourceId) {
+        for id in self.slots.ids() {
+            let slot = self.slots.get_mut(id);
+            if slot.source == source && slot.state == SlotState::Ready && slot.head.is_delete() && !slot.drains_first {
+                slot.drains_first = true;
+                self.draining += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Queue {
+    /// Checks the running counts against the slots.
+    pub(super) fn check(&self) {
+        let slots = || self.slots.iter();
+        assert_eq!(self.pending, slots().map(Slot::waiting).sum::<usize>(), "pending");
+        assert_eq!(
+            self.in_flight,
+            slots().filter(|slot| slot.is_in_flight()).count(),
+            "in flight"
+        );
+        assert_eq!(
+            self.failing,
+            slots().filter(|slot| slot.state == SlotState::BackingOff).count(),
+            "failing"
+        );
+        assert_eq!(
+            self.draining,
+            slots().filter(|slot| slot.drains_first).count(),
+            "draining"
+        );
+        assert_eq!(
+            self.bytes,
+            slots().flat_map(Slot::events).map(Event::kept_bytes).sum::<usize>(),
+            "bytes"
+        );
+        let ready = slots().filter(|slot| slot.state == SlotState::Ready).count();
+        assert_eq!(self.slots.has_ready(), ready > 0, "ready");
+        for slot in slots() {
+            let keys: Vec<_> = slot.events().map(|event| event.notification.key()).collect();
+            assert!(
+                keys.windows(2).all(|pair| pair[0] == pair[1]),
+                "one slot, one key: {slot:?}"
+            );
         }
     }
 }

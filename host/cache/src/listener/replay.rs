@@ -1,4 +1,4 @@
-//! Telling again what was told: everything, or one key.
+//! Redelivery: of everything (replay), or of one key (requeue).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,16 +8,16 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
-use crate::listener::slots::State;
-use crate::listener::{Listener, What};
+use crate::listener::slots::SlotState;
+use crate::listener::{Listener, Notification};
 use crate::{Moment, Reason};
 
-/// What became of a request to tell a key again.
+/// The result of a request to redeliver a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requeue {
-    /// Its current state, or its last known delete, waits to be delivered.
+pub enum RequeueResult {
+    /// Its current state, or its last known delete, was queued.
     Queued,
-    /// Something of the key waits, is in flight or will be shown by a cursor anyway.
+    /// An event of the key is pending or in flight, or a cursor will deliver the key anyway.
     Waiting,
     /// No such source, or neither an object nor a dead letter of that key.
     Unknown,
@@ -25,56 +25,58 @@ pub enum Requeue {
     Closed,
 }
 
-/// Called when a source is to be shown again that somebody keeps.
-pub(super) type Wanted = Arc<dyn Fn() + Send + Sync>;
+/// Called when a replay of a gated source was requested.
+pub(super) type ReplayRequested = Arc<dyn Fn() + Send + Sync>;
 
-/// The sources of which is kept what the handler has acknowledged, and who is told of replays of theirs.
+/// The sources whose replays must be recorded before they start, with the callback that requests it.
 #[derive(Default)]
-pub(super) struct Keepers(BTreeMap<SourceId, Wanted>);
+pub(super) struct ReplayGate(BTreeMap<SourceId, ReplayRequested>);
 
-impl fmt::Debug for Keepers {
+impl fmt::Debug for ReplayGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
 impl Listener {
-    /// Holds replays of `source` from now on until they are noted.
-    pub(super) fn keep(&mut self, source: SourceId, wanted: Wanted) {
-        self.keepers.0.insert(source, wanted);
+    /// From now on, holds replays of `source` until they are recorded.
+    pub(super) fn gate(&mut self, source: SourceId, requested: ReplayRequested) {
+        self.replay_gate.0.insert(source, requested);
     }
 
-    /// That `source` is to be shown again is noted.
+    /// The replay of `source` was recorded: it may start.
     pub(super) fn begin_replay(&mut self, source: SourceId) {
-        self.sources.let_go(source);
+        self.sources.release(source);
     }
 
-    /// Holds replays of `source` no more.
-    pub(super) fn keep_no_more(&mut self, source: SourceId) {
-        self.keepers.0.remove(&source);
-        self.sources.let_go(source);
+    /// No longer holds replays of `source`.
+    pub(super) fn ungate(&mut self, source: SourceId) {
+        self.replay_gate.0.remove(&source);
+        self.sources.release(source);
     }
 
-    /// As [`keep_no_more`](Self::keep_no_more), of all sources.
-    pub(super) fn keep_none(&mut self) {
-        while let Some((source, _)) = self.keepers.0.pop_first() {
-            self.sources.let_go(source);
+    /// As [`ungate`](Self::ungate), for all sources.
+    pub(super) fn ungate_all(&mut self) {
+        while let Some((source, _)) = self.replay_gate.0.pop_first() {
+            self.sources.release(source);
         }
     }
 
-    /// Shows every source again, by a cursor of that kind. Deletes that wait go first; adds and updates that wait are
-    /// left to the cursors. Of a source that is kept nothing is shown before that is noted: who has to note it is
-    /// returned, to be called.
-    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) -> Vec<Wanted> {
+    /// Redelivers every source by a cursor of this kind. Pending deletes go first; pending adds and updates are left to
+    /// the cursors. A gated source is held until its replay is recorded: returns the callbacks that request it.
+    pub(super) fn replay(&mut self, now: Moment, kind: CursorKind) -> Vec<ReplayRequested> {
         if self.closed {
             return Vec::new();
         }
         self.queue.leave_states_to_cursor();
-        self.queue.unattempted.clear();
+        self.queue.vanished_unattempted.clear();
         let slots = &self.queue.slots;
-        self.timers
-            .retain(|id| slots.try_get(id).is_some_and(|slot| slot.state == State::BackingOff));
-        self.letters.replayed();
+        self.timers.retain(|id| {
+            slots
+                .try_get(id)
+                .is_some_and(|slot| slot.state == SlotState::BackingOff)
+        });
+        self.letters.clear_unaccepted();
         for source in self.sources.ids() {
             let untouched = |source: SourceId| {
                 let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
@@ -82,36 +84,36 @@ impl Listener {
             };
             if !untouched(source) {
                 self.sources.begin(source, kind, now);
-                if self.keepers.0.contains_key(&source) {
+                if self.replay_gate.0.contains_key(&source) {
                     self.sources.hold(source);
                 }
             }
         }
-        self.keepers.0.values().cloned().collect()
+        self.replay_gate.0.values().cloned().collect()
     }
 
-    /// Tells the current state of `key` again, or its last known delete while it is absent.
-    pub(super) fn requeue(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> Requeue {
+    /// Redelivers the current state of `key`, or its last known delete while the object is absent.
+    pub(super) fn requeue(&mut self, source: SourceId, key: KeyRef<'_>, now: Moment) -> RequeueResult {
         if self.closed {
-            return Requeue::Closed;
+            return RequeueResult::Closed;
         }
         let Some(state) = self.sources.get(source) else {
-            return Requeue::Unknown;
+            return RequeueResult::Unknown;
         };
         let object = state.snapshot.get(key);
         let covered = object.is_some() && state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
         if covered || self.is_busy(source, key) {
-            return Requeue::Waiting;
+            return RequeueResult::Waiting;
         }
-        let what = match (object, self.letters.get(source, key)) {
-            (Some(object), _) => What::Add(object.clone()),
-            (None, None) => return Requeue::Unknown,
+        let notification = match (object, self.letters.get(source, key)) {
+            (Some(object), _) => Notification::Add(object.clone()),
+            (None, None) => return RequeueResult::Unknown,
             (None, Some(letter)) => {
                 let (last, final_state_unknown) = match &letter.delete {
                     Some(delete) => (delete.last.clone(), delete.final_state_unknown),
                     None => (None, true),
                 };
-                What::Delete {
+                Notification::Delete {
                     last,
                     key: letter.key.clone(),
                     final_state_unknown,
@@ -119,7 +121,8 @@ impl Listener {
             }
         };
         self.queue.counters.accepted += 1;
-        self.queue.offer(source, Event::of_known(what, Reason::Requeue, now));
-        Requeue::Queued
+        self.queue
+            .enqueue(source, Event::of_maybe_seen(notification, Reason::Requeue, now));
+        RequeueResult::Queued
     }
 }

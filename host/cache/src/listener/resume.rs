@@ -1,5 +1,5 @@
-//! A source that a handler knows from an earlier process: what vanished since, what it accepted then, and what is still
-//! open now.
+//! Resuming a source after a restart: what vanished since, what the handler accepted before, and which keys are still
+//! open.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::Event;
-use crate::listener::{Listener, What};
+use crate::listener::{Listener, Notification};
 use crate::{Moment, Reason, Snapshot};
 
-/// What is remembered of a handler and a source from an earlier process.
+/// What was persisted about a handler and a source by an earlier process.
 #[derive(Clone, Debug, Default)]
-pub struct Resume {
-    /// What the handler is to be told is gone, before it is shown anything.
+pub struct ResumeState {
+    /// Deletes to deliver before anything else.
     pub deletes: Vec<Vanished>,
-    /// What it accepted then, and is not shown again. None: it is shown everything.
+    /// States that it accepted before and that are not redelivered. None: everything is redelivered.
     pub accepted: Option<Arc<AcceptedStates>>,
 }
 
-/// An object that is gone.
+/// An object that was deleted while the process was down.
 #[derive(Clone, Debug)]
 pub struct Vanished {
-    /// Which.
+    /// Its key.
     pub key: Key,
     /// The last known state, or what was kept of it.
     pub last: Option<Object>,
-    /// It vanished unseen. client-go's `DeletedFinalStateUnknown`.
+    /// The delete was not observed. client-go's `DeletedFinalStateUnknown`.
     pub final_state_unknown: bool,
 }
 
@@ -35,21 +35,21 @@ pub struct Vanished {
 #[derive(Debug, Default)]
 pub struct AcceptedStates(BTreeMap<Key, (Box<str>, ResourceVersion)>);
 
-/// Which keys of a source a handler has not done with.
+/// The open keys of a source: those a handler has not finished with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenKeys {
-    /// The source is not attached, or changes came after the listener was closed: nobody knows.
+    /// Unknown: the source is not attached, or changes came after the listener was closed.
     Detached,
-    /// All may be: the source is being shown whole.
+    /// Any key may be open: an initial list or replay is running.
     All,
-    /// More than were asked for.
+    /// More than the requested maximum.
     Many,
-    /// These.
+    /// These keys.
     Keys(Vec<Key>),
 }
 
 impl AcceptedStates {
-    /// Notes that this state of `key` was accepted.
+    /// Adds an accepted state of `key`.
     pub fn insert(&mut self, key: Key, uid: &str, version: &str) {
         self.0.insert(key, (uid.into(), ResourceVersion::new(version)));
     }
@@ -77,14 +77,14 @@ impl AcceptedStates {
 }
 
 impl Listener {
-    /// Begins to show a source that the handler knows from an earlier process: deletes first, then the rest.
-    pub(super) fn attach_resumed(&mut self, source: SourceId, snapshot: &Snapshot, resume: Resume, now: Moment) {
+    /// Attaches a source that the handler has seen in an earlier process: delivers deletes first, then the rest.
+    pub(super) fn attach_resumed(&mut self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
         if self.closed || self.sources.get(source).is_some() {
             return;
         }
         let kind = match resume.accepted {
-            Some(_) => CursorKind::Resume,
-            None => CursorKind::Return,
+            Some(_) => CursorKind::ResumeUnaccepted,
+            None => CursorKind::ResumeAll,
         };
         self.sources.add(source, snapshot.clone(), now);
         self.sources.begin_resumed(source, kind, resume.accepted, now);
@@ -97,44 +97,47 @@ impl Listener {
             final_state_unknown,
         } in resume.deletes
         {
-            let what = What::Delete {
+            let notification = Notification::Delete {
                 last,
                 key,
                 final_state_unknown,
             };
             self.queue.counters.accepted += 1;
-            self.queue.offer(source, Event::of_known(what, Reason::Relist, now));
+            self.queue
+                .enqueue(source, Event::of_maybe_seen(notification, Reason::Relist, now));
         }
         self.queue.drain_deletes(source);
     }
 
-    /// Whether the handler was to be told of something after the listener was closed: of what then, nobody knows.
+    /// Whether changes came after the listener was closed: their keys are unknown.
     fn has_refused(&self) -> bool {
         self.closed && self.queue.counters.refused > 0
     }
 
-    /// Which of `keys` the handler has not done with: they wait, are in flight, have yet to be shown, or are dead
-    /// letters. None for a source that is not attached, and for a closed listener that refused anything.
+    /// Which of `keys` are open: pending, in flight, ahead of a cursor, or dead letters. None for a source that is not
+    /// attached, and for a closed listener that refused changes.
     pub(super) fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
         let state = self.sources.get(source).filter(|_| !self.has_refused())?;
         let is_open = |key: &Key| {
             let key = key.as_ref();
-            let to_be_shown = || state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
-            self.is_busy(source, key) || to_be_shown() || self.letters.get(source, key).is_some()
+            let is_ahead = || state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
+            self.is_busy(source, key) || is_ahead() || self.letters.get(source, key).is_some()
         };
         Some(keys.iter().map(is_open).collect())
     }
 
-    /// All keys that the handler has not done with.
+    /// All open keys.
     pub(super) fn open_keys(&self, source: SourceId, max: usize) -> OpenKeys {
         let Some(state) = self.sources.get(source).filter(|_| !self.has_refused()) else {
             return OpenKeys::Detached;
         };
-        if state.syncing.is_some_and(|kind| kind != CursorKind::Resume) {
+        if state.syncing.is_some_and(|kind| kind != CursorKind::ResumeUnaccepted) {
             return OpenKeys::All;
         }
         let waiting = self.queue.slots.iter().filter(|slot| slot.source == source);
-        let waiting = waiting.filter_map(|slot| slot.head.what.key()).map(|key| key.to_key());
+        let waiting = waiting
+            .filter_map(|slot| slot.head.notification.key())
+            .map(|key| key.to_key());
         let failed = self.letters.list().into_iter().filter(|letter| letter.source == source);
         let mut keys: Vec<Key> = waiting.take(max + 1).collect();
         keys.extend(failed.map(|letter| letter.key).take(max + 1));

@@ -1,4 +1,4 @@
-//! When a failing key is tried again.
+//! Back-off and retry timers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,14 +8,14 @@ use crate::Moment;
 use crate::listener::RetryPolicy;
 use crate::listener::slots::SlotId;
 
-/// How long to wait after the `failures`th failure in a row, counted from 1.
+/// How long to wait after failure number `failures` in a row, counted from 1.
 ///
-/// `base`, doubling, up to `max`. `random` adds up to a quarter, but never above `max`: there it takes up to a fifth
-/// off, so that keys that fail together do not come back together forever.
+/// `base`, doubling, up to `max`. `random` adds up to a quarter. At `max` it takes off up to a fifth instead, so that
+/// keys that fail together are not retried together forever.
 pub(super) fn back_off(policy: &RetryPolicy, failures: u32, random: u64) -> Duration {
     let doublings = failures.saturating_sub(1).min(31);
     let longest = policy.base.saturating_mul(1 << doublings).mul_f64(1.25).min(policy.max);
-    // The upper 53 bits make an even number between 0 and 1.
+    // The upper 53 bits make a uniform number between 0 and 1.
     let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;
     longest.mul_f64(0.8 + 0.2 * fraction)
 }
@@ -23,7 +23,7 @@ pub(super) fn back_off(policy: &RetryPolicy, failures: u32, random: u64) -> Dura
 /// Which slots are in back-off, and until when. Holds exactly one entry for each.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    /// Ties go in the order in which they were set.
+    /// Ties fire in the order in which they were set.
     heap: BinaryHeap<Reverse<(Moment, u64, SlotId)>>,
     set: u64,
 }
@@ -39,7 +39,7 @@ impl Timers {
         self.heap.peek().map(|Reverse((until, ..))| *until)
     }
 
-    /// Takes out one that is due.
+    /// Removes one that is due.
     pub(super) fn pop_due(&mut self, now: Moment) -> Option<SlotId> {
         if self.next()? > now {
             return None;
@@ -47,7 +47,7 @@ impl Timers {
         self.heap.pop().map(|Reverse((_, _, id))| id)
     }
 
-    /// Drops the entries of slots that are gone.
+    /// Drops the entries of removed slots.
     pub(super) fn retain(&mut self, stays: impl Fn(SlotId) -> bool) {
         self.heap.retain(|Reverse((_, _, id))| stays(*id));
     }
@@ -62,20 +62,20 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_starts_at_the_base_doubles_and_ends_at_the_maximum() {
+    fn back_off_doubles_from_base_to_max() {
         let shortest: Vec<f64> = (1..=10).map(|failures| seconds(failures, 0)).collect();
         assert_eq!(shortest, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 240.0, 240.0]);
         assert_eq!(seconds(u32::MAX, 0), 240.0);
     }
 
     #[test]
-    fn jitter_adds_up_to_a_quarter_and_never_passes_the_maximum() {
+    fn jitter_adds_up_to_a_quarter_within_max() {
         assert!((1.249..=1.25).contains(&seconds(1, u64::MAX)));
         assert!((299.9..=300.0).contains(&seconds(30, u64::MAX)));
     }
 
     #[test]
-    fn timers_come_in_order_of_time_then_of_setting() {
+    fn timers_fire_in_order_of_time_then_insertion() {
         let mut timers = Timers::default();
         for (until, id) in [(5, 1), (3, 2), (5, 3), (9, 4)] {
             timers.set(Moment::from_nanos(until), id);

@@ -1,9 +1,8 @@
-//! The table of slots: one for each key that has something waiting or in flight.
+//! The slot table: one slot per key that has events pending or in flight.
 //!
-//! Owns the slots, finds them by (source, key), and keeps those that are ready in the order in which they became so.
-//! Promises that nothing is allocated for a slot but the slot itself (a key is read from the events that wait), that
-//! iteration order and ready order depend on nothing but the calls made, and that an empty table that was large gives
-//! its memory back.
+//! Finds slots by (source, key), and keeps ready slots in the order in which they became ready. A slot needs no
+//! allocation besides itself (its key is read from its events), iteration order and ready order depend only on the
+//! calls made, and a large table frees its memory when it becomes empty.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -16,36 +15,36 @@ use crate::Moment;
 use crate::listener::event::Event;
 use crate::listener::options::SLOTS_KEPT_MAX;
 
-/// Where a slot is in the table. Used again when the slot is gone.
+/// The index of a slot in the table. Reused after the slot was removed.
 pub(super) type SlotId = u32;
 
 /// No slot: the end of the ready list.
 const NONE: SlotId = SlotId::MAX;
 
-/// What waits for one key. `rest` waits behind `head`.
+/// The events of one key. `rest` is pending behind `head`.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) source: SourceId,
     pub(super) head: Event,
     pub(super) rest: VecDeque<Event>,
-    pub(super) state: State,
-    /// How often the head failed since a newer state folded into it.
+    pub(super) state: SlotState,
+    /// Failures of the head since a newer state folded into it.
     pub(super) attempts: u32,
-    /// How often the head failed at all: what the back-off grows with.
+    /// All failures of the head: the back-off grows with them.
     pub(super) failures: u32,
-    /// It holds a delete that was waiting when a replay began: the replay's cursors wait for it to be handed out.
-    pub(super) drains: bool,
+    /// Holds a delete that was pending when a replay started: it is delivered before the replay's cursors continue.
+    pub(super) drains_first: bool,
     hash: u64,
     ready_before: SlotId,
     ready_after: SlotId,
 }
 
-/// What the head of a slot is doing.
+/// The state of a slot's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum SlotState {
     /// In the ready list.
     Ready,
-    /// Handed out as delivery `number`. `first` if it never was before.
+    /// Delivered as number `number`. `first` if it never was before.
     InFlight { number: u64, since: Moment, first: bool },
     /// Failed; waits for its entry in the timers.
     BackingOff,
@@ -83,7 +82,7 @@ impl Slots {
         self.len() == 0
     }
 
-    /// The hash to find and insert the key with. None is for `Synced`, which has no key.
+    /// The hash of the key. None is for `Synced`, which has no key.
     pub(super) fn hash(&self, source: SourceId, key: Option<KeyRef<'_>>) -> u64 {
         self.hasher.hash_one((source, key))
     }
@@ -91,12 +90,12 @@ impl Slots {
     pub(super) fn find(&self, hash: u64, source: SourceId, key: Option<KeyRef<'_>>) -> Option<SlotId> {
         let is_it = |id: &SlotId| {
             let slot = self.get(*id);
-            slot.source == source && slot.head.what.key() == key
+            slot.source == source && slot.head.notification.key() == key
         };
         self.index.find(hash, is_it).copied()
     }
 
-    /// A number that depends on the seed, the slot's key and how often it failed.
+    /// A number that depends on the seed, the slot's key and its failures.
     pub(super) fn random(&self, id: SlotId) -> u64 {
         let slot = self.get(id);
         self.hasher.hash_one((slot.hash, slot.failures))
@@ -116,7 +115,7 @@ impl Slots {
         slot.expect("slot ids are kept only while their slot lives")
     }
 
-    /// Every slot, in an order that depends on the calls made alone.
+    /// Every slot, in an order that depends only on the calls made.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.entries.iter().flatten()
     }
@@ -127,16 +126,16 @@ impl Slots {
         slots.filter_map(|(id, slot)| slot.as_ref().map(|_| id)).collect()
     }
 
-    /// Makes a slot with `head`, in no list. The caller says what it does next.
+    /// Creates a slot with `head`, in no list. The caller sets its state.
     pub(super) fn insert(&mut self, hash: u64, source: SourceId, head: Event) -> SlotId {
         let slot = Slot {
             source,
             head,
             rest: VecDeque::new(),
-            state: State::BackingOff,
+            state: SlotState::BackingOff,
             attempts: 0,
             failures: 0,
-            drains: false,
+            drains_first: false,
             hash,
             ready_before: NONE,
             ready_after: NONE,
@@ -158,9 +157,9 @@ impl Slots {
         id
     }
 
-    /// Takes the slot out of the table and the ready list.
+    /// Removes the slot from the table and the ready list.
     pub(super) fn remove(&mut self, id: SlotId) -> Slot {
-        if self.get(id).state == State::Ready {
+        if self.get(id).state == SlotState::Ready {
             self.unlink(id);
         }
         let slot = self.entries[id as usize]
@@ -178,10 +177,10 @@ impl Slots {
         slot
     }
 
-    /// Lets the slot belong to another source, which has none for its key.
+    /// Moves the slot to another source, which has none for its key.
     pub(super) fn move_to(&mut self, id: SlotId, source: SourceId) {
         let slot = self.get(id);
-        let (before, after) = (slot.hash, self.hash(source, slot.head.what.key()));
+        let (before, after) = (slot.hash, self.hash(source, slot.head.notification.key()));
         if let Ok(entry) = self.index.find_entry(before, |other| *other == id) {
             entry.remove();
         }
@@ -197,7 +196,7 @@ impl Slots {
     pub(super) fn make_ready(&mut self, id: SlotId) {
         let last = std::mem::replace(&mut self.ready_last, id);
         let slot = self.get_mut(id);
-        slot.state = State::Ready;
+        slot.state = SlotState::Ready;
         slot.ready_before = last;
         slot.ready_after = NONE;
         if last == NONE {
@@ -212,7 +211,7 @@ impl Slots {
     pub(super) fn make_ready_first(&mut self, id: SlotId) {
         let first = std::mem::replace(&mut self.ready_first, id);
         let slot = self.get_mut(id);
-        slot.state = State::Ready;
+        slot.state = SlotState::Ready;
         slot.ready_before = NONE;
         slot.ready_after = first;
         if first == NONE {
@@ -223,7 +222,7 @@ impl Slots {
         self.ready_len += 1;
     }
 
-    /// Takes the slot that has been ready for longest out of the ready list. The caller says what it does next.
+    /// Removes the slot that has been ready for longest from the ready list. The caller sets its state.
     pub(super) fn pop_ready(&mut self) -> Option<SlotId> {
         let id = self.ready_first;
         if id == NONE {
@@ -255,21 +254,21 @@ impl Slots {
 }
 
 impl Slot {
-    /// Every event of it, the head first.
+    /// All events, the head first.
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
         std::iter::once(&self.head).chain(&self.rest)
     }
 
     pub(super) fn is_in_flight(&self) -> bool {
-        matches!(self.state, State::InFlight { .. })
+        matches!(self.state, SlotState::InFlight { .. })
     }
 
-    /// Bytes that the events behind the head keep alive.
+    /// Bytes that the events behind the head keep in memory.
     pub(super) fn rest_bytes(&self) -> usize {
         self.rest.iter().map(Event::kept_bytes).sum()
     }
 
-    /// How many of its events wait.
+    /// How many of its events are pending.
     pub(super) fn waiting(&self) -> usize {
         self.rest.len() + usize::from(!self.is_in_flight())
     }

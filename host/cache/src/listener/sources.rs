@@ -14,23 +14,23 @@ use crate::{Moment, Snapshot};
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     sources: BTreeMap<SourceId, Source>,
-    /// Sources whose cursor runs, in the order of their turns.
-    turns: VecDeque<SourceId>,
+    /// Sources with a running cursor, in round-robin order.
+    cursor_queue: VecDeque<SourceId>,
 }
 
 /// One source.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// What was published when changes were pushed last. Never newer: a cursor must not show what has yet to be pushed.
+    /// The snapshot of the last push. Never newer: a cursor must not deliver what was not pushed yet.
     pub(super) snapshot: Snapshot,
     pub(super) cursor: Option<Cursor>,
-    /// Keys that an initial or replay cursor has passed and that were not attempted since it began.
-    pub(super) owed: usize,
-    /// The initial list or replay that is under way: its cursor runs, or keys are owed.
+    /// Keys that an initial or replay cursor has passed and that were not attempted since it started.
+    pub(super) unattempted: usize,
+    /// The running initial list or replay: its cursor runs, or keys are unattempted.
     pub(super) syncing: Option<CursorKind>,
     /// The initial list was attempted.
     pub(super) synced: bool,
-    /// The cursor waits for [`let_go`](Sources::let_go).
+    /// The cursor waits for [`release`](Sources::release).
     held: bool,
 }
 
@@ -55,12 +55,12 @@ impl Sources {
         self.sources.keys().copied().collect()
     }
 
-    /// Adds a source and begins its initial list.
+    /// Adds a source and starts its initial list.
     pub(super) fn add(&mut self, source: SourceId, snapshot: Snapshot, now: Moment) {
         let state = Source {
             snapshot,
             cursor: None,
-            owed: 0,
+            unattempted: 0,
             syncing: None,
             synced: false,
             held: false,
@@ -69,12 +69,12 @@ impl Sources {
         self.begin(source, CursorKind::Initial, now);
     }
 
-    /// Adds a source whose objects the handler knows from another.
-    pub(super) fn take_over(&mut self, source: SourceId, snapshot: Snapshot) {
+    /// Adds a source whose objects the handler has seen from another source.
+    pub(super) fn add_transferred(&mut self, source: SourceId, snapshot: Snapshot) {
         let state = Source {
             snapshot,
             cursor: None,
-            owed: 0,
+            unattempted: 0,
             syncing: None,
             synced: true,
             held: false,
@@ -82,49 +82,49 @@ impl Sources {
         self.sources.insert(source, state);
     }
 
-    /// Begins to show a source that was taken over from others of which the handler knows a part.
-    pub(super) fn show_again(&mut self, source: SourceId, kind: CursorKind, now: Moment) {
+    /// Starts a replay of a transferred source whose objects the handler has seen only in part.
+    pub(super) fn restart(&mut self, source: SourceId, kind: CursorKind, now: Moment) {
         if let Some(state) = self.sources.get_mut(&source) {
             state.synced = false;
         }
         self.begin(source, kind, now);
     }
 
-    /// Ends whatever shows the source, which has an heir: what it held is old from now on. Says that it was shown whole
-    /// only if it was, so that its other heirs see it as this one does.
-    pub(super) fn retire(&mut self, source: SourceId, was_shown: bool) {
-        if seeded_bug(SeededBug::RetiredSourceGoesOn) {
+    /// Ends the cursor of a source whose keys were transferred: its objects are outdated from now on. Marks it as
+    /// synced only if it was delivered completely, so that further transfers see the same.
+    pub(super) fn retire(&mut self, source: SourceId, was_complete: bool) {
+        if seeded_bug(SeededBug::RetiredSourceStillShown) {
             return;
         }
         self.end(source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.snapshot = Snapshot::default();
             state.syncing = None;
-            state.owed = 0;
-            state.synced = was_shown;
+            state.unattempted = 0;
+            state.synced = was_complete;
         }
     }
 
     pub(super) fn remove(&mut self, source: SourceId) -> Option<Source> {
-        self.turns.retain(|other| *other != source);
+        self.cursor_queue.retain(|other| *other != source);
         self.sources.remove(&source)
     }
 
-    /// Begins a walk over the source, in place of one that runs.
+    /// Starts a cursor over the source, replacing a running one.
     pub(super) fn begin(&mut self, source: SourceId, kind: CursorKind, now: Moment) {
         let Some(state) = self.sources.get_mut(&source) else {
             return;
         };
         if kind != CursorKind::Resync {
-            state.owed = 0;
+            state.unattempted = 0;
             state.syncing = Some(kind);
         }
         if state.cursor.replace(Cursor::new(kind, now)).is_none() {
-            self.turns.push_back(source);
+            self.cursor_queue.push_back(source);
         }
     }
 
-    /// Begins a walk over the source, in place of one that runs, that may leave out what was accepted in an earlier
+    /// Starts a cursor over the source, replacing a running one, that may leave out what was accepted in an earlier
     /// process.
     pub(super) fn begin_resumed(
         &mut self,
@@ -139,46 +139,46 @@ impl Sources {
         }
     }
 
-    /// Lets the source's walk show nothing until [`let_go`](Self::let_go).
+    /// Holds the source's cursor until [`release`](Self::release).
     pub(super) fn hold(&mut self, source: SourceId) {
-        self.turns.retain(|other| *other != source);
+        self.cursor_queue.retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.held = state.cursor.is_some();
         }
     }
 
-    /// Lets a walk that was held go on.
-    pub(super) fn let_go(&mut self, source: SourceId) {
+    /// Releases a held cursor.
+    pub(super) fn release(&mut self, source: SourceId) {
         if let Some(state) = self.sources.get_mut(&source)
             && std::mem::take(&mut state.held)
         {
-            self.turns.push_back(source);
+            self.cursor_queue.push_back(source);
         }
     }
 
-    /// Ends the source's walk.
+    /// Ends the source's cursor.
     pub(super) fn end(&mut self, source: SourceId) {
-        self.turns.retain(|other| *other != source);
+        self.cursor_queue.retain(|other| *other != source);
         if let Some(state) = self.sources.get_mut(&source) {
             state.cursor = None;
             state.held = false;
         }
     }
 
-    /// Whether a cursor has something to show, or may have.
+    /// Whether a cursor may have something to deliver.
     pub(super) fn has_cursor(&self) -> bool {
-        !self.turns.is_empty()
+        !self.cursor_queue.is_empty()
     }
 
-    /// The source whose cursor's turn it is.
-    pub(super) fn turn(&self) -> Option<SourceId> {
-        self.turns.front().copied()
+    /// The source whose cursor is next.
+    pub(super) fn current_cursor(&self) -> Option<SourceId> {
+        self.cursor_queue.front().copied()
     }
 
     /// Lets the next cursor have its turn.
-    pub(super) fn end_turn(&mut self) {
-        if self.turns.len() > 1 {
-            self.turns.rotate_left(1);
+    pub(super) fn rotate_cursors(&mut self) {
+        if self.cursor_queue.len() > 1 {
+            self.cursor_queue.rotate_left(1);
         }
     }
 

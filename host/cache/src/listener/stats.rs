@@ -1,46 +1,46 @@
-//! What can be counted about a listener.
+//! Counters and statistics of a listener.
 
 use informant_object::{Key, SourceId};
 
 use crate::Moment;
 
-/// What a listener has counted since it was made. Nothing is dropped without one of these.
+/// Counters since the listener was created. Nothing is dropped without being counted here.
 ///
-/// While no source is detached: `accepted + shown` equals what was told to its end (`ok + filtered + skipped +
-/// dead_lettered`) plus what was left out (`coalesced + left_to_cursor + 2 × vanished + discarded`) plus what waits or
-/// is in flight.
+/// While no source is detached, `accepted + shown` equals the completed events (`ok + filtered + skipped +
+/// dead_lettered`) plus those left out (`coalesced + left_to_cursor + 2 × vanished + discarded`) plus those pending or
+/// in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerCounters {
-    /// Changes that were pushed and taken, and keys requeued. One that is told as two (see
+    /// Changes that were pushed and accepted, and requeued keys. A change that is delivered as two (see
     /// [`ChangeKind::Update`](super::ChangeKind::Update)) counts twice.
     pub accepted: u64,
-    /// Events made by cursors: initial adds, replays, resyncs; and `Synced`.
+    /// Events produced by cursors: initial adds, replays, resyncs; and `Synced`.
     pub shown: u64,
-    /// Deliveries handed out, retries included, those given back not.
+    /// Deliveries, including retries, excluding those given back.
     pub delivered: u64,
-    /// Deliveries the handler accepted.
+    /// Deliveries that the handler accepted.
     pub ok: u64,
-    /// Deliveries it did not have to be called for.
+    /// Deliveries for which the handler was not called, because no field it subscribes to changed.
     pub filtered: u64,
-    /// Deliveries that failed and will be tried again.
+    /// Deliveries that failed and will be retried.
     pub retried: u64,
-    /// Failures dropped because of [`OnFailure::Skip`](super::OnFailure::Skip), and `Synced` given up.
+    /// Failures dropped because of [`OnFailure::Skip`](super::OnFailure::Skip), and `Synced` that ran out of attempts.
     pub skipped: u64,
     /// Events that became dead letters.
     pub dead_lettered: u64,
-    /// Dead letters that had to go because there were too many.
+    /// Dead letters evicted because there were too many.
     pub dead_letters_evicted: u64,
-    /// Events folded into an older one of their key, or into what a cursor will show.
+    /// Events folded into an older one of their key, or left to a cursor as its state.
     pub coalesced: u64,
-    /// Adds left to the cursor, which will show the object.
+    /// Adds left to the cursor, which will deliver the object.
     pub left_to_cursor: u64,
-    /// Objects whose add was never handed out before they were deleted: neither was told.
+    /// Objects deleted before their add was delivered: neither event was delivered.
     pub vanished: u64,
-    /// Resync rounds begun.
+    /// Resync rounds started.
     pub resyncs: u64,
-    /// Resync rounds left out because the last round, an initial list or a replay still ran for every source.
+    /// Resync rounds skipped because the last round, an initial list or a replay was still running for every source.
     pub resync_ticks_skipped: u64,
-    /// Keys left out of a resync round because something of theirs was waiting.
+    /// Keys skipped in a resync round because events of theirs were pending.
     pub resync_keys_skipped: u64,
     /// `old` states dropped because of [`pending_bytes_max`](super::ListenerOptions::pending_bytes_max).
     pub olds_dropped: u64,
@@ -48,57 +48,57 @@ pub struct ListenerCounters {
     pub deletes_cut: u64,
     /// Changes refused because the listener was closed.
     pub refused: u64,
-    /// Changes of a source that is not attached: its initial list will show them, or it is gone.
+    /// Changes of a source that is not attached: its initial list will deliver them, or it was detached.
     pub unattached: u64,
-    /// Events dropped when their source was detached or the listener abandoned, with what was in flight and what a
-    /// cursor had not shown.
+    /// Events dropped when their source was detached or the listener was abandoned, including those in flight and
+    /// objects that a cursor had not delivered.
     pub discarded: u64,
-    /// Answers to deliveries that no longer exist: their source was detached, or they were answered already.
+    /// Outcomes of deliveries that no longer exist: their source was detached, or an outcome was already reported.
     pub late: u64,
 }
 
-/// A listener at one moment.
+/// Statistics of a listener at one time.
 #[derive(Clone, Debug, Default)]
 pub struct ListenerStats {
-    /// Counted since it was made.
+    /// Counters since it was created.
     pub counters: ListenerCounters,
-    /// Events that wait, those in back-off included.
+    /// Pending events, including those in back-off.
     pub pending: usize,
-    /// Deliveries handed out and not answered.
+    /// Deliveries in flight.
     pub in_flight: usize,
     /// Keys in back-off.
     pub failing: usize,
-    /// New events fold into waiting ones of their key.
+    /// New events fold into the pending ones of their key.
     pub keyed: bool,
-    /// Bytes of states that are kept alive by this listener alone.
+    /// Bytes of states that only this listener keeps in memory.
     pub bytes: usize,
-    /// Dead letters listed now.
+    /// Dead letters kept now.
     pub dead_letters: usize,
     /// Sources attached.
     pub sources: usize,
-    /// Sources whose initial list or replay is being shown.
+    /// Sources whose initial list or replay is running.
     pub syncing: usize,
-    /// Nothing is handed out for now.
+    /// Delivery is paused.
     pub paused: bool,
-    /// No more changes are taken.
+    /// Changes are no longer accepted.
     pub closed: bool,
-    /// When the frame of the oldest waiting event was read.
+    /// When the frame of the oldest pending event was read.
     pub oldest_pending: Option<Moment>,
-    /// The delivery that has been in flight for longest: what a stuck handler is stuck on.
+    /// The delivery that has been in flight for longest: the one a stuck handler hangs on.
     pub oldest_in_flight: Option<InFlight>,
 }
 
-/// A delivery that was handed out and not answered.
+/// A delivery in flight: the consumer has not reported its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlight {
     /// The source of the object.
     pub source: SourceId,
-    /// Which object; none for `Synced`.
+    /// The key of the object; none for `Synced`.
     pub key: Option<Key>,
     /// `add`, `update`, `delete` or `sync`.
     pub event: &'static str,
-    /// When it was handed out.
+    /// When it was delivered.
     pub since: Moment,
-    /// 0 at the first try.
+    /// 0 at the first attempt.
     pub attempt: u32,
 }

@@ -2,13 +2,13 @@
 
 mod bounds;
 mod cursors;
+mod dead_letters;
 mod failures;
-mod inherit;
-mod keepers;
-mod letters;
 mod order;
 mod property;
-mod resumes;
+mod replay_gate;
+mod resume;
+mod transfer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use crate::{Moment, Reason, StoreWriter, testing};
 pub(super) const PODS: SourceId = SourceId(1);
 pub(super) const NODES: SourceId = SourceId(2);
 
-/// A listener with the stores it listens to, and a consumer that does as it is told.
+/// A listener with its stores, and a consumer controlled by the test.
 pub(super) struct Rig {
     pub(super) listener: ListenerHandle,
     stores: BTreeMap<SourceId, StoreWriter>,
@@ -51,7 +51,7 @@ pub(super) fn state(name: &str, uid: &str, version: u64, padding: usize) -> Obje
 }
 
 impl Rig {
-    /// A listener that was shown the empty source [`PODS`].
+    /// A listener with the empty source [`PODS`], synced.
     pub(super) fn new(options: ListenerOptions) -> Rig {
         let mut rig = Rig::bare(options);
         rig.attach(PODS);
@@ -87,7 +87,7 @@ impl Rig {
         names.split(' ').for_each(|name| self.set(name, version));
     }
 
-    /// Stores `object`, publishes and tells the listener.
+    /// Stores `object`, publishes and pushes the change.
     pub(super) fn write(&mut self, source: SourceId, object: Object) {
         let kind = match self.store(source).add(object.clone()) {
             Some(old) => ChangeKind::Update { old, new: object },
@@ -118,7 +118,7 @@ impl Rig {
     }
 
     pub(super) fn push_as(&mut self, source: SourceId, kind: ChangeKind, reason: Reason) {
-        let change = Change {
+        let change = ObjectChange {
             kind,
             reason,
             received: self.now,
@@ -131,21 +131,21 @@ impl Rig {
         self.now += time;
     }
 
-    /// Takes one delivery without answering it.
+    /// Takes one delivery without reporting its outcome.
     pub(super) fn take(&mut self) -> String {
         match self.listener.next(self.now) {
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 let text = shown(&delivery);
                 self.in_flight.push(delivery);
                 text
             }
-            Next::WaitUntil(until) => format!("wait {:?}", until - self.now),
-            Next::Idle => "idle".to_owned(),
-            Next::Closed => "closed".to_owned(),
+            NextDelivery::WaitUntil(until) => format!("wait {:?}", until - self.now),
+            NextDelivery::Idle => "idle".to_owned(),
+            NextDelivery::Closed => "closed".to_owned(),
         }
     }
 
-    /// Takes all that can be had without answering, and says what.
+    /// Takes all available deliveries without reporting outcomes, and returns their texts.
     pub(super) fn take_all(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -161,35 +161,35 @@ impl Rig {
         self.in_flight.last().expect("something is in flight")
     }
 
-    /// Answers what was taken first.
-    pub(super) fn answer(&mut self, outcome: Outcome) {
+    /// Reports the outcome of the delivery taken first.
+    pub(super) fn answer(&mut self, outcome: DeliveryOutcome) {
         let delivery = self.in_flight.remove(0);
         self.listener.done(delivery.token, outcome, self.now);
     }
 
-    pub(super) fn answer_all(&mut self, outcome: &Outcome) {
+    pub(super) fn answer_all(&mut self, outcome: &DeliveryOutcome) {
         while !self.in_flight.is_empty() {
             self.answer(outcome.clone());
         }
     }
 
-    /// Takes one and fails it.
+    /// Takes one delivery and fails it.
     pub(super) fn fail(&mut self) -> String {
         let taken = self.take();
         self.answer(retryable());
         taken
     }
 
-    /// Takes and accepts all that can be had, one at a time, and says what.
+    /// Takes and accepts all available deliveries, one at a time, and returns their texts.
     pub(super) fn drain(&mut self) -> String {
         let mut text = String::new();
-        self.answer_all(&Outcome::Ok);
+        self.answer_all(&DeliveryOutcome::Ok);
         loop {
             let next = self.take();
             if self.in_flight.is_empty() {
                 return text;
             }
-            self.answer(Outcome::Ok);
+            self.answer(DeliveryOutcome::Ok);
             writeln!(text, "{next}").unwrap();
         }
     }
@@ -203,22 +203,22 @@ impl Rig {
     }
 }
 
-pub(super) fn retryable() -> Outcome {
-    Outcome::Retryable("no luck".to_owned())
+pub(super) fn retryable() -> DeliveryOutcome {
+    DeliveryOutcome::Retryable("no luck".to_owned())
 }
 
-pub(super) fn permanent() -> Outcome {
-    Outcome::Permanent("no use".to_owned())
+pub(super) fn permanent() -> DeliveryOutcome {
+    DeliveryOutcome::Permanent("no use".to_owned())
 }
 
 /// `add a@1 watch`, `update a@1->2 watch try 1`, `delete a@2? watch`, `synced initial`.
 pub(super) fn shown(delivery: &Delivery) -> String {
     let name = delivery.key().map_or("", |key| key.name);
-    let what = match &delivery.what {
-        What::Add(object) => format!("add {name}@{}", object.version()),
-        What::Update { old: Some(old), new } => format!("update {name}@{}->{}", old.version(), new.version()),
-        What::Update { old: None, new } => format!("update {name}@->{}", new.version()),
-        What::Delete {
+    let notification = match &delivery.notification {
+        Notification::Add(object) => format!("add {name}@{}", object.version()),
+        Notification::Update { old: Some(old), new } => format!("update {name}@{}->{}", old.version(), new.version()),
+        Notification::Update { old: None, new } => format!("update {name}@->{}", new.version()),
+        Notification::Delete {
             last,
             final_state_unknown,
             ..
@@ -226,7 +226,7 @@ pub(super) fn shown(delivery: &Delivery) -> String {
             let last = last.as_ref().map_or(String::new(), |last| last.version().to_string());
             format!("delete {name}@{last}{}", if *final_state_unknown { "?" } else { "" })
         }
-        What::Synced => "synced".to_owned(),
+        Notification::Synced => "synced".to_owned(),
     };
     let source = if delivery.source == PODS {
         String::new()
@@ -238,5 +238,5 @@ pub(super) fn shown(delivery: &Delivery) -> String {
     } else {
         format!(" try {}", delivery.attempt)
     };
-    format!("{what} {}{source}{attempt}", delivery.reason)
+    format!("{notification} {}{source}{attempt}", delivery.reason)
 }

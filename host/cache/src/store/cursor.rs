@@ -1,4 +1,4 @@
-//! A walk over a snapshot that can be left and taken up again.
+//! A resumable iterator over a snapshot.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,15 @@ use informant_object::{KeyRef, Object};
 use super::{Garbage, Snapshot};
 
 /// Objects fetched per descent into the tree.
-const STRETCH_OBJECTS: usize = 64;
+const CHUNK_OBJECTS: usize = 64;
 
-/// Walks a snapshot's objects in key order, one at a time. What initial adds, replay and resync are made of: nothing is
-/// copied but one stretch of handles.
+/// Iterates over a snapshot's objects in key order, one at a time; copies only one chunk of handles at once.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     snapshot: Snapshot,
-    /// Fetched and not yet given out.
-    stretch: VecDeque<Object>,
-    /// The last one given out: all up to its key are behind the cursor.
+    /// Fetched and not yet returned.
+    chunk: VecDeque<Object>,
+    /// The last one returned: the cursor has passed all keys up to its key.
     last: Option<Object>,
     remaining: usize,
 }
@@ -26,40 +25,40 @@ impl Cursor {
         Cursor {
             remaining: snapshot.len(),
             snapshot,
-            stretch: VecDeque::new(),
+            chunk: VecDeque::new(),
             last: None,
         }
     }
 
-    /// The next object without moving on.
+    /// The next object, without advancing.
     pub fn peek(&mut self) -> Option<&Object> {
-        if self.stretch.is_empty() && self.remaining > 0 {
+        if self.chunk.is_empty() && self.remaining > 0 {
             let last = self.last.as_ref().map(Object::key);
-            self.stretch
-                .extend(self.snapshot.after(last).take(STRETCH_OBJECTS).cloned());
+            self.chunk
+                .extend(self.snapshot.after(last).take(CHUNK_OBJECTS).cloned());
         }
-        self.stretch.front()
+        self.chunk.front()
     }
 
-    /// Whether the object at `key`, in the snapshot or not, is behind the cursor.
+    /// Whether the cursor has passed `key`, in the snapshot or not.
     #[must_use]
     pub fn has_passed(&self, key: KeyRef<'_>) -> bool {
         self.last.as_ref().is_some_and(|last| key <= last.key())
     }
 
-    /// How many objects are still ahead.
+    /// How many objects are left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.remaining
     }
 
-    /// The snapshot it walks.
+    /// The snapshot it iterates over.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Gives the snapshot away, to be freed elsewhere if nobody else holds it.
+    /// Returns the snapshot, to be freed on another thread.
     pub fn into_garbage(self) -> Garbage {
         self.snapshot.into_garbage()
     }
@@ -70,7 +69,7 @@ impl Iterator for Cursor {
 
     fn next(&mut self) -> Option<Object> {
         self.peek()?;
-        let next = self.stretch.pop_front()?;
+        let next = self.chunk.pop_front()?;
         self.remaining -= 1;
         self.last = Some(next.clone());
         Some(next)

@@ -1,4 +1,4 @@
-//! One state of the store: objects, indexes and how fresh they are. Persistent: a clone shares everything.
+//! One state of the store: objects, indexes and version. Persistent: a clone shares everything.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use imbl::OrdMap;
 use informant_object::{Key, KeyRef, LabelSelector, Object, ResourceVersion};
 
 use crate::index::{
-    IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, KeptValues, NAMESPACE_INDEX, Postings,
+    IndexContents, IndexError, IndexFailures, IndexFunc, IndexValues, NAMESPACE_INDEX, Postings, StoredValues,
 };
 
 /// An object with its values in the native indexes.
 #[derive(Clone, Debug)]
-pub(super) struct Stored {
+pub(super) struct StoredObject {
     pub(super) object: Object,
-    pub(super) values: KeptValues,
+    pub(super) values: StoredValues,
 }
 
-/// Keyed by a key of its own, not by the object's: inner nodes of the map keep keys of objects that were replaced long
+/// Keyed by a separate key, not by the object's: inner nodes of the map keep keys of objects that were replaced long
 /// ago.
-pub(super) type Objects = OrdMap<Key, Stored>;
+pub(super) type Objects = OrdMap<Key, StoredObject>;
 
 /// The state of the store.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Root {
     /// In order of declaration; `postings` has the same order.
     pub(super) functions: Arc<Vec<Arc<dyn IndexFunc>>>,
     pub(super) postings: Vec<Postings>,
-    /// In the same order as of the last publish that changed one. Shorter while nothing failed.
+    /// In the same order, as of the last publish that changed one. Shorter while nothing failed.
     pub(super) failures: Arc<Vec<IndexFailures>>,
     /// In order of declaration. No contents: not ready.
     pub(super) external: Vec<(Arc<str>, Option<IndexContents>)>,
@@ -40,9 +40,9 @@ pub(super) struct Root {
     pub(super) generation: u64,
 }
 
-/// Which index a name means.
+/// A resolved index name.
 #[derive(Clone, Copy)]
-pub(super) enum Which<'a> {
+pub(super) enum IndexRef<'a> {
     Namespace,
     Native(usize),
     External(&'a IndexContents),
@@ -59,16 +59,16 @@ impl Root {
         self.objects.get(&key).map(|stored| &stored.object)
     }
 
-    /// Finds the index called `name`.
-    pub(super) fn index(&self, name: &str) -> Result<Which<'_>, IndexError> {
+    /// Resolves the index called `name`.
+    pub(super) fn index(&self, name: &str) -> Result<IndexRef<'_>, IndexError> {
         if name == NAMESPACE_INDEX {
-            return Ok(Which::Namespace);
+            return Ok(IndexRef::Namespace);
         }
         if let Some(slot) = self.functions.iter().position(|function| function.name() == name) {
-            return Ok(Which::Native(slot));
+            return Ok(IndexRef::Native(slot));
         }
         match self.external.iter().find(|(external, _)| **external == *name) {
-            Some((_, Some(contents))) => Ok(Which::External(contents)),
+            Some((_, Some(contents))) => Ok(IndexRef::External(contents)),
             Some((_, None)) => Err(IndexError::NotReady { name: name.to_owned() }),
             None => Err(IndexError::UnknownIndex {
                 name: name.to_owned(),
@@ -77,12 +77,12 @@ impl Root {
         }
     }
 
-    /// What the index called `name` failed on; none for one that is not there or not ready.
+    /// The failures of the index called `name`; none for one that does not exist or is not ready.
     pub(super) fn index_failures(&self, name: &str) -> Option<&IndexFailures> {
         match self.index(name).ok()? {
-            Which::Namespace => None,
-            Which::Native(slot) => self.failures.get(slot),
-            Which::External(contents) => contents.failures(),
+            IndexRef::Namespace => None,
+            IndexRef::Native(slot) => self.failures.get(slot),
+            IndexRef::External(contents) => contents.failures(),
         }
     }
 
@@ -102,13 +102,13 @@ impl Root {
     /// Keys and objects under `value`, sorted by key.
     pub(super) fn matches<'a>(
         &'a self,
-        index: Which<'a>,
+        index: IndexRef<'a>,
         value: &'a str,
     ) -> impl Iterator<Item = (KeyRef<'a>, &'a Object)> {
         let postings = match index {
-            Which::Namespace => return Matches::InNamespace(self.in_namespace(value)),
-            Which::Native(slot) => &self.postings[slot],
-            Which::External(contents) => contents.postings(),
+            IndexRef::Namespace => return Matches::InNamespace(self.in_namespace(value)),
+            IndexRef::Native(slot) => &self.postings[slot],
+            IndexRef::External(contents) => contents.postings(),
         };
         Matches::Posted(postings.keys(value).filter_map(|key| Some((key, self.get(key)?))))
     }
@@ -116,30 +116,30 @@ impl Root {
     /// As [`matches`](Self::matches), only what comes after `after`.
     pub(super) fn matches_after<'a>(
         &'a self,
-        index: Which<'a>,
+        index: IndexRef<'a>,
         value: &'a str,
         after: KeyRef<'a>,
     ) -> impl Iterator<Item = &'a Object> {
         let postings = match index {
-            Which::Namespace => {
-                // Whoever goes on stands in that namespace; the range begins behind its last object.
+            IndexRef::Namespace => {
+                // A continuation is inside the namespace; the range starts behind its last object.
                 let from = after.max(KeyRef::new(value, ""));
                 let beyond = self.objects.range((Bound::Excluded(from), Bound::Unbounded));
                 let inside = beyond.take_while(move |(key, _)| key.namespace() == value);
                 return Matches::InNamespace(inside.map(|(_, stored)| &stored.object));
             }
-            Which::Native(slot) => &self.postings[slot],
-            Which::External(contents) => contents.postings(),
+            IndexRef::Native(slot) => &self.postings[slot],
+            IndexRef::External(contents) => contents.postings(),
         };
         Matches::Posted(postings.keys_after(value, after).filter_map(|key| self.get(key)))
     }
 
     /// Values in use, sorted.
-    pub(super) fn values(&self, index: Which<'_>) -> Vec<Arc<str>> {
+    pub(super) fn values(&self, index: IndexRef<'_>) -> Vec<Arc<str>> {
         match index {
-            Which::Namespace => self.namespaces().map(Arc::from).collect(),
-            Which::Native(slot) => self.postings[slot].values().cloned().collect(),
-            Which::External(contents) => contents.postings().values().cloned().collect(),
+            IndexRef::Namespace => self.namespaces().map(Arc::from).collect(),
+            IndexRef::Native(slot) => self.postings[slot].values().cloned().collect(),
+            IndexRef::External(contents) => contents.postings().values().cloned().collect(),
         }
     }
 
@@ -157,7 +157,7 @@ impl Root {
             .filter(move |object| everything || selector.matches(object))
     }
 
-    /// Shows every object, sorted by key.
+    /// Visits every object, sorted by key.
     pub(super) fn visit(&self, visit: &mut dyn FnMut(KeyRef<'_>, Option<&Object>)) {
         for (key, stored) in &self.objects {
             visit(key.as_ref(), Some(&stored.object));
@@ -165,7 +165,7 @@ impl Root {
     }
 
     /// Objects that share a value with `object`, sorted by key and without duplicates.
-    pub(super) fn sharing_values(&self, index: Which<'_>, object: &Object) -> Vec<Object> {
+    pub(super) fn sharing_values(&self, index: IndexRef<'_>, object: &Object) -> Vec<Object> {
         let values = self.values_of(index, object);
         let mut found: Vec<(KeyRef<'_>, &Object)> =
             values.iter().flat_map(|value| self.matches(index, value)).collect();
@@ -176,13 +176,13 @@ impl Root {
         found.into_iter().map(|(_, object)| object.clone()).collect()
     }
 
-    /// The values under which `object` is, or would be, found; none where the index function fails. Of an external
-    /// index only what was said of the stored one.
-    fn values_of(&self, index: Which<'_>, object: &Object) -> Vec<String> {
+    /// The values under which `object` is, or would be, found; none if the index function fails. For an external index,
+    /// the values of the stored object.
+    fn values_of(&self, index: IndexRef<'_>, object: &Object) -> Vec<String> {
         match index {
-            Which::Namespace => vec![object.namespace().to_owned()],
-            Which::External(contents) => contents.values_of(object.key()).map(ToOwned::to_owned).collect(),
-            Which::Native(slot) => {
+            IndexRef::Namespace => vec![object.namespace().to_owned()],
+            IndexRef::External(contents) => contents.values_of(object.key()).map(ToOwned::to_owned).collect(),
+            IndexRef::Native(slot) => {
                 let mut values = IndexValues::default();
                 // An error leaves no values.
                 let _ = values.compute(&*self.functions[slot], object);
@@ -206,7 +206,7 @@ impl Root {
     }
 
     fn next_namespace(&self, namespace: &str) -> Option<&str> {
-        // U+10FFFF is above every character of a name, and no name holds it.
+        // U+10FFFF is above every character of a name, and no name contains it.
         let mut range = self.objects.range(KeyRef::new(namespace, "\u{10ffff}")..);
         range.find_map(|(key, _)| (key.namespace() != namespace).then(|| key.namespace()))
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use informant_object::{KeyRef, LabelSelector, Object, ResourceVersion};
 
+use super::Cursor;
 use super::root::Root;
-use super::{Cursor, Garbage};
 use crate::index::{IndexError, IndexFailures, IndexFunc};
 use crate::known_objects::{KnownObjects, LookupFailed};
 
-/// The objects of a source as they were at one publish. Immutable; a clone is one counter. Keep it as long as needed:
-/// it holds the memory of what changed since, and nobody up.
+/// The objects of a source as of one publish. Immutable; a clone is cheap. It can be kept for any time: it keeps
+/// outdated objects in memory, but blocks no one.
 #[derive(Clone, Default)]
 pub struct Snapshot(Arc<Root>);
 
@@ -32,11 +32,11 @@ impl Snapshot {
         self.0.objects.values().map(|stored| &stored.object)
     }
 
-    /// The objects after `key`, sorted; all of them without one. The start of a page, or of a stretch of a cursor.
+    /// The objects after `key`, sorted; all of them without a key. For paging and cursors.
     pub fn after(&self, key: Option<KeyRef<'_>>) -> impl Iterator<Item = &Object> {
         let start = match key {
             Some(key) => Bound::Excluded(key),
-            // No object comes before the empty key.
+            // The empty key sorts before every object.
             None => Bound::Included(KeyRef::new("", "")),
         };
         self.0
@@ -69,8 +69,7 @@ impl Snapshot {
         Ok(self.0.matches(index, value).map(|(_, object)| object))
     }
 
-    /// What [`by_index`](Self::by_index) finds, from behind `after` on: the next page, or the next stretch of a walk
-    /// that keeps nothing but its last key.
+    /// What [`by_index`](Self::by_index) finds after the key `after`: the next page.
     ///
     /// # Errors
     /// As [`by_index`](Self::by_index).
@@ -81,7 +80,7 @@ impl Snapshot {
         after: Option<KeyRef<'a>>,
     ) -> Result<impl Iterator<Item = &'a Object> + use<'a>, IndexError> {
         let index = self.0.index(index)?;
-        // No object comes before the empty key, and none has it.
+        // The empty key sorts before every object, and none has it.
         let after = after.unwrap_or(KeyRef::new("", ""));
         Ok(self.0.matches_after(index, value, after))
     }
@@ -110,7 +109,7 @@ impl Snapshot {
     /// Objects that share a value with `object` in the index called `index`, sorted and without duplicates.
     ///
     /// Runs a native index's function on `object`, which need not be stored; an object on which the function fails
-    /// shares nothing. Of an external index the values known of the stored object under that key are taken.
+    /// shares nothing. For an external index it uses the values of the stored object with that key.
     ///
     /// # Errors
     /// As [`by_index`](Self::by_index).
@@ -124,8 +123,8 @@ impl Snapshot {
         self.0.index_names()
     }
 
-    /// The objects of this state that are not in the index called `index` because its function failed on them. None: it
-    /// failed on none, or there is no such index, or it is not ready.
+    /// The objects of this state that are absent from the index called `index` because its function failed on them.
+    /// None if it failed on none, does not exist or is not ready.
     #[must_use]
     pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
         self.0.index_failures(index).filter(|failures| failures.absent() > 0)
@@ -137,7 +136,7 @@ impl Snapshot {
         &self.0.functions
     }
 
-    /// Walks the objects in order, holding this snapshot.
+    /// Iterates over the objects in order, holding this snapshot.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         Cursor::new(self.clone())
@@ -155,26 +154,26 @@ impl Snapshot {
         self.0.objects.is_empty()
     }
 
-    /// Bytes of all objects, their heads included, indexes not.
+    /// Bytes of all objects, including their headers, without indexes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
 
-    /// The version of which this is the state, or newer: all that the source had shown up to it is in here. None before
+    /// The version of this state: it contains all changes up to that version, and may contain newer ones. None before
     /// the first list.
     #[must_use]
     pub fn version(&self) -> Option<&ResourceVersion> {
         self.0.version.as_ref()
     }
 
-    /// Which stretch of the source's history this is: versions compare only within one.
+    /// The epoch of the source's history: versions compare only within one epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.0.epoch
     }
 
-    /// The running number of the publish within its store; 0 is the empty store before the first.
+    /// The number of the publish within its store; 0 is the empty store before the first publish.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.0.generation
@@ -186,7 +185,7 @@ impl Snapshot {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Gives this handle away, to be freed elsewhere if it is the last.
+    /// Returns this handle as garbage, to be freed on another thread.
     pub fn into_garbage(self) -> Garbage {
         Garbage::of(self)
     }
@@ -215,5 +214,51 @@ impl fmt::Debug for Snapshot {
             .field("epoch", &self.epoch())
             .field("generation", &self.generation())
             .finish_non_exhaustive()
+    }
+}
+
+/// Replaced roots that a writer keeps until they are taken. Above it the writer itself frees the oldest, counted in
+/// [`StoreWriter::garbage_freed_here`](crate::StoreWriter::garbage_freed_here).
+pub const GARBAGE_ROOTS_MAX: usize = 256;
+
+/// Replaced roots. Dropping it frees what no reader uses any more, which takes tens of milliseconds for a large store:
+/// drop it on a thread that may block.
+#[derive(Debug, Default)]
+#[must_use = "dropping it frees it on this thread"]
+pub struct Garbage {
+    roots: Vec<Snapshot>,
+}
+
+impl Garbage {
+    pub(crate) fn of(root: Snapshot) -> Garbage {
+        Garbage { roots: vec![root] }
+    }
+
+    /// How many roots it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.roots.len()
+    }
+
+    /// Whether there is nothing to free.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.roots.is_empty()
+    }
+
+    /// Adds `roots` without a limit.
+    pub(super) fn with(mut self, roots: impl IntoIterator<Item = Snapshot>) -> Garbage {
+        self.roots.extend(roots);
+        self
+    }
+
+    /// Adds `root`; returns whether another one was freed for it.
+    pub(super) fn push(&mut self, root: Snapshot) -> bool {
+        let full = self.roots.len() >= GARBAGE_ROOTS_MAX;
+        if full {
+            self.roots.remove(0);
+        }
+        self.roots.push(root);
+        full
     }
 }

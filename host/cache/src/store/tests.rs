@@ -35,7 +35,7 @@ fn store(objects: impl IntoIterator<Item = Object>) -> StoreWriter {
 }
 
 #[test]
-fn writes_return_what_was_there_before() {
+fn writes_return_the_previous_object() {
     let mut store = StoreWriter::new();
     assert!(store.add(pod("a", 1)).is_none());
     assert_eq!(store.update(pod("a", 2)).unwrap().version().as_str(), "1");
@@ -87,7 +87,7 @@ fn a_replace_leaves_exactly_the_listed_objects() {
 }
 
 #[test]
-fn readers_see_writes_when_they_are_published_and_all_at_once() {
+fn readers_see_writes_atomically_when_published() {
     let mut store = store([pod("a", 1)]);
     let before = store.published().clone();
     assert!(before.is_empty());
@@ -116,7 +116,7 @@ fn a_publish_without_writes_is_the_same_snapshot() {
 
 /// (`TestThreadSafeStoreRV`; client-go has no such check, and takes versions from the objects written)
 #[test]
-fn the_version_is_told_and_goes_back_only_with_a_new_epoch() {
+fn version_goes_back_only_with_a_new_epoch() {
     let mut store = store([pod("a", 7)]);
     assert!(store.version().is_none());
     store.set_version(version(10), 0);
@@ -130,7 +130,7 @@ fn the_version_is_told_and_goes_back_only_with_a_new_epoch() {
 }
 
 #[test]
-fn old_roots_are_handed_out_and_keep_nothing_alive_once_dropped() {
+fn dropped_garbage_frees_old_roots() {
     let mut store = store([pod("a", 1)]);
     store.publish();
     drop(store.take_garbage());
@@ -145,7 +145,7 @@ fn old_roots_are_handed_out_and_keep_nothing_alive_once_dropped() {
 }
 
 #[test]
-fn garbage_that_nobody_takes_is_bounded() {
+fn untaken_garbage_is_bounded() {
     let mut store = StoreWriter::new();
     for version in 1..=GARBAGE_ROOTS_MAX as u64 + 10 {
         store.add(pod("a", version));
@@ -156,7 +156,7 @@ fn garbage_that_nobody_takes_is_bounded() {
 }
 
 #[test]
-fn a_deleted_object_is_freed_with_the_last_snapshot_that_shows_it() {
+fn deleted_object_is_freed_with_its_last_snapshot() {
     // Inner nodes of the map keep keys of what was there once: they must not be the objects.
     let many: Vec<Object> = (0..500).map(|number| pod(&format!("pod-{number:03}"), 1)).collect();
     let mut store = store(many.iter().cloned());
@@ -172,7 +172,7 @@ fn a_deleted_object_is_freed_with_the_last_snapshot_that_shows_it() {
 }
 
 #[test]
-fn an_ended_store_gives_all_it_holds_away() {
+fn into_garbage_returns_the_whole_store() {
     let a = pod("a", 1);
     let mut store = store([a.clone()]);
     store.publish();
@@ -211,7 +211,7 @@ fn lists_are_limited_by_namespace_and_labels() {
 }
 
 #[test]
-fn a_page_starts_after_the_key_that_ended_the_last_one() {
+fn page_starts_after_the_last_key() {
     let mut store = store(["a", "b", "d"].map(|name| pod(name, 1)));
     let snapshot = store.publish();
     assert_eq!(shown(snapshot.after(None)), "a@1 b@1 d@1");
@@ -225,7 +225,7 @@ fn a_page_starts_after_the_key_that_ended_the_last_one() {
 }
 
 #[test]
-fn a_cursor_walks_its_snapshot_while_the_store_goes_on() {
+fn cursor_iterates_its_snapshot_while_the_store_changes() {
     let names: Vec<String> = (0..200).map(|number| format!("pod-{number:03}")).collect();
     let mut store = store(names.iter().map(|name| pod(name, 1)));
     let mut cursor = store.publish().cursor();
@@ -287,7 +287,7 @@ fn a_publish_is_seen_through_the_catalog() {
 }
 
 #[test]
-fn a_removed_source_gives_its_objects_back_even_to_those_who_still_hold_it() {
+fn removed_source_frees_its_objects_despite_holders() {
     let catalog = Catalog::new();
     let source = catalog.add_source(info("pods"));
     let a = pod("a", 1);
@@ -306,7 +306,7 @@ fn a_removed_source_gives_its_objects_back_even_to_those_who_still_hold_it() {
 }
 
 #[test]
-fn writers_move_between_threads_and_snapshots_are_shared_by_them() {
+fn writers_are_send_and_snapshots_are_sync() {
     fn moves<T: Send>() {}
     fn is_shared<T: Send + Sync>() {}
     moves::<(StoreWriter, crate::DeltaFifo, crate::Garbage)>();
@@ -314,7 +314,7 @@ fn writers_move_between_threads_and_snapshots_are_shared_by_them() {
 }
 
 #[test]
-fn readers_and_the_writer_do_not_wait_for_each_other() {
+fn readers_and_the_writer_do_not_block_each_other() {
     let catalog = Catalog::new();
     let source = catalog.add_source(info("pods"));
     let mut store = StoreWriter::publishing_to(&catalog, source).unwrap();

@@ -1,4 +1,4 @@
-//! The only one who writes a store.
+//! The single writer of a store.
 
 mod external;
 mod indexers;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use informant_object::{Key, KeyRef, Object, ResourceVersion, SourceId};
 
-use super::root::{Root, Stored};
+use super::root::{Root, StoredObject};
 use super::{Garbage, Snapshot};
 use crate::catalog::{Catalog, UnknownSource};
-use crate::index::{IndexFailures, KeptValues, Sink};
+use crate::index::{ComputedValues, IndexFailures, StoredValues};
 use crate::known_objects::{KnownObjects, LookupFailed};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::source::Source;
@@ -20,22 +20,21 @@ use crate::source::Source;
 /// Owns a source's objects and indexes: client-go's `Store` and `Indexer` as `&mut` methods, and
 /// [`publish`](Self::publish).
 ///
-/// Reading here sees what is written; readers elsewhere see the last publish. Not shared: it belongs to the informer
-/// loop.
+/// Reads here see unpublished writes; other readers see the last publish. Not shared: it belongs to the informer loop.
 ///
 /// Source: client-go `thread_safe_store.go`, `store.go`, `index.go`. Departures: an index function runs once per object
 /// version and never on the old one; its error isolates the object instead of panicking; lists are sorted; the version
-/// is told ([`set_version`](Self::set_version)) and not guessed from the last object written, which a queue with deltas
-/// per key would make a lie.
+/// is set explicitly ([`set_version`](Self::set_version)) instead of taken from the last object written, which would be
+/// wrong with a queue of deltas per key.
 pub struct StoreWriter {
     root: Root,
     /// Per native index.
     failures: Vec<IndexFailures>,
     /// Per external index.
-    feeds: Vec<external::Feed>,
-    sink: Sink,
-    /// No key stored is above it: what is, is stored nowhere. Lists come sorted, so that this answers most questions of
-    /// a first one.
+    external_states: Vec<external::ExternalState>,
+    computed: ComputedValues,
+    /// No stored key is above it, so a key above it is not stored. Lists come sorted, so this answers most look-ups of
+    /// a first list.
     top: Option<Key>,
     published: Snapshot,
     source: Option<Arc<Source>>,
@@ -50,16 +49,16 @@ impl Default for StoreWriter {
     }
 }
 
-/// Making and publishing.
+/// Construction and publishing.
 impl StoreWriter {
-    /// An empty store whose snapshots are seen by those to whom they are handed.
+    /// An empty store that publishes to no catalog.
     #[must_use]
     pub fn new() -> StoreWriter {
         StoreWriter {
             root: Root::default(),
             failures: Vec::new(),
-            feeds: Vec::new(),
-            sink: Sink::default(),
+            external_states: Vec::new(),
+            computed: ComputedValues::default(),
             top: None,
             published: Snapshot::default(),
             source: None,
@@ -69,10 +68,9 @@ impl StoreWriter {
         }
     }
 
-    /// An empty store whose snapshots `catalog` shows under `source`.
+    /// An empty store that publishes its snapshots in `catalog` under `source`.
     ///
-    /// # Errors
-    /// [`UnknownSource`] when the catalog has no such source (any more).
+    /// # Errors [`UnknownSource`] if the catalog has no such source, or no longer.
     pub fn publishing_to(catalog: &Catalog, source: SourceId) -> Result<StoreWriter, UnknownSource> {
         Ok(StoreWriter {
             source: Some(catalog.source(source).ok_or(UnknownSource(source))?),
@@ -80,56 +78,56 @@ impl StoreWriter {
         })
     }
 
-    /// Shows all that was written since the last publish to readers, at once; nothing new if nothing was.
+    /// Publishes all writes since the last publish to readers, atomically; does nothing if there are none.
     ///
-    /// Objects that were written since, and of which an attached external index was told nothing, leave that index
-    /// first: it never says what is no longer true. (Counted, [`values_missing`](Self::values_missing).)
+    /// Before that, removes objects that were written since from attached external indexes that received no values for
+    /// them: an index never returns outdated values. (Counted in [`values_missing`](Self::values_missing).)
     pub fn publish(&mut self) -> Snapshot {
-        self.drop_awaited_values();
+        self.drop_missing_values();
         if !self.dirty {
             return self.published.clone();
         }
         self.dirty = false;
-        self.show_failures();
+        self.publish_failures();
         self.root.generation += 1;
         let snapshot = Snapshot::new(self.root.clone());
         let mut old = vec![std::mem::replace(&mut self.published, snapshot.clone())];
         if let Some(source) = &self.source {
             old.push(source.publish(snapshot.clone()));
         }
-        // Both are the same root as a rule; where they are not, both are to be freed elsewhere.
+        // Usually both are the same root; if not, both are to be freed elsewhere.
         for root in old {
             self.garbage_freed_here += u64::from(self.garbage.push(root));
         }
         snapshot
     }
 
-    /// What readers saw last.
+    /// The last published snapshot.
     #[must_use]
     pub fn published(&self) -> &Snapshot {
         &self.published
     }
 
-    /// The roots replaced since the last call, to be dropped where nobody waits.
+    /// The roots replaced since the last call, to be dropped on a thread that may block.
     pub fn take_garbage(&mut self) -> Garbage {
         std::mem::take(&mut self.garbage)
     }
 
-    /// Ends the store; all it holds, to be dropped where nobody waits. What the catalog shows stays until the source is
-    /// removed.
+    /// Ends the store; returns all its content, to be dropped on a thread that may block. The catalog keeps the
+    /// published snapshot until the source is removed.
     pub fn into_garbage(mut self) -> Garbage {
         let root = Snapshot::new(std::mem::take(&mut self.root));
         self.take_garbage().with([root, std::mem::take(&mut self.published)])
     }
 
-    /// Roots that were freed by this writer because nobody took them in time.
+    /// Roots that this writer freed itself because the limit was reached.
     #[must_use]
     pub fn garbage_freed_here(&self) -> u64 {
         self.garbage_freed_here
     }
 
-    /// Says that the store holds all that the source had shown up to `version`, in its stretch of history `epoch`.
-    /// Within an epoch a decimal version never goes back: an older one is ignored.
+    /// Sets the version: the store contains all changes up to `version` in `epoch`. Within an epoch a decimal version
+    /// never goes back: an older one is ignored.
     ///
     /// Source: client-go `LastStoreSyncResourceVersion`, `Bookmark`, without the check.
     pub fn set_version(&mut self, version: ResourceVersion, epoch: u64) {
@@ -142,8 +140,8 @@ impl StoreWriter {
         self.dirty = true;
     }
 
-    /// Says that the source went back in time: from the next publish on this is `epoch`, and no version is known until
-    /// one is told. Whoever waits for a version of an older epoch then knows that it will not come.
+    /// Starts a new epoch after the source went back in time: the next publish has `epoch`, and no version until one is
+    /// set. Readers that wait for a version of an older epoch see that it will not come.
     pub fn begin_epoch(&mut self, epoch: u64) {
         self.root.epoch = epoch;
         self.root.version = None;
@@ -173,7 +171,7 @@ impl StoreWriter {
                 || (!old.version().is_empty()
                     && old.version() == object.version()
                     && old.uid() == object.uid()
-                    // Other fields of the same version may be kept than before.
+                    // The cut fields may have changed for the same version.
                     && old.json() == object.json())
         };
         self.root.bytes += object.size_bytes();
@@ -186,30 +184,36 @@ impl StoreWriter {
             Some((key, stored)) => {
                 self.root.bytes -= stored.object.size_bytes();
                 if !is_same_version(&stored.object) {
-                    self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
-                    if !seeded_bug(SeededBug::IndexKeepsOldValues) {
-                        stored.values.update(&mut self.sink, &mut self.root.postings, key);
+                    self.computed
+                        .compute(0, &self.root.functions, &mut self.failures, &object);
+                    if !seeded_bug(SeededBug::IndexKeepsStaleValues) {
+                        stored.values.update(&mut self.computed, &mut self.root.postings, key);
                     }
-                    self.feeds.iter_mut().for_each(|feed| feed.await_values(key));
+                    self.external_states
+                        .iter_mut()
+                        .for_each(|state| state.expect_values(key));
                 }
                 Some(std::mem::replace(&mut stored.object, object))
             }
             None => {
-                self.sink.compute(0, &self.root.functions, &mut self.failures, &object);
+                self.computed
+                    .compute(0, &self.root.functions, &mut self.failures, &object);
                 let key = object.key().to_key();
-                let mut values = KeptValues::default();
-                values.update(&mut self.sink, &mut self.root.postings, &key);
-                self.feeds.iter_mut().for_each(|feed| feed.await_values(&key));
+                let mut values = StoredValues::default();
+                values.update(&mut self.computed, &mut self.root.postings, &key);
+                self.external_states
+                    .iter_mut()
+                    .for_each(|state| state.expect_values(&key));
                 if is_above_all {
                     self.top = Some(key.clone());
                 }
-                self.root.objects.insert(key, Stored { object, values });
+                self.root.objects.insert(key, StoredObject { object, values });
                 None
             }
         }
     }
 
-    /// Whether `key` is above every key stored, known without a search.
+    /// Whether `key` is above every stored key, without a search.
     pub(super) fn is_above_all(&self, key: KeyRef<'_>) -> bool {
         self.top.as_ref().is_none_or(|top| key > top.as_ref())
     }
@@ -219,7 +223,7 @@ impl StoreWriter {
         self.add(object)
     }
 
-    /// Removes what is stored under `key` and returns it; no error if there is nothing.
+    /// Removes the object under `key` and returns it; does nothing if there is none.
     pub fn delete(&mut self, key: KeyRef<'_>) -> Option<Object> {
         let (key, stored) = self.root.objects.remove_with_key(&key)?;
         self.dirty = true;
@@ -234,9 +238,9 @@ impl StoreWriter {
         Some(stored.object)
     }
 
-    /// Makes `objects` all there is, as of `version` in `epoch`. Where a key comes twice the last one counts. Index
-    /// functions run for what is not stored at that version already; readers see the change at once, with the next
-    /// publish.
+    /// Replaces the content with `objects`, as of `version` in `epoch`. If a key occurs twice, the last one counts.
+    /// Index functions run only for objects not stored at that version already; readers see the change atomically with
+    /// the next publish.
     pub fn replace(&mut self, objects: Vec<Object>, version: ResourceVersion, epoch: u64) {
         let mut listed: Vec<KeyRef<'_>> = objects.iter().map(Object::key).collect();
         listed.sort_unstable();
@@ -256,7 +260,7 @@ impl StoreWriter {
         self.set_version(version, epoch);
     }
 
-    /// Nothing: there is no queue behind a store. Kept because client-go's `Store` has it.
+    /// Does nothing: there is no queue behind a store. Exists because client-go's `Store` has it.
     pub fn resync(&mut self) {}
 }
 

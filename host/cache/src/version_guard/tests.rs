@@ -13,24 +13,24 @@ fn at(text: &str) -> VersionRef<'_> {
 
 fn listed_at(text: &str) -> VersionGuard {
     let mut guard = VersionGuard::new();
-    assert_eq!(guard.judge_list(at(text), ListSource::Cache), ListVerdict::Accept);
+    assert_eq!(guard.check_list(at(text), ListSource::Cache), ListVerdict::Accept);
     guard
 }
 
 /// An event at `event` for an object stored at `stored`.
 fn event(guard: &mut VersionGuard, event: &str, stored: Option<&str>) -> EventVerdict {
-    guard.judge_event(at(event), || stored.map(at))
+    guard.check_event(at(event), || stored.map(at))
 }
 
 #[test]
-fn an_event_above_the_high_water_is_news_without_a_look_at_the_store() {
+fn event_above_the_high_water_needs_no_store_lookup() {
     let mut guard = listed_at("9");
-    let verdict = guard.judge_event(at("10"), || panic!("not to be looked up"));
+    let verdict = guard.check_event(at("10"), || panic!("not to be looked up"));
     assert_eq!((verdict, guard.high_water()), (EventVerdict::Accept, Some(10)));
 }
 
 #[test]
-fn an_event_below_the_high_water_is_judged_by_its_object() {
+fn event_below_the_high_water_is_compared_with_its_object() {
     let mut guard = listed_at("20");
     assert_eq!(event(&mut guard, "15", Some("14")), EventVerdict::Accept);
     assert_eq!(
@@ -59,9 +59,9 @@ fn an_event_below_the_high_water_is_judged_by_its_object() {
 }
 
 #[test]
-fn an_older_list_from_a_cache_is_a_lagging_replica_s() {
+fn older_cache_list_is_outdated() {
     let mut guard = listed_at("20");
-    let verdict = guard.judge_list(at("19"), ListSource::Cache);
+    let verdict = guard.check_list(at("19"), ListSource::Cache);
     assert_eq!(
         verdict,
         ListVerdict::Outdated {
@@ -73,15 +73,15 @@ fn an_older_list_from_a_cache_is_a_lagging_replica_s() {
         (guard.high_water(), guard.epoch(), guard.stats().lists_outdated),
         (Some(20), 0, 1)
     );
-    assert_eq!(guard.judge_list(at("20"), ListSource::Cache), ListVerdict::Accept);
+    assert_eq!(guard.check_list(at("20"), ListSource::Cache), ListVerdict::Accept);
 }
 
 #[test]
-fn an_older_consistent_list_begins_an_epoch_in_which_older_versions_are_news() {
+fn older_consistent_list_starts_a_new_epoch() {
     let mut guard = listed_at("100");
-    assert_eq!(guard.judge_list(at("100"), ListSource::Consistent), ListVerdict::Accept);
+    assert_eq!(guard.check_list(at("100"), ListSource::Consistent), ListVerdict::Accept);
     assert_eq!(
-        guard.judge_list(at("40"), ListSource::Consistent),
+        guard.check_list(at("40"), ListSource::Consistent),
         ListVerdict::Restored { epoch: 1 }
     );
     assert_eq!(
@@ -92,24 +92,24 @@ fn an_older_consistent_list_begins_an_epoch_in_which_older_versions_are_news() {
 }
 
 #[test]
-fn an_item_older_than_what_is_stored_is_not_taken_from_an_accepted_list() {
+fn older_item_of_an_accepted_list_is_rejected() {
     let mut guard = listed_at("100");
-    assert!(guard.judge_item(at("50"), at("50")));
-    assert!(guard.judge_item(at("51"), at("50")));
-    assert!(!guard.judge_item(at("49"), at("50")));
+    assert!(guard.check_item(at("50"), at("50")));
+    assert!(guard.check_item(at("51"), at("50")));
+    assert!(!guard.check_item(at("49"), at("50")));
     assert_eq!(guard.stats().items_outdated, 1);
 }
 
 #[test]
-fn a_version_that_is_no_number_turns_the_guard_off_visibly_and_for_good() {
+fn non_numeric_version_turns_the_guard_off() {
     for odd in ["abc", "", "007", "18446744073709551616"] {
         let mut guard = listed_at("100");
         assert!(guard.is_on());
         assert_eq!(event(&mut guard, odd, Some("100")), EventVerdict::Accept);
         assert_eq!(guard.turned_off_by().map(ResourceVersion::as_str), Some(odd));
         assert_eq!(event(&mut guard, "3", Some("100")), EventVerdict::Accept);
-        assert_eq!(guard.judge_list(at("2"), ListSource::Cache), ListVerdict::Accept);
-        assert!(guard.judge_item(at("1"), at("100")));
+        assert_eq!(guard.check_list(at("2"), ListSource::Cache), ListVerdict::Accept);
+        assert!(guard.check_item(at("1"), at("100")));
         assert_eq!(
             guard.turned_off_by().map(ResourceVersion::as_str),
             Some(odd),
@@ -120,20 +120,20 @@ fn a_version_that_is_no_number_turns_the_guard_off_visibly_and_for_good() {
 }
 
 #[test]
-fn a_resumed_guard_knows_what_its_forerunner_saw() {
+fn resumed_guard_keeps_the_high_water() {
     let mut guard = VersionGuard::new();
     guard.resume_from(50);
     assert!(matches!(
-        guard.judge_list(at("49"), ListSource::Cache),
+        guard.check_list(at("49"), ListSource::Cache),
         ListVerdict::Outdated { .. }
     ));
     assert_eq!(
-        guard.judge_list(at("49"), ListSource::Consistent),
+        guard.check_list(at("49"), ListSource::Consistent),
         ListVerdict::Restored { epoch: 1 }
     );
 }
 
-/// What happens to a source: writes move its database on; what its client sees comes from the past of some replica.
+/// Operations on a source: writes advance its database; its client sees the past state of some replica.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u8),
@@ -160,7 +160,7 @@ struct Source {
     history: Vec<(State, Option<(u8, bool)>)>,
     guard: VersionGuard,
     cache: State,
-    /// Object to the version as of which it was seen to be absent.
+    /// Object to the version as of which it was observed as absent.
     gone: State,
 }
 
@@ -191,11 +191,11 @@ impl Source {
         } else {
             ListSource::Cache
         };
-        match self.guard.judge_list(at(&version.to_string()), source) {
+        match self.guard.check_list(at(&version.to_string()), source) {
             ListVerdict::Accept => {
                 for (object, version) in &state {
                     let stored = self.cache.get(object).unwrap_or(version).to_string();
-                    assert!(self.guard.judge_item(at(&version.to_string()), at(&stored)));
+                    assert!(self.guard.check_item(at(&version.to_string()), at(&stored)));
                 }
                 self.gone.extend(
                     (0..3)
@@ -215,7 +215,7 @@ impl Source {
         };
         let stored = self.cache.get(&object).map(ToString::to_string);
         let text = version.to_string();
-        let verdict = self.guard.judge_event(at(&text), || stored.as_deref().map(at));
+        let verdict = self.guard.check_event(at(&text), || stored.as_deref().map(at));
         let seen = self.cache.get(&object).copied();
         match verdict {
             EventVerdict::Accept if deletes => {
@@ -223,16 +223,16 @@ impl Source {
                 self.gone.insert(object, version);
             }
             EventVerdict::Accept => drop(self.cache.insert(object, version)),
-            // What is dropped was covered: the object is there at that version or a newer one, or is gone.
+            // A dropped event was superseded: the object has that version or a newer one, or was deleted.
             EventVerdict::Outdated => assert!(seen.is_none_or(|seen| seen >= version)),
         }
     }
 }
 
 proptest! {
-    /// Whichever replica answers, no object goes back and none that is gone comes again.
+    /// Whichever replica responds, no object goes back and no deleted one reappears.
     #[test]
-    fn what_was_seen_never_goes_back(steps in vec(any_step(), 0..80)) {
+    fn observed_state_never_goes_back(steps in vec(any_step(), 0..80)) {
         let history = vec![(State::new(), None)];
         let mut source = Source { history, guard: VersionGuard::new(), cache: State::new(), gone: State::new() };
         for step in steps {

@@ -1,58 +1,57 @@
-//! What can be set about a queue, and how an item is added.
+//! The options of a queue, and of adding an item.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::limiter::{RateLimiter, default_rate_limiter};
 
-/// How many different items may wait in one queue, in line or delayed. Beyond it an item that does not wait yet is
-/// refused, counted as [`WorkQueueStats::refused`](super::WorkQueueStats::refused).
+/// How many different items one queue may hold, queued or delayed. Above it new items are rejected, counted as
+/// [`WorkQueueStats::refused`](super::WorkQueueStats::refused).
 ///
-/// A million keys is more objects than one informer is likely to hold: who gets here adds something that is no key.
-/// client-go has no limit.
+/// A million keys is more objects than one informer is likely to hold: a program that reaches it probably adds items
+/// that are not keys. client-go has no limit.
 pub const WORKQUEUE_ITEMS_MAX: usize = 1_000_000;
 
-/// How many items in a row may be handed out past an older one because theirs is the higher priority; then the oldest
-/// has its turn.
+/// How many items of higher priority in a row may be handed out before an older one; then the oldest is next.
 ///
-/// A sixty-fourth of the turns costs urgent work little, and keeps the rest from waiting forever, which
-/// controller-runtime's users report of theirs (controller-runtime issue 3496).
+/// One in 64 costs urgent work little, and prevents starvation, which users of controller-runtime report
+/// (controller-runtime issue 3496).
 pub const PASSED_OVER_MAX: u32 = 64;
 
-/// The priority for what is not urgent: objects of an initial list, and updates that changed nothing. Source:
+/// The priority for items that are not urgent: objects of an initial list, and updates without changes. Source:
 /// controller-runtime `LowPriority`.
 pub const LOW_PRIORITY: i32 = -100;
 
-/// How one queue behaves.
+/// The options of one queue.
 pub struct WorkQueueOptions<T> {
-    /// How long items wait that are added [rate limited](When::RateLimited).
+    /// The delay of items that are added [rate limited](When::RateLimited).
     pub limiter: Box<dyn RateLimiter<T>>,
     /// See [`WORKQUEUE_ITEMS_MAX`].
     pub items_max: usize,
-    /// See [`PASSED_OVER_MAX`]; `u32::MAX` for priorities without mercy, as controller-runtime has them.
+    /// See [`PASSED_OVER_MAX`]; `u32::MAX` for strict priorities, as in controller-runtime.
     pub passed_over_max: u32,
-    /// Guards the tables against items made to collide. Nothing visible depends on it.
+    /// Protects the tables against items crafted to collide. It has no visible effect.
     pub hash_seed: u64,
 }
 
-/// How an item is added, apart from "now, like any other". Source: controller-runtime `AddOpts`.
+/// Options for adding an item. Source: controller-runtime `AddOpts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
-    /// When it may be handed out.
+    /// When it is due.
     pub when: When,
-    /// The higher goes first. An item that waits already keeps the higher of the two.
+    /// Higher goes first. A queued item keeps the higher of the two.
     pub priority: i32,
 }
 
-/// When an item may be handed out.
+/// When an item is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum When {
-    /// At once.
+    /// Now.
     #[default]
     Now,
-    /// Once so much time has passed; at once if that is zero.
+    /// After this time; now if it is zero.
     After(Duration),
-    /// When the queue's limiter says.
+    /// After the rate limiter's delay.
     RateLimited,
 }
 

@@ -1,4 +1,4 @@
-//! The queue itself: what is dirty, what is in line, what is worked on.
+//! The queue: dirty, queued and processing items.
 
 use std::fmt;
 use std::hash::Hash;
@@ -8,14 +8,13 @@ use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use hashbrown::HashMap;
 
-use super::delayed::Delayed;
 use super::limiter::RateLimiter;
-use super::line::Line;
 use super::options::{AddOptions, When, WorkQueueOptions};
 use super::stats::{Remaining, WorkQueueStats};
+use super::waiting::{Delayed, PriorityQueue};
 use crate::Moment;
 
-/// Items to be worked on, each by one worker at a time. See [the module](super) for what it promises.
+/// A queue of items, each processed by one worker at a time. See [the module](super) for its guarantees.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,31 +24,31 @@ use crate::Moment;
 /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
 /// let now = Moment::ZERO;
 /// queue.add("default/web", now);
-/// queue.add("default/web", now); // waits already
+/// queue.add("default/web", now); // already queued
 /// assert_eq!(queue.get(now), Get::Item("default/web"));
-/// // The work failed: again, 5 ms later at first.
+/// // The work failed: retry after 5 ms at first.
 /// queue.add_rate_limited("default/web", now);
 /// queue.done(&"default/web", now);
 /// let again = now + Duration::from_millis(5);
 /// assert_eq!(queue.get(now), Get::WaitUntil(again));
 /// assert_eq!(queue.get(again), Get::Item("default/web"));
-/// // It worked.
+/// // Success.
 /// queue.forget(&"default/web");
 /// queue.done(&"default/web", again);
 /// ```
 pub struct WorkQueue<T> {
-    /// What is to be worked on. An item that is in `processing` too is put in line once it is done.
+    /// Items to be processed. An item that is in `processing`, too, is queued once it is done.
     dirty: HashMap<T, Dirty, SeedableRandomState>,
-    line: Line<T>,
-    /// What workers have, and since when.
+    ready: PriorityQueue<T>,
+    /// Items being processed, and since when.
     processing: HashMap<T, Moment, SeedableRandomState>,
     delayed: Delayed<T>,
     limiter: Box<dyn RateLimiter<T>>,
     items_max: usize,
-    /// The number of the next arrival in line.
+    /// The number of the next arrival in the queue.
     arrivals: u64,
     shutting_down: bool,
-    /// The counters; what can be counted at any time is filled in by `stats`.
+    /// The counters; `stats` fills in the current values.
     counted: WorkQueueStats,
 }
 
@@ -57,35 +56,35 @@ pub struct WorkQueue<T> {
 struct Dirty {
     priority: i32,
     since: Moment,
-    /// Where it is in line; none while it is worked on.
-    place: Option<u64>,
+    /// Its arrival number in the queue; none while it is processed.
+    arrival: Option<u64>,
 }
 
-/// What became of an addition.
+/// The result of adding an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It waits now, and did not before. If it is worked on, it waits for that to end.
+    /// The item is queued now, and was not before. If it is being processed, it is queued after that.
     Waits,
-    /// It waits until its time has come.
+    /// The item is delayed.
     Delayed,
-    /// It waited already, and goes on doing so; earlier or with a higher priority, if that was asked.
+    /// The item was already queued or delayed, and stays so; earlier or with a higher priority, if requested.
     Merged,
-    /// Too many items wait. Nothing was added.
+    /// The queue is full. Nothing was added.
     Full,
     /// The queue was shut down. Nothing was added.
     ShutDown,
 }
 
-/// The answer to a worker.
+/// The result of [`WorkQueue::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Get<T> {
-    /// Work on this one, then call [`WorkQueue::done`].
+    /// Process this item, then call [`WorkQueue::done`].
     Item(T),
-    /// Nothing may be handed out before then, unless something is added.
+    /// Nothing is due before this time, unless an item is added.
     WaitUntil(Moment),
-    /// Nothing waits.
+    /// The queue is empty.
     Idle,
-    /// Nothing waits, and nothing will.
+    /// The queue is empty and shut down.
     ShutDown,
 }
 
@@ -107,7 +106,7 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let hasher = SeedableRandomState::with_seed(options.hash_seed, SharedSeed::global_fixed());
         WorkQueue {
             dirty: HashMap::with_hasher(hasher.clone()),
-            line: Line::new(options.passed_over_max),
+            ready: PriorityQueue::new(options.passed_over_max),
             processing: HashMap::with_hasher(hasher.clone()),
             delayed: Delayed::new(hasher),
             limiter: options.limiter,
@@ -118,26 +117,27 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// Has `item` worked on. Source: client-go `Add`.
+    /// Adds `item`. Source: client-go `Add`.
     pub fn add(&mut self, item: T, now: Moment) -> Admission {
         self.add_with(item, AddOptions::default(), now)
     }
 
-    /// Has `item` worked on once `after` has passed. Of several such wishes for one item the earliest counts. It may be
-    /// worked on before, too: what is added meanwhile does not take the delay's place. Source: client-go `AddAfter`.
+    /// Adds `item` after the delay `after`. If an item is delayed several times, the earliest time counts. A plain
+    /// [`add`](Self::add) meanwhile does not replace the delay: the item may then be processed twice. Source: client-go
+    /// `AddAfter`.
     pub fn add_after(&mut self, item: T, after: Duration, now: Moment) -> Admission {
         let when = When::After(after);
         self.add_with(item, AddOptions { when, priority: 0 }, now)
     }
 
-    /// Has `item` worked on when the limiter says. To be called for an item that failed, before [`done`](Self::done).
-    /// Source: client-go `AddRateLimited`.
+    /// Adds `item` after the rate limiter's delay. Call it for a failed item, before [`done`](Self::done). Source:
+    /// client-go `AddRateLimited`.
     pub fn add_rate_limited(&mut self, item: T, now: Moment) -> Admission {
         let when = When::RateLimited;
         self.add_with(item, AddOptions { when, priority: 0 }, now)
     }
 
-    /// Has `item` worked on as `options` say. Source: controller-runtime `AddWithOpts`.
+    /// Adds `item` with `options`. Source: controller-runtime `AddWithOpts`.
     pub fn add_with(&mut self, item: T, options: AddOptions, now: Moment) -> Admission {
         if self.shutting_down {
             self.counted.ignored += 1;
@@ -164,26 +164,26 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         }
     }
 
-    /// Forgets how often `item` failed: it worked, or it is given up. Source: client-go `Forget`.
+    /// Forgets the failures of `item`, after success or when giving up. Source: client-go `Forget`.
     pub fn forget(&mut self, item: &T) {
         self.limiter.forget(item);
     }
 
-    /// How often `item` was added rate limited since it was forgotten. Source: client-go `NumRequeues`.
+    /// How often `item` was added rate limited since it was last forgotten. Source: client-go `NumRequeues`.
     #[must_use]
     pub fn num_requeues(&self, item: &T) -> u32 {
         self.limiter.num_requeues(item)
     }
 }
 
-/// Working.
+/// Processing.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// The next item to work on, which the caller has until [`done`](Self::done). Source: client-go `Get`, which
+    /// The next item to process, which the caller has until [`done`](Self::done). Source: client-go `Get`, which
     /// blocks.
     #[must_use]
     pub fn get(&mut self, now: Moment) -> Get<T> {
         self.admit_due(now);
-        let Some(item) = self.line.pop() else {
+        let Some(item) = self.ready.pop() else {
             return match self.delayed.next() {
                 _ if self.shutting_down => Get::ShutDown,
                 Some(next) => Get::WaitUntil(next),
@@ -197,10 +197,10 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         Get::Item(item)
     }
 
-    /// Says that work on `item` has ended, well or not. If it was added meanwhile it is in line again; returns whether
+    /// Marks `item` as processed, successfully or not. If it was added meanwhile, it is queued again; returns whether
     /// it is.
     ///
-    /// Nothing happens for an item that nobody has. Source: client-go `Done`.
+    /// Does nothing for an item that is not being processed. Source: client-go `Done`.
     pub fn done(&mut self, item: &T, now: Moment) -> bool {
         let Some(since) = self.processing.remove(item) else {
             return false;
@@ -209,13 +209,13 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let Some(dirty) = self.dirty.get_mut(item) else {
             return false;
         };
-        dirty.place = Some(self.arrivals);
-        self.line.push(self.arrivals, dirty.priority, item.clone());
+        dirty.arrival = Some(self.arrivals);
+        self.ready.push(self.arrivals, dirty.priority, item.clone());
         self.arrivals += 1;
         true
     }
 
-    /// Has what is due wait in line, as [`get`](Self::get) does; returns how many that were.
+    /// Queues the delayed items that are due, as [`get`](Self::get) does; returns how many.
     pub fn admit_due(&mut self, now: Moment) -> usize {
         let mut admitted = 0;
         while let Some((item, priority)) = self.delayed.pop_due(now) {
@@ -232,57 +232,56 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 }
 
-/// Ending, and reading.
+/// Shutting down, and reading.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// Takes nothing more. What is in line is still handed out, as is what was added again before while it was worked
-    /// on; what is delayed is dropped and counted (client-go drops it silently). Source: client-go `ShutDown`.
+    /// No longer accepts items. Queued items are still handed out, including those added while they are processed;
+    /// delayed items are dropped and counted (client-go drops them silently). Source: client-go `ShutDown`.
     pub fn shut_down(&mut self) -> Remaining {
         self.shutting_down = true;
         self.counted.delayed_dropped += self.delayed.clear() as u64;
         self.remaining()
     }
 
-    /// What is still to be done after a shut-down.
+    /// The remaining items after a shut-down.
     pub fn remaining(&self) -> Remaining {
         Remaining {
-            in_line: self.line.len(),
+            queued: self.ready.len(),
             processing: self.processing.len(),
             delayed_dropped: self.counted.delayed_dropped,
         }
     }
 
-    /// Whether the queue takes nothing more. Source: client-go `ShuttingDown`.
+    /// Whether the queue was shut down. Source: client-go `ShuttingDown`.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down
     }
 
-    /// Whether workers have nothing, which is what client-go's `ShutDownWithDrain` waits for. Items may be in line all
-    /// the same.
+    /// Whether no item is being processed, which client-go's `ShutDownWithDrain` waits for. Items may still be queued.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.processing.is_empty()
     }
 
-    /// Whether [`get`](Self::get) has something to hand out, but for what has become due since it was asked.
+    /// Whether [`get`](Self::get) can return an item, not counting those that became due since its last call.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.line.is_empty()
+        !self.ready.is_empty()
     }
 
-    /// How many items are in line. Source: client-go `Len`.
+    /// How many items are queued. Source: client-go `Len`.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.line.len()
+        self.ready.len()
     }
 
-    /// Whether no item is in line.
+    /// Whether no item is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.ready.is_empty()
     }
 
-    /// The queue at this moment. Looks at every item that is worked on.
+    /// Statistics of the queue now. Visits every item that is being processed.
     #[must_use]
     pub fn stats(&self, now: Moment) -> WorkQueueStats {
         let running = self.processing.values().map(|&since| now - since);
@@ -298,15 +297,15 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     }
 }
 
-/// Steps.
+/// Internals.
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
-    /// Source: client-go `Add` and, for an item that waits, `Touch`.
+    /// Source: client-go `Add` and, for a queued item, `Touch`.
     fn add_now(&mut self, item: T, priority: i32, now: Moment) -> Admission {
         if let Some(dirty) = self.dirty.get_mut(&item) {
             if priority > dirty.priority {
                 let from = std::mem::replace(&mut dirty.priority, priority);
-                if let Some(place) = dirty.place {
-                    self.line.move_to(place, from, priority);
+                if let Some(arrival) = dirty.arrival {
+                    self.ready.move_to(arrival, from, priority);
                 }
             }
             self.counted.merged += 1;
@@ -320,11 +319,11 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
         let mut dirty = Dirty {
             priority,
             since: now,
-            place: None,
+            arrival: None,
         };
         if !self.processing.contains_key(&item) {
-            dirty.place = Some(self.arrivals);
-            self.line.push(self.arrivals, priority, item.clone());
+            dirty.arrival = Some(self.arrivals);
+            self.ready.push(self.arrivals, priority, item.clone());
             self.arrivals += 1;
         }
         self.dirty.insert(item, dirty);

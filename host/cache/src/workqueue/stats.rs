@@ -1,4 +1,4 @@
-//! What a queue says of itself, as plain numbers.
+//! Statistics of a workqueue.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use std::time::Duration;
 /// `workqueue_queue_duration_seconds` and `workqueue_work_duration_seconds`.
 pub const DURATION_BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
 
-/// How often something took how long.
+/// A histogram of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DurationHistogram {
-    /// How many durations were in each bucket, not those below it; the last is for those above all bounds.
+    /// How many durations are in each bucket, not cumulative; the last bucket is for those above all bounds.
     pub counts: [u64; DURATION_BUCKETS.len() + 1],
-    /// All of them together.
+    /// The sum of all durations.
     pub sum: Duration,
 }
 
-/// A queue at one moment. What only grows says so.
+/// Statistics of a queue at one time. "Grows" marks counters.
 ///
 /// Source: client-go `util/workqueue/metrics.go`; each field names its metric there.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkQueueStats {
-    /// Items that wait to be handed out, those that were added while they are worked on included. `workqueue_depth`.
+    /// Queued items, including those added while they are processed. `workqueue_depth`.
     pub depth: usize,
-    /// Items whose time has not come.
+    /// Delayed items that are not due.
     pub delayed: usize,
-    /// Items that workers have.
+    /// Items being processed.
     pub processing: usize,
-    /// Additions by which an item came to wait. Grows. `workqueue_adds_total`.
+    /// Additions that queued an item. Grows. `workqueue_adds_total`.
     pub adds: u64,
-    /// Additions of items that waited already. Grows.
+    /// Additions of items that were already queued. Grows.
     pub merged: u64,
-    /// Additions that asked for a delay or for the limiter's. Grows. `workqueue_retries_total`.
+    /// Additions with a delay or rate limited. Grows. `workqueue_retries_total`.
     pub retries: u64,
-    /// Additions refused at [`WORKQUEUE_ITEMS_MAX`](super::WORKQUEUE_ITEMS_MAX). Grows.
+    /// Additions rejected at [`WORKQUEUE_ITEMS_MAX`](super::WORKQUEUE_ITEMS_MAX). Grows.
     pub refused: u64,
     /// Additions after the shut-down. Grows.
     pub ignored: u64,
@@ -40,23 +40,23 @@ pub struct WorkQueueStats {
     pub delayed_dropped: u64,
     /// Items whose failures the limiter remembers.
     pub failing: usize,
-    /// From being added to being handed out. Grows. `workqueue_queue_duration_seconds`.
+    /// The time from addition to processing. Grows. `workqueue_queue_duration_seconds`.
     pub queue_duration: DurationHistogram,
-    /// From being handed out to done. Grows. `workqueue_work_duration_seconds`.
+    /// The processing time. Grows. `workqueue_work_duration_seconds`.
     pub work_duration: DurationHistogram,
-    /// How long the items that workers have been with them, together. `workqueue_unfinished_work_seconds`.
+    /// The processing time so far of all items being processed, summed. `workqueue_unfinished_work_seconds`.
     pub unfinished_work: Duration,
-    /// How long the first of them has. `workqueue_longest_running_processor_seconds`.
+    /// The longest of these times. `workqueue_longest_running_processor_seconds`.
     pub longest_running: Duration,
 }
 
-/// What a queue that was shut down has not handed out.
+/// The remaining items of a queue that was shut down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "what is left was accepted and not done: finish it, or say that it is lost"]
+#[must_use = "the remaining items were accepted and not done: finish them, or report them as lost"]
 pub struct Remaining {
-    /// Items in line: [`get`](super::WorkQueue::get) still hands them out.
-    pub in_line: usize,
-    /// Items that workers have.
+    /// Queued items: [`get`](super::WorkQueue::get) still returns them.
+    pub queued: usize,
+    /// Items being processed.
     pub processing: usize,
     /// Delayed items that the shut-down dropped.
     pub delayed_dropped: u64,

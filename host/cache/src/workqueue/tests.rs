@@ -17,7 +17,7 @@ fn at(millis: u64) -> Moment {
 
 const NOW: Moment = Moment::ZERO;
 
-/// What is handed out at `now` until nothing is, each done at once.
+/// Gets all items that are ready at `now`, each done immediately.
 fn drain(queue: &mut WorkQueue<&'static str>, now: Moment) -> Vec<&'static str> {
     let mut items = Vec::new();
     while let Get::Item(item) = queue.get(now) {
@@ -34,7 +34,7 @@ fn with(priority: i32) -> AddOptions {
 
 /// client-go: TestCollapse.
 #[test]
-fn an_item_that_waits_is_handed_out_once_however_often_it_is_added() {
+fn repeated_adds_of_a_queued_item_are_merged() {
     let mut queue = queue();
     assert_eq!(queue.add("a", NOW), Admission::Waits);
     assert_eq!(queue.add("a", NOW), Admission::Merged);
@@ -45,7 +45,7 @@ fn an_item_that_waits_is_handed_out_once_however_often_it_is_added() {
 
 /// client-go: TestAddWhileProcessing, TestReinsert, TestCollapseWhileProcessing.
 #[test]
-fn what_is_added_while_it_is_worked_on_is_done_once_more_and_never_by_two_at_once() {
+fn item_added_while_processed_is_processed_once_more() {
     let mut queue = queue();
     queue.add("a", NOW);
     assert_eq!(queue.get(NOW), Get::Item("a"));
@@ -55,18 +55,18 @@ fn what_is_added_while_it_is_worked_on_is_done_once_more_and_never_by_two_at_onc
     assert_eq!(queue.get(NOW), Get::Idle);
     assert!(queue.done(&"a", NOW));
     assert_eq!(drain(&mut queue, NOW), ["a"]);
-    assert!(!queue.done(&"a", NOW), "nobody has it");
+    assert!(!queue.done(&"a", NOW), "it is not being processed");
     assert_eq!(queue.len(), 0);
 }
 
 /// client-go: TestQueueDrainageUsingShutDown, and the queue half of TestBasic.
 #[test]
-fn after_a_shut_down_what_is_in_line_is_handed_out_and_what_is_added_is_ignored_and_counted() {
+fn shut_down_drains_the_queue_and_ignores_additions() {
     let mut queue = queue();
     queue.add("a", NOW);
     queue.add("b", NOW);
     let expected = Remaining {
-        in_line: 2,
+        queued: 2,
         ..Remaining::default()
     };
     assert_eq!(queue.shut_down(), expected);
@@ -78,7 +78,7 @@ fn after_a_shut_down_what_is_in_line_is_handed_out_and_what_is_added_is_ignored_
 
 /// client-go: TestQueueDrainageUsingShutDownWithDrain, …WithDirtyItem.
 #[test]
-fn an_item_added_again_before_the_shut_down_is_handed_out_again_and_one_added_after_it_is_not() {
+fn re_added_item_is_processed_only_if_added_before_shutdown() {
     let mut queue = queue();
     queue.add("before", NOW);
     queue.add("after", NOW);
@@ -94,15 +94,15 @@ fn an_item_added_again_before_the_shut_down_is_handed_out_again_and_one_added_af
     queue.done(&"after", NOW);
     assert!(
         queue.is_drained(),
-        "client-go's drain waits for workers, not for the line"
+        "client-go's drain waits for workers, not for the queue"
     );
-    assert_eq!(queue.remaining().in_line, 1);
+    assert_eq!(queue.remaining().queued, 1);
     assert_eq!(drain(&mut queue, NOW), ["before"]);
 }
 
 /// client-go: TestSimpleQueue (delaying), TestAddTwoFireEarly.
 #[test]
-fn a_delayed_item_waits_for_its_time_and_the_earlier_of_two_counts() {
+fn delayed_item_is_due_at_the_earliest_time() {
     let mut queue = queue();
     assert_eq!(
         queue.add_after("late", Duration::from_millis(50), NOW),
@@ -117,7 +117,7 @@ fn a_delayed_item_waits_for_its_time_and_the_earlier_of_two_counts() {
 
 /// client-go: TestDeduping.
 #[test]
-fn a_second_delay_of_an_item_makes_it_earlier_and_never_later() {
+fn second_delay_only_makes_an_item_earlier() {
     let mut queue = queue();
     queue.add_after("a", Duration::from_millis(50), NOW);
     assert_eq!(queue.add_after("a", Duration::from_millis(70), NOW), Admission::Merged);
@@ -130,7 +130,7 @@ fn a_second_delay_of_an_item_makes_it_earlier_and_never_later() {
 
 /// client-go: TestCopyShifting.
 #[test]
-fn delayed_items_come_in_the_order_of_their_times() {
+fn delayed_items_come_in_order_of_time() {
     let mut queue = queue();
     for (item, millis) in [("third", 1_000), ("second", 500), ("first", 250)] {
         queue.add_after(item, Duration::from_millis(millis), NOW);
@@ -139,7 +139,7 @@ fn delayed_items_come_in_the_order_of_their_times() {
 }
 
 #[test]
-fn no_delay_is_an_addition_and_what_is_added_meanwhile_does_not_take_the_delays_place() {
+fn plain_add_does_not_replace_a_delayed_one() {
     let mut queue = queue();
     assert_eq!(queue.add_after("a", Duration::ZERO, NOW), Admission::Waits);
     queue.add_after("a", Duration::from_millis(10), NOW);
@@ -149,7 +149,7 @@ fn no_delay_is_an_addition_and_what_is_added_meanwhile_does_not_take_the_delays_
 
 /// client-go loses them without a number.
 #[test]
-fn a_shut_down_drops_what_is_delayed_and_counts_it() {
+fn shut_down_drops_and_counts_delayed_items() {
     let mut queue = queue();
     queue.add_after("a", Duration::from_millis(10), NOW);
     queue.add_after("b", Duration::MAX, NOW);
@@ -160,7 +160,7 @@ fn a_shut_down_drops_what_is_delayed_and_counts_it() {
 
 /// client-go: TestRateLimitingQueue.
 #[test]
-fn a_failing_item_comes_back_later_each_time_until_it_is_forgotten() {
+fn rate_limited_delay_grows_until_forgotten() {
     let options = WorkQueueOptions {
         limiter: Box::new(ItemExponentialFailureRateLimiter::new(
             Duration::from_millis(1),
@@ -188,7 +188,7 @@ fn a_failing_item_comes_back_later_each_time_until_it_is_forgotten() {
 }
 
 #[test]
-fn the_higher_priority_goes_first_and_among_equals_the_first_come() {
+fn higher_priority_first_then_arrival() {
     let mut queue = queue();
     for (item, priority) in [("low", LOW_PRIORITY), ("first", 0), ("urgent", 5), ("second", 0)] {
         queue.add_with(item, with(priority), NOW);
@@ -197,7 +197,7 @@ fn the_higher_priority_goes_first_and_among_equals_the_first_come() {
 }
 
 #[test]
-fn an_item_keeps_the_highest_priority_it_was_added_with_and_its_place() {
+fn item_keeps_highest_priority_and_arrival() {
     let mut queue = queue();
     for (item, priority) in [
         ("raised", LOW_PRIORITY),
@@ -208,7 +208,7 @@ fn an_item_keeps_the_highest_priority_it_was_added_with_and_its_place() {
         queue.add_with(item, with(priority), NOW);
     }
     assert_eq!(drain(&mut queue, NOW), ["raised", "other"], "it came before the other");
-    // While it is delayed, and while it is worked on.
+    // While it is delayed, and while it is processed.
     queue.add_with(
         "delayed",
         AddOptions {
@@ -229,7 +229,7 @@ fn an_item_keeps_the_highest_priority_it_was_added_with_and_its_place() {
 
 /// controller-runtime's users report that items of low priority starve (issue 3496).
 #[test]
-fn an_item_of_low_priority_has_its_turn_however_many_urgent_ones_come() {
+fn low_priority_item_does_not_starve() {
     let options = WorkQueueOptions {
         passed_over_max: 3,
         ..WorkQueueOptions::default()
@@ -249,7 +249,7 @@ fn an_item_of_low_priority_has_its_turn_however_many_urgent_ones_come() {
 }
 
 #[test]
-fn above_the_limit_an_item_that_does_not_wait_yet_is_refused_and_counted() {
+fn new_items_are_rejected_above_the_limit() {
     let options = WorkQueueOptions {
         items_max: 2,
         ..WorkQueueOptions::default()
@@ -267,14 +267,14 @@ fn above_the_limit_an_item_that_does_not_wait_yet_is_refused_and_counted() {
 
 /// client-go: TestMetrics.
 #[test]
-fn the_numbers_are_those_of_client_go() {
+fn stats_match_client_go_metrics() {
     let mut queue = queue();
     queue.add("foo", NOW);
     queue.add("foo", at(1));
     queue.add("bar", at(10));
     assert_eq!((queue.stats(NOW).depth, queue.stats(NOW).adds), (2, 2));
     assert_eq!(queue.get(at(50)), Get::Item("foo"));
-    // Added while it is worked on: it counts, and waits from now on.
+    // Added while it is processed: it counts, and waits from now on.
     queue.add("foo", at(60));
     let stats = queue.stats(at(75));
     assert_eq!((stats.depth, stats.adds, stats.merged, stats.processing), (2, 3, 1, 1));
@@ -303,7 +303,7 @@ fn the_numbers_are_those_of_client_go() {
 }
 
 #[test]
-fn a_duration_falls_into_the_first_bucket_whose_bound_it_does_not_pass() {
+fn duration_falls_into_the_first_matching_bucket() {
     let mut histogram = DurationHistogram::default();
     for duration in [
         Duration::ZERO,
@@ -318,7 +318,7 @@ fn a_duration_falls_into_the_first_bucket_whose_bound_it_does_not_pass() {
 
 /// client-go: TestGarbageCollection. What is done holds nothing of the item.
 #[test]
-fn an_item_that_is_done_and_forgotten_is_kept_nowhere() {
+fn finished_item_leaves_no_state() {
     let item = std::sync::Arc::new(());
     let mut queue = WorkQueue::new(WorkQueueOptions::default());
     queue.add(item.clone(), NOW);

@@ -86,13 +86,13 @@ impl Model {
     }
 }
 
-/// Something done to the queue. Names are of four, so that keys meet.
+/// An operation on the queue. Four names, so that keys collide.
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8),
     Update(u8),
     Delete(u8),
-    Bury(u8),
+    DeleteUnseen(u8),
     /// Per name: absent, the known object itself, or a new version.
     Replace([u8; 4]),
     Resync,
@@ -107,7 +107,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => name.clone().prop_map(Step::Add),
         4 => name.clone().prop_map(Step::Update),
         3 => name.clone().prop_map(Step::Delete),
-        1 => name.prop_map(Step::Bury),
+        1 => name.prop_map(Step::DeleteUnseen),
         2 => any::<[u8; 4]>().prop_map(Step::Replace),
         1 => Just(Step::Resync),
         4 => Just(Step::Pop),
@@ -135,7 +135,7 @@ fn seen(deltas: &[Delta]) -> Vec<Seen> {
     deltas.iter().map(one).collect()
 }
 
-/// Both queues, and what their consumer has processed.
+/// Both queues, and the objects their consumer has processed.
 struct Twins {
     fifo: DeltaFifo,
     model: Model,
@@ -175,7 +175,7 @@ impl Twins {
                 let known = self.known();
                 delete(&mut self.fifo, object, &known);
             }
-            Step::Bury(number) => self.bury(&name(number)),
+            Step::DeleteUnseen(number) => self.delete_unseen(&name(number)),
             Step::Replace(choices) => self.replace(choices),
             Step::Resync => {
                 self.model.resync(&self.known);
@@ -188,7 +188,7 @@ impl Twins {
         }
     }
 
-    fn bury(&mut self, key: &str) {
+    fn delete_unseen(&mut self, key: &str) {
         let Some(object) = self.known.get(key).cloned() else {
             return;
         };
@@ -309,7 +309,7 @@ impl Twins {
 proptest! {
     /// Whatever is written and popped in whatever order, the queue does what client-go's would.
     #[test]
-    fn the_queue_agrees_with_client_go_s(steps in vec(any_step(), 0..60)) {
+    fn queue_agrees_with_the_client_go_model(steps in vec(any_step(), 0..60)) {
         let mut twins = Twins { fifo: fifo(), model: Model::default(), known: BTreeMap::new(), version: 0 };
         for step in steps {
             twins.take(step);

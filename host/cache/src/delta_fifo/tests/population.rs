@@ -1,4 +1,4 @@
-//! When the initial list counts as processed, where batches end, and how fresh the consumer is.
+//! Sync of the initial list, batch ends, and `fresh_as_of`.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn pairs(expected: &[(&str, bool)]) -> Vec<(String, bool)> {
 
 /// (`TestDeltaFIFO_HasSynced`, its table)
 #[test]
-fn the_first_list_is_synced_once_every_key_of_it_was_processed() {
+fn first_list_syncs_once_every_key_is_processed() {
     let mut fifo = fifo();
     assert!(!fifo.has_synced(), "before anything came");
     replace(&mut fifo, vec![pod("a", 1), pod("b", 2)], &NothingKnown);
@@ -53,7 +53,7 @@ fn an_empty_first_list_is_synced_at_once() {
 }
 
 #[test]
-fn anything_else_before_the_first_list_makes_the_queue_synced() {
+fn other_writes_before_the_first_list_make_it_synced() {
     let writes: [fn(&mut DeltaFifo); 4] = [
         |fifo| add(fifo, pod("a", 1)),
         |fifo| update(fifo, pod("a", 1)),
@@ -87,7 +87,7 @@ fn deletions_of_the_first_list_count_too() {
 }
 
 #[test]
-fn what_was_known_already_is_not_waited_for() {
+fn unchanged_objects_do_not_delay_sync() {
     let a = pod("a", 1);
     let mut fifo = fifo();
     replace(&mut fifo, vec![a.clone()], &Known(vec![a]));
@@ -96,7 +96,7 @@ fn what_was_known_already_is_not_waited_for() {
 
 /// client-go lowers the count before processing.
 #[test]
-fn the_last_key_of_the_list_is_initial_and_not_synced_while_it_is_processed() {
+fn last_initial_key_is_not_synced_while_processed() {
     let mut fifo = fifo();
     replace(&mut fifo, vec![pod("a", 1)], &NothingKnown);
     add(&mut fifo, pod("b", 2));
@@ -187,7 +187,7 @@ fn fresh(fifo: &DeltaFifo) -> Option<String> {
 }
 
 #[test]
-fn freshness_waits_for_older_changes_of_keys_further_behind() {
+fn fresh_as_of_waits_for_older_changes_behind() {
     let mut fifo = fifo();
     assert_eq!(fresh(&fifo), None);
     replace(&mut fifo, vec![], &NothingKnown);
@@ -209,7 +209,7 @@ fn freshness_waits_for_older_changes_of_keys_further_behind() {
 }
 
 #[test]
-fn a_list_makes_fresh_once_all_of_it_left() {
+fn fresh_as_of_reaches_the_list_once_drained() {
     let mut fifo = fifo();
     replace(&mut fifo, vec![pod("a", 1), pod("b", 2)], &NothingKnown);
     assert_eq!(fresh(&fifo), None, "nothing was shown before the list");
@@ -220,7 +220,7 @@ fn a_list_makes_fresh_once_all_of_it_left() {
 }
 
 #[test]
-fn versions_from_before_a_restore_do_not_count_after_it() {
+fn versions_before_a_restore_do_not_count_after_it() {
     let mut fifo = fifo();
     replace(&mut fifo, vec![], &NothingKnown);
     update(&mut fifo, pod("a", 101));
@@ -233,7 +233,7 @@ fn versions_from_before_a_restore_do_not_count_after_it() {
 }
 
 #[test]
-fn an_ignored_delete_makes_fresh_and_a_version_that_is_no_number_is_told_when_nothing_waits() {
+fn fresh_as_of_counts_ignored_deletes_and_opaque_versions() {
     let mut fifo = fifo();
     delete(&mut fifo, pod("a", 7), &NothingKnown);
     assert_eq!(fresh(&fifo).as_deref(), Some("7"));

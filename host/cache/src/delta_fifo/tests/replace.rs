@@ -1,10 +1,10 @@
-//! What a list does to what waits and what is known.
+//! How a list affects queued and known objects.
 
 use super::*;
 
 /// (`TestDeltaFIFO_ReplaceMakesDeletionsReplaced`; client-go queues the deletions last)
 #[test]
-fn relist_reports_vanished_objects_as_tombstones_before_anything_else() {
+fn relist_queues_tombstones_first() {
     let mut fifo = fifo();
     let known = Known(vec![pod("a", 1), pod("b", 2)]);
     let summary = replace(&mut fifo, vec![pod("a", 3), pod("c", 4)], &known);
@@ -26,7 +26,7 @@ fn relist_reports_vanished_objects_as_tombstones_before_anything_else() {
 
 /// (`TestDeltaFIFO_ReplaceMakesDeletions`)
 #[test]
-fn a_tombstone_carries_the_newest_state_that_waited_or_else_the_known_one() {
+fn tombstone_carries_the_newest_queued_or_known_state() {
     let mut fifo = fifo();
     let known = Known(vec![pod("queued", 5), pod("known", 6), pod("stays", 7)]);
     update(&mut fifo, pod("queued", 10));
@@ -41,7 +41,7 @@ fn a_tombstone_carries_the_newest_state_that_waited_or_else_the_known_one() {
 
 /// (`TestDeltaFIFO_ReplaceMakesDeletionsForObjectsOnlyInQueue`)
 #[test]
-fn a_relist_buries_what_only_waits() {
+fn relist_queues_tombstones_for_queued_keys() {
     let mut fifo = fifo();
     add(&mut fifo, pod("a", 1));
     replace(&mut fifo, vec![pod("b", 2)], &Known::default());
@@ -53,7 +53,7 @@ fn a_relist_buries_what_only_waits() {
 
 /// (`TestDeltaFIFO_replaceWithDeleteDeltaIn`)
 #[test]
-fn a_relist_adds_no_second_delete_and_no_tombstone_in_a_tombstone() {
+fn relist_adds_no_second_delete_or_nested_tombstone() {
     let mut fifo = fifo();
     let known = Known(vec![pod("a", 1), pod("b", 1)]);
     delete(&mut fifo, pod("a", 2), &known);
@@ -69,14 +69,14 @@ fn a_relist_adds_no_second_delete_and_no_tombstone_in_a_tombstone() {
 }
 
 #[test]
-fn a_known_object_that_cannot_be_read_is_buried_without_a_state() {
+fn failed_lookup_gives_a_tombstone_without_state() {
     let mut fifo = fifo();
     replace(&mut fifo, vec![], &Unreadable(vec![pod("a", 1)]));
     assert_snapshot!(waiting(&fifo), @"a: Deleted(unknown final state, never seen)");
 }
 
 #[test]
-fn a_listed_object_that_is_the_known_one_with_nothing_waiting_is_only_seen() {
+fn unchanged_listed_object_is_not_queued() {
     let (a, b, c) = (pod("a", 1), pod("b", 2), pod("c", 3));
     let known = Known(vec![a.clone(), b.clone(), c.clone()]);
     let mut fifo = fifo();
@@ -97,7 +97,7 @@ fn a_listed_object_that_is_the_known_one_with_nothing_waiting_is_only_seen() {
 }
 
 #[test]
-fn a_replace_says_sync_where_asked_to() {
+fn replace_emits_sync_when_configured() {
     let mut fifo = DeltaFifo::new(DeltaFifoOptions {
         emit_replaced: false,
         ..DeltaFifoOptions::default()
@@ -107,7 +107,7 @@ fn a_replace_says_sync_where_asked_to() {
 }
 
 #[test]
-fn a_name_listed_twice_waits_once_with_both_states() {
+fn name_listed_twice_is_queued_once_with_both_states() {
     let mut fifo = fifo();
     replace(&mut fifo, vec![pod("a", 1), pod("b", 1), pod("a", 2)], &NothingKnown);
     assert_snapshot!(waiting(&fifo), @"

@@ -1,9 +1,9 @@
-//! Objects changed on their way in.
+//! Transforms in the queue.
 
 use super::*;
 use crate::{Transform, TransformError};
 
-/// Appends a label to what it sees, and fails where the name says so.
+/// Appends a label to each object, and fails if the name asks for it.
 struct Labelling;
 
 impl Transform for Labelling {
@@ -30,7 +30,7 @@ fn was_transformed(object: &Object) -> usize {
 
 /// (`TestDeltaFIFO_transformer`)
 #[test]
-fn a_transform_runs_once_on_what_the_server_sent_and_not_on_tombstones_or_resyncs() {
+fn transform_runs_once_and_not_on_tombstones_or_resyncs() {
     let mut fifo = transforming();
     let known = Known(vec![pod("gone", 1), pod("resynced", 1)]);
     add(&mut fifo, pod("a", 1));
@@ -54,7 +54,7 @@ fn a_transform_runs_once_on_what_the_server_sent_and_not_on_tombstones_or_resync
 }
 
 #[test]
-fn a_failed_transform_withholds_that_version_and_nothing_else() {
+fn failed_transform_withholds_only_that_version() {
     let mut fifo = transforming();
     let error = fifo.add(pod("broken", 7), NOW).unwrap_err();
     assert_snapshot!(error, @"transform of default/broken at version 7 failed: no such field");
@@ -69,7 +69,7 @@ fn a_failed_transform_withholds_that_version_and_nothing_else() {
 }
 
 #[test]
-fn a_transform_may_not_make_another_object_of_it() {
+fn transform_must_not_change_the_identity() {
     let mut fifo = transforming();
     let error = fifo.add(pod("renamed", 7), NOW).unwrap_err();
     assert!(

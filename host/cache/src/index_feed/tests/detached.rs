@@ -1,15 +1,15 @@
-//! When an index is taken off, and how it comes back: overruns, failures.
+//! Detaching and reattaching an index: overruns, failures.
 
 use super::*;
 use crate::IndexFailures;
 
 #[test]
-fn an_overrun_detaches_until_the_index_has_caught_up() {
+fn overrun_detaches_until_caught_up() {
     let (feed, mut pods, slow) = one_being_computed();
     assert_eq!(pods.poll(at(0)), "computing");
     pods.overrun(at(0));
     pods.write(&[("c", "x")]);
-    assert_eq!(pods.poll(at(0)), "detached", "nobody waits for it any more");
+    assert_eq!(pods.poll(at(0)), "detached", "the loop no longer waits for it");
     assert_eq!(
         pods.state(),
         IndexState::Behind {
@@ -47,7 +47,7 @@ fn a_second_overrun_within_the_window_holds_the_index_back() {
 }
 
 #[test]
-fn values_that_come_at_the_last_moment_are_no_overrun() {
+fn values_at_the_last_moment_avoid_the_overrun() {
     let feed = new_feed();
     let mut pods = Loop::attached(&feed, &[("a", "x")]);
     pods.write(&[("a", "y")]);
@@ -73,22 +73,25 @@ fn an_object_that_fails_is_absent_counted_and_listed() {
         let snapshot = pods.store.published();
         snapshot.index_failures("word").map_or(0, IndexFailures::absent)
     };
-    assert_eq!(absent(&pods), 1, "readers of the store are told too");
-    let lately = FailedLately {
+    assert_eq!(absent(&pods), 1, "readers of the store see it, too");
+    let lately = RecentFailures {
         count: 1,
         key: Key::new("default", "a"),
         error: "bad object".to_owned(),
     };
-    assert_eq!((feed.take_failed(PODS), feed.take_failed(PODS)), (Some(lately), None));
+    assert_eq!(
+        (feed.take_recent_failures(PODS), feed.take_recent_failures(PODS)),
+        (Some(lately), None)
+    );
     pods.write(&[("a", "x")]);
     work(&feed);
     assert_eq!(pods.poll(at(0)), "ready");
     assert_eq!(absent(&pods), 0);
-    assert!(feed.failures().is_empty(), "it is well again");
+    assert!(feed.failures().is_empty(), "it has recovered");
 }
 
 #[test]
-fn values_for_an_index_that_was_not_declared_or_too_many_of_them_are_a_failure() {
+fn undeclared_index_or_too_many_values_is_a_failure() {
     let feed = new_feed();
     let mut pods = Loop::attached(&feed, &[]);
     pods.write(&[("a", "x"), ("b", "x"), ("c", "x")]);
@@ -111,8 +114,8 @@ fn values_for_an_index_that_was_not_declared_or_too_many_of_them_are_a_failure()
         .map(|failure| format!("{}: {}", failure.key, failure.error))
         .collect();
     insta::assert_snapshot!(errors.join("\n"), @r#"
-    default/a: the plugin gave values for "other", which its manifest does not name as an index
-    default/b: more than 1024 values or 65536 bytes of them for one object; index something that has fewer values
+    default/a: the plugin returned values for index "other", which its manifest does not declare
+    default/b: more than 1024 values or 65536 bytes of them for one object; index a field with fewer values
     default/c: trapped
     "#);
     assert!(
@@ -121,11 +124,11 @@ fn values_for_an_index_that_was_not_declared_or_too_many_of_them_are_a_failure()
 }
 
 #[test]
-fn a_plugin_that_fails_detaches_at_once_and_starts_from_nothing_when_it_is_back() {
+fn failed_plugin_detaches_and_backfills_from_scratch() {
     let (feed, mut pods, lost) = one_being_computed();
     pods.take_woken();
     feed.failed("it trapped 5 times in 10 s");
-    assert!(pods.take_woken(), "the loop that waits is told");
+    assert!(pods.take_woken(), "the waiting loop is woken");
     assert_eq!(pods.poll(at(0)), "detached");
     assert_eq!(
         pods.state(),

@@ -1,5 +1,5 @@
-//! Whatever happens in whatever order: an index that is attached says what a full recomputation would say, no loop is
-//! left waiting without being woken, and in the end every index is attached.
+//! For any order of operations: an attached index equals a full recomputation, no waiting loop misses its wake-up, and
+//! in the end every index is attached.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,12 +14,12 @@ const SOURCES: [SourceId; 2] = [PODS, NODES];
 enum Op {
     /// A batch: name and words of each object.
     Write(usize, Vec<(usize, usize)>),
-    /// The loop's budget is spent, if it waits.
+    /// The loop's budget is used up, if it waits.
     Overrun(usize),
-    /// The loop has a look although nothing was written.
+    /// The loop polls although nothing was written.
     Look(usize),
     Take(usize),
-    /// Completes the job in a worker's hands at that place.
+    /// Completes the worker's job at this index.
     Complete(usize),
     Load,
     Fail,
@@ -83,7 +83,7 @@ impl Run {
             }
             Op::Complete(_) => {}
             Op::Load => self.feed.loaded(),
-            Op::Fail => self.feed.failed("told to"),
+            Op::Fail => self.feed.failed("waits"),
             Op::Pass(seconds) => self.now += Duration::from_secs(seconds),
         }
         // A loop that waits does nothing else until it is woken.
@@ -91,7 +91,7 @@ impl Run {
             let woken = self.loops[source].take_woken();
             if self.waits[source] {
                 self.waits[source] = self.loops[source].poll(self.now) == "computing";
-                assert!(woken || self.waits[source], "nobody woke the loop");
+                assert!(woken || self.waits[source], "the loop was not woken");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What happens above the limits.
+//! Behavior above the limits.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn keyed() -> Rig {
 }
 
 #[test]
-fn up_to_the_limit_events_are_kept_in_full_and_above_it_they_fold() {
+fn events_fold_only_above_the_limit() {
     let mut rig = Rig::new(ListenerOptions {
         pending_events_max: 3,
         ..options()
@@ -49,7 +49,7 @@ fn an_add_and_an_update_fold_to_an_add() {
 }
 
 #[test]
-fn two_updates_fold_to_one_from_the_last_state_whose_delivery_ended() {
+fn folded_updates_start_at_the_last_delivered_state() {
     let mut rig = keyed();
     rig.set("a", 1);
     rig.drain();
@@ -62,7 +62,7 @@ fn two_updates_fold_to_one_from_the_last_state_whose_delivery_ended() {
 }
 
 #[test]
-fn an_update_and_a_delete_fold_to_a_delete_which_keeps_its_mark() {
+fn update_and_delete_fold_to_a_delete() {
     let mut rig = keyed();
     rig.sets("a b", 1);
     rig.drain();
@@ -73,7 +73,7 @@ fn an_update_and_a_delete_fold_to_a_delete_which_keeps_its_mark() {
 }
 
 #[test]
-fn an_add_that_was_never_handed_out_vanishes_with_its_delete_and_is_counted() {
+fn undelivered_add_cancels_with_its_delete_and_is_counted() {
     let mut rig = keyed();
     rig.set("a", 1);
     rig.set("a", 2);
@@ -87,7 +87,7 @@ fn an_add_that_was_never_handed_out_vanishes_with_its_delete_and_is_counted() {
 }
 
 #[test]
-fn an_add_that_was_handed_out_does_not_vanish() {
+fn delivered_add_does_not_cancel_with_its_delete() {
     let mut rig = keyed();
     rig.set("a", 1);
     rig.take();
@@ -98,7 +98,7 @@ fn an_add_that_was_handed_out_does_not_vanish() {
 }
 
 #[test]
-fn a_delete_and_an_add_of_a_new_incarnation_stay_two() {
+fn delete_and_add_of_new_incarnation_do_not_fold() {
     let mut rig = keyed();
     rig.write(PODS, state("a", "first", 1, 0));
     rig.drain();
@@ -111,12 +111,12 @@ fn a_delete_and_an_add_of_a_new_incarnation_stay_two() {
     rig.delete("a");
     rig.write(PODS, state("a", "third", 8, 0));
     rig.delete("a");
-    assert_eq!(rig.drain(), "delete a@6 watch\n", "the third was never told of");
+    assert_eq!(rig.drain(), "delete a@6 watch\n", "the third was never delivered");
     assert_eq!(rig.counters().vanished, 1);
 }
 
 #[test]
-fn the_newest_folded_reason_wins_and_the_oldest_time_stays() {
+fn folding_keeps_newest_reason_and_oldest_time() {
     let mut rig = keyed();
     rig.set("a", 1);
     rig.drain();
@@ -127,11 +127,11 @@ fn the_newest_folded_reason_wins_and_the_oldest_time_stays() {
     rig.push_as(PODS, ChangeKind::Update { old, new }, Reason::Relist);
     assert_eq!(rig.take(), "update a@1->3 relist");
     assert_eq!(rig.last_taken().received, first);
-    assert!(!rig.last_taken().fresh);
+    assert!(!rig.last_taken().exact_old);
 }
 
 #[test]
-fn a_stalled_handler_costs_at_most_two_events_a_key() {
+fn stalled_handler_holds_at_most_two_events_per_key() {
     let mut rig = Rig::new(ListenerOptions {
         pending_events_max: 16,
         ..options()
@@ -154,7 +154,7 @@ fn a_stalled_handler_costs_at_most_two_events_a_key() {
 }
 
 #[test]
-fn above_the_limit_on_bytes_old_states_are_dropped_and_counted() {
+fn old_states_are_dropped_above_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {
         pending_bytes_max: 3 * size,
@@ -184,7 +184,7 @@ fn above_the_limit_on_bytes_old_states_are_dropped_and_counted() {
 }
 
 #[test]
-fn above_the_limit_on_bytes_deletes_are_cut_to_their_metadata_and_counted() {
+fn deletes_are_cut_to_metadata_above_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {
         pending_bytes_max: 2 * size,
@@ -203,8 +203,8 @@ fn above_the_limit_on_bytes_deletes_are_cut_to_their_metadata_and_counted() {
     rig.listener.next_batch(rig.now, 10, &mut batch);
     let lasts: Vec<&Object> = batch
         .iter()
-        .filter_map(|delivery| match &delivery.what {
-            What::Delete { last, .. } => last.as_ref(),
+        .filter_map(|delivery| match &delivery.notification {
+            Notification::Delete { last, .. } => last.as_ref(),
             _ => None,
         })
         .collect();
@@ -216,7 +216,7 @@ fn above_the_limit_on_bytes_deletes_are_cut_to_their_metadata_and_counted() {
 }
 
 #[test]
-fn above_the_limit_on_bytes_chains_of_states_fold() {
+fn events_fold_above_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {
         pending_bytes_max: 3 * size,
@@ -230,7 +230,7 @@ fn above_the_limit_on_bytes_chains_of_states_fold() {
 }
 
 #[test]
-fn bytes_are_given_back_however_an_event_ends() {
+fn bytes_are_released_for_every_outcome() {
     let mut rig = Rig::new(options());
     rig.sets("a b c d", 1);
     rig.drain();
@@ -251,7 +251,7 @@ fn bytes_are_given_back_however_an_event_ends() {
 }
 
 #[test]
-fn a_listener_that_blocks_folds_and_cuts_nothing_and_says_when_there_is_room() {
+fn blocking_listener_neither_folds_nor_cuts() {
     let options = ListenerOptions {
         pending_events_max: 2,
         pending_bytes_max: 10_000,
@@ -265,7 +265,7 @@ fn a_listener_that_blocks_folds_and_cuts_nothing_and_says_when_there_is_room() {
     assert!(rig.listener.has_room());
     rig.set("a", 2);
     assert!(!rig.listener.has_room());
-    // A batch that was under way comes all the same.
+    // A batch that was already pushed is still accepted.
     rig.set("a", 3);
     rig.delete("a");
     assert_eq!(
@@ -285,6 +285,6 @@ fn a_listener_that_blocks_folds_and_cuts_nothing_and_says_when_there_is_room() {
     rig.listener.close();
     assert!(
         rig.listener.has_room(),
-        "what is closed takes nothing, and holds nobody up"
+        "a closed listener accepts nothing, and blocks no one"
     );
 }

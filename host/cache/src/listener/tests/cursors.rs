@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_source_is_shown_in_order_of_keys_and_then_synced() {
+fn initial_list_is_in_key_order_then_synced() {
     let mut rig = Rig::bare(options());
     rig.sets("b a c", 1);
     rig.attach(PODS);
@@ -13,7 +13,7 @@ fn a_source_is_shown_in_order_of_keys_and_then_synced() {
         "add a@1 initial\nadd b@1 initial\nadd c@1 initial\n",
         "synced has to wait for answers"
     );
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.answer(retryable());
     assert!(rig.take().starts_with("wait 1."));
     assert!(!rig.listener.has_synced(PODS));
@@ -23,7 +23,7 @@ fn a_source_is_shown_in_order_of_keys_and_then_synced() {
 }
 
 #[test]
-fn a_source_without_objects_is_synced_at_once() {
+fn empty_source_is_synced_at_once() {
     let mut rig = Rig::bare(options());
     rig.attach(PODS);
     assert_eq!(rig.take(), "synced initial");
@@ -31,7 +31,7 @@ fn a_source_without_objects_is_synced_at_once() {
 }
 
 #[test]
-fn each_source_is_synced_on_its_own() {
+fn sources_sync_independently() {
     let mut rig = Rig::bare(options());
     rig.set("a", 1);
     rig.write(NODES, state("n", "u", 1, 0));
@@ -39,13 +39,13 @@ fn each_source_is_synced_on_its_own() {
     rig.attach(NODES);
     assert_eq!(rig.take_all(), "add a@1 initial\nadd n@1 initial source 2\n");
     rig.in_flight.swap(0, 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert!(rig.listener.has_synced(NODES) && !rig.listener.has_synced(PODS));
     assert_eq!(rig.take_all(), "synced initial source 2\n");
 }
 
 #[test]
-fn the_synced_callback_names_each_source_once() {
+fn synced_callback_reports_each_source_once() {
     let mut rig = Rig::bare(options());
     let synced = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let list = synced.clone();
@@ -61,7 +61,7 @@ fn the_synced_callback_names_each_source_once() {
 }
 
 #[test]
-fn what_changes_ahead_of_the_cursor_is_shown_as_it_is_by_then() {
+fn changes_ahead_of_the_cursor_are_merged() {
     let mut rig = Rig::bare(options());
     rig.sets("a b c d", 1);
     rig.attach(PODS);
@@ -87,7 +87,7 @@ fn what_changes_ahead_of_the_cursor_is_shown_as_it_is_by_then() {
 }
 
 #[test]
-fn what_was_deleted_ahead_of_the_cursor_and_created_again_is_shown_as_new() {
+fn object_recreated_ahead_of_the_cursor_is_delivered_as_new() {
     let mut rig = Rig::bare(options());
     rig.write(PODS, state("a", "first", 1, 0));
     rig.attach(PODS);
@@ -96,13 +96,13 @@ fn what_was_deleted_ahead_of_the_cursor_and_created_again_is_shown_as_new() {
 }
 
 #[test]
-fn what_the_cursor_has_passed_is_told_as_usual() {
+fn changes_behind_the_cursor_are_delivered() {
     let mut rig = Rig::bare(options());
     rig.sets("b d", 1);
     rig.attach(PODS);
     rig.take();
     rig.take();
-    // Behind the cursor, though the snapshot it began with did not hold it.
+    // Behind the cursor, although not in the snapshot it started with.
     rig.set("c", 1);
     rig.delete("b");
     assert_eq!(rig.drain(), "add c@1 watch\ndelete b@1 watch\nsynced initial\n");
@@ -115,8 +115,8 @@ fn events_and_cursors_take_turns() {
     rig.attach(PODS);
     rig.take();
     rig.take();
-    rig.answer(Outcome::Ok);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.set("a", 2);
     rig.set("b", 2);
     assert_eq!(
@@ -126,7 +126,7 @@ fn events_and_cursors_take_turns() {
 }
 
 #[test]
-fn the_cursor_of_one_source_does_not_wait_for_the_end_of_anothers() {
+fn cursors_of_different_sources_interleave() {
     let mut rig = Rig::bare(options());
     for index in 0..200 {
         rig.set(&format!("pod-{index:03}"), 1);
@@ -139,7 +139,7 @@ fn the_cursor_of_one_source_does_not_wait_for_the_end_of_anothers() {
 }
 
 #[test]
-fn a_replay_shows_everything_again_after_the_deletes_that_wait() {
+fn replay_delivers_everything_after_pending_deletes() {
     let mut rig = Rig::new(options());
     rig.sets("a b c", 1);
     rig.drain();
@@ -158,7 +158,7 @@ fn a_replay_shows_everything_again_after_the_deletes_that_wait() {
 }
 
 #[test]
-fn a_replay_tells_deletes_of_what_it_has_not_shown() {
+fn replay_delivers_deletes_ahead_of_its_cursor() {
     let mut rig = Rig::new(options());
     rig.sets("a b c", 1);
     rig.drain();
@@ -177,7 +177,7 @@ fn a_replay_tells_deletes_of_what_it_has_not_shown() {
 }
 
 #[test]
-fn a_replay_during_an_initial_list_begins_again_and_tells_deletes() {
+fn replay_restarts_an_initial_list_and_delivers_deletes() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
@@ -192,7 +192,7 @@ fn a_replay_during_an_initial_list_begins_again_and_tells_deletes() {
 }
 
 #[test]
-fn a_replay_before_anything_was_shown_is_the_initial_list() {
+fn replay_before_the_first_delivery_stays_initial() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
@@ -202,24 +202,24 @@ fn a_replay_before_anything_was_shown_is_the_initial_list() {
 }
 
 #[test]
-fn a_replay_takes_the_place_of_a_synced_that_waits() {
+fn replay_replaces_a_pending_synced() {
     let mut rig = Rig::bare(options());
     rig.set("a", 1);
     rig.attach(PODS);
     rig.take();
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.listener.replay(rig.now);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
 }
 
 #[test]
-fn a_synced_that_fails_or_is_given_back_during_a_replay_is_left_to_it() {
+fn failed_synced_during_a_replay_is_dropped() {
     for fails in [true, false] {
         let mut rig = Rig::bare(options());
         rig.set("a", 1);
         rig.attach(PODS);
         rig.take();
-        rig.answer(Outcome::Ok);
+        rig.answer(DeliveryOutcome::Ok);
         assert_eq!(rig.take(), "synced initial");
         rig.listener.replay(rig.now);
         let token = rig.last_taken().token;
@@ -233,7 +233,7 @@ fn a_synced_that_fails_or_is_given_back_during_a_replay_is_left_to_it() {
 }
 
 #[test]
-fn a_key_that_was_shown_given_back_and_deleted_does_not_keep_the_source_from_being_synced() {
+fn given_back_and_deleted_key_does_not_block_sync() {
     let mut rig = Rig::bare(ListenerOptions {
         pending_events_max: 0,
         ..options()
@@ -252,7 +252,7 @@ fn a_key_that_was_shown_given_back_and_deleted_does_not_keep_the_source_from_bei
 }
 
 #[test]
-fn what_is_created_and_deleted_during_a_replay_is_not_told_while_an_earlier_delete_waits() {
+fn replay_cancels_add_and_delete_behind_pending_delete() {
     let mut rig = Rig::new(options());
     rig.write(PODS, state("b", "first", 1, 0));
     rig.write(PODS, state("a", "u", 1, 0));
@@ -265,27 +265,27 @@ fn what_is_created_and_deleted_during_a_replay_is_not_told_while_an_earlier_dele
 }
 
 #[test]
-fn a_key_in_flight_when_a_replay_begins_is_shown_when_it_is_done() {
+fn replay_delivers_in_flight_key_after_it_is_done() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.take();
     rig.set("a", 2);
     rig.listener.replay(rig.now);
     assert_eq!(rig.take_all(), "add b@1 replay\n");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take_all(), "add a@2 replay\n");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "idle", "a was shown and not attempted yet");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "synced replay");
 }
 
 #[test]
-fn a_replay_leaves_keys_in_back_off_there_and_synced_waits_for_them() {
+fn replay_keeps_back_off_and_synced_waits() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.take();
-    rig.answer(Outcome::Trapped("unreachable".to_owned()));
+    rig.answer(DeliveryOutcome::Trapped("unreachable".to_owned()));
     rig.listener.replay(rig.now);
     assert_eq!(rig.drain(), "add b@1 replay\n");
     assert!(rig.take().starts_with("wait 1."), "its back-off is not shortened");
@@ -298,7 +298,7 @@ fn a_replay_leaves_keys_in_back_off_there_and_synced_waits_for_them() {
 }
 
 #[test]
-fn a_replay_of_every_source_is_synced_for_every_source() {
+fn replay_delivers_synced_for_every_source() {
     let mut rig = Rig::new(options());
     rig.attach(NODES);
     rig.drain();
@@ -314,7 +314,7 @@ fn resyncing() -> Rig {
 }
 
 #[test]
-fn a_resync_is_due_after_its_period_and_tells_each_object_as_an_update_to_itself() {
+fn resync_delivers_each_object_as_update_to_itself() {
     let mut rig = resyncing();
     rig.sets("a b", 1);
     rig.drain();
@@ -324,15 +324,15 @@ fn a_resync_is_due_after_its_period_and_tells_each_object_as_an_update_to_itself
     rig.pass(seconds(1));
     assert_eq!(rig.take(), "update a@1->1 resync");
     let delivery = rig.last_taken();
-    assert!(!delivery.fresh, "a changed-only handler is resynced, too");
-    assert!(matches!(&delivery.what, What::Update { old: Some(old), new } if old.ptr_eq(new)));
+    assert!(!delivery.exact_old, "a changed-only handler is resynced, too");
+    assert!(matches!(&delivery.notification, Notification::Update { old: Some(old), new } if old.ptr_eq(new)));
     assert_eq!(rig.drain(), "update b@1->1 resync\n");
     assert_eq!(rig.take(), "wait 10s");
     assert_eq!(rig.counters().resyncs, 1);
 }
 
 #[test]
-fn a_resync_round_is_left_out_and_counted_while_the_last_one_runs() {
+fn resync_round_is_skipped_while_the_last_one_runs() {
     let mut rig = resyncing();
     rig.sets("a b", 1);
     rig.drain();
@@ -344,7 +344,7 @@ fn a_resync_round_is_left_out_and_counted_while_the_last_one_runs() {
 }
 
 #[test]
-fn a_resync_round_is_left_out_while_everything_is_shown_anyway() {
+fn resync_round_is_skipped_during_initial_list_or_replay() {
     let mut rig = resyncing();
     rig.sets("a b", 1);
     rig.drain();
@@ -356,7 +356,7 @@ fn a_resync_round_is_left_out_while_everything_is_shown_anyway() {
 }
 
 #[test]
-fn a_resync_passes_over_keys_with_something_waiting() {
+fn resync_skips_keys_with_pending_events() {
     let mut rig = resyncing();
     rig.sets("a b c", 1);
     rig.drain();
@@ -373,7 +373,7 @@ fn a_resync_passes_over_keys_with_something_waiting() {
 }
 
 #[test]
-fn changes_during_a_resync_are_told_and_old_states_never_again() {
+fn resync_never_delivers_outdated_states() {
     let mut rig = resyncing();
     rig.sets("a b", 1);
     rig.drain();
@@ -389,7 +389,7 @@ fn changes_during_a_resync_are_told_and_old_states_never_again() {
 }
 
 #[test]
-fn a_resync_shorter_than_the_minimum_is_raised_to_it() {
+fn short_resync_period_is_raised_to_the_minimum() {
     let mut rig = Rig::new(ListenerOptions {
         resync: Some(Duration::from_millis(1)),
         ..options()
@@ -398,12 +398,12 @@ fn a_resync_shorter_than_the_minimum_is_raised_to_it() {
 }
 
 #[test]
-fn a_cursor_holds_the_lock_for_a_bounded_number_of_keys_only() {
+fn cursor_visits_a_bounded_number_of_keys_per_call() {
     let mut rig = resyncing();
     for index in 0..3_000 {
         rig.set(&format!("pod-{index:04}"), 1);
     }
-    // Everything is in flight: the resync passes over all of it.
+    // Everything is in flight: the resync skips all of it.
     rig.take_all();
     rig.pass(seconds(10));
     assert_eq!(rig.take(), "wait 0ns");
@@ -414,7 +414,7 @@ fn a_cursor_holds_the_lock_for_a_bounded_number_of_keys_only() {
 }
 
 #[test]
-fn a_resync_period_that_is_set_later_begins_then_and_can_be_taken_back() {
+fn resync_period_can_be_set_and_removed_later() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();

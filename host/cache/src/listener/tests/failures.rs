@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// What is left to wait, in whole milliseconds.
+/// The remaining wait, in whole milliseconds.
 fn wait(rig: &mut Rig) -> u128 {
     match rig.listener.next(rig.now) {
-        Next::WaitUntil(until) => (until - rig.now).as_millis(),
-        other => panic!("expected to be told to wait: {other:?}"),
+        NextDelivery::WaitUntil(until) => (until - rig.now).as_millis(),
+        other => panic!("expected WaitUntil: {other:?}"),
     }
 }
 
@@ -20,23 +20,23 @@ fn letters(rig: &Rig) -> String {
     rig.listener.dead_letters().into_iter().map(line).collect()
 }
 
-/// Fails until nothing is tried again. Returns how often that was.
+/// Fails until nothing is retried. Returns the number of attempts.
 fn exhaust(rig: &mut Rig) -> u32 {
     let mut tries = 0;
     loop {
         match rig.listener.next(rig.now) {
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 tries += 1;
                 rig.listener.done(delivery.token, retryable(), rig.now);
             }
-            Next::WaitUntil(until) => rig.now = until,
+            NextDelivery::WaitUntil(until) => rig.now = until,
             _ => return tries,
         }
     }
 }
 
 #[test]
-fn a_failure_is_tried_again_with_growing_back_off() {
+fn failure_is_retried_with_growing_back_off() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     assert_eq!(rig.fail(), "add a@1 watch");
@@ -51,7 +51,7 @@ fn a_failure_is_tried_again_with_growing_back_off() {
 }
 
 #[test]
-fn a_mended_handler_need_not_wait_out_the_back_off() {
+fn retry_now_ends_the_back_off() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     assert_eq!(rig.fail(), "add a@1 watch");
@@ -74,13 +74,13 @@ fn a_failing_key_delays_no_other() {
 }
 
 #[test]
-fn keys_that_fail_together_do_not_come_back_together() {
+fn keys_that_fail_together_retry_at_different_times() {
     let mut rig = Rig::new(options());
     rig.sets("a b c d", 1);
     rig.take_all();
     rig.answer_all(&retryable());
     let mut times = Vec::new();
-    while let Next::WaitUntil(until) = rig.listener.next(rig.now) {
+    while let NextDelivery::WaitUntil(until) = rig.listener.next(rig.now) {
         times.push(until);
         rig.now = until;
         rig.take();
@@ -102,7 +102,7 @@ fn the_same_seed_gives_the_same_waits() {
 }
 
 #[test]
-fn newer_events_fold_into_a_failing_key_without_shortening_its_back_off() {
+fn newer_events_fold_without_shortening_the_back_off() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -118,13 +118,13 @@ fn newer_events_fold_into_a_failing_key_without_shortening_its_back_off() {
         (before, 1, 2)
     );
     rig.pass(seconds(3));
-    // A try of a newer state is a first try, and yet the back-off goes on growing.
+    // A newer state starts at attempt 0, but the back-off keeps growing.
     assert_eq!(rig.fail(), "update a@1->4 watch");
     assert!(wait(&mut rig) >= 4_000);
 }
 
 #[test]
-fn what_came_while_a_call_ran_that_fails_folds_in_as_well() {
+fn events_during_a_failing_call_fold_in() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -132,22 +132,25 @@ fn what_came_while_a_call_ran_that_fails_folds_in_as_well() {
     rig.take();
     rig.set("a", 3);
     rig.set("a", 4);
-    rig.answer(Outcome::TimedOut("30 s".to_owned()));
+    rig.answer(DeliveryOutcome::TimedOut("30 s".to_owned()));
     assert_eq!((rig.stats().pending, rig.stats().failing), (1, 1));
     rig.pass(seconds(2));
     assert_eq!(rig.drain(), "update a@1->4 watch\n");
 }
 
 #[test]
-fn retry_after_is_honoured_and_bounded() {
+fn retry_after_is_honored_and_bounded() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
-    rig.answer(Outcome::RetryAfter("busy".to_owned(), Duration::from_millis(250)));
+    rig.answer(DeliveryOutcome::RetryAfter(
+        "busy".to_owned(),
+        Duration::from_millis(250),
+    ));
     assert_eq!(wait(&mut rig), 250);
     rig.pass(Duration::from_millis(250));
     rig.take();
-    rig.answer(Outcome::RetryAfter("busy".to_owned(), seconds(1 << 40)));
+    rig.answer(DeliveryOutcome::RetryAfter("busy".to_owned(), seconds(1 << 40)));
     assert_eq!(wait(&mut rig), RETRY_AFTER_MAX.as_millis());
 }
 
@@ -168,7 +171,7 @@ fn the_last_attempt_makes_a_dead_letter() {
 }
 
 #[test]
-fn a_permanent_failure_makes_a_dead_letter_at_once_and_blocks_nothing() {
+fn permanent_failure_becomes_a_dead_letter_at_once() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -181,7 +184,7 @@ fn a_permanent_failure_makes_a_dead_letter_at_once_and_blocks_nothing() {
         "the key's next event goes out as usual"
     );
     assert_eq!(rig.stats().dead_letters, 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.stats().dead_letters, 0, "success removes the letter");
 }
 
@@ -197,7 +200,7 @@ fn a_key_has_one_dead_letter_at_most() {
 }
 
 #[test]
-fn the_oldest_dead_letter_goes_first_and_is_counted() {
+fn oldest_dead_letter_is_evicted_and_counted() {
     let mut rig = Rig::new(ListenerOptions {
         dead_letters_max: 2,
         ..options()
@@ -214,16 +217,16 @@ fn the_oldest_dead_letter_goes_first_and_is_counted() {
 }
 
 #[test]
-fn an_error_text_is_kept_to_its_limit() {
+fn error_text_is_cut_at_its_limit() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
-    rig.answer(Outcome::Permanent("ä".repeat(ERROR_BYTES_MAX)));
+    rig.answer(DeliveryOutcome::Permanent("ä".repeat(ERROR_BYTES_MAX)));
     assert_eq!(rig.listener.dead_letters()[0].error.len(), ERROR_BYTES_MAX);
 }
 
 #[test]
-fn a_poisoned_state_that_is_replaced_in_time_makes_no_dead_letter() {
+fn replaced_poisoned_state_makes_no_dead_letter() {
     let mut rig = Rig::new(ListenerOptions {
         retry: RetryPolicy {
             attempts: 1,
@@ -241,7 +244,7 @@ fn a_poisoned_state_that_is_replaced_in_time_makes_no_dead_letter() {
 }
 
 #[test]
-fn a_failing_delete_keeps_the_next_incarnation_waiting_but_not_forever() {
+fn failing_delete_delays_the_next_incarnation_only_temporarily() {
     let mut rig = Rig::new(options());
     rig.write(PODS, state("a", "first", 1, 0));
     rig.drain();
@@ -265,13 +268,13 @@ fn with_skip_a_failure_is_counted_and_dropped() {
     rig.sets("a b", 1);
     rig.fail();
     rig.take();
-    rig.answer(Outcome::Trapped("unreachable".to_owned()));
+    rig.answer(DeliveryOutcome::Trapped("unreachable".to_owned()));
     assert_eq!(rig.take(), "idle");
     assert_eq!((rig.counters().skipped, rig.stats().dead_letters), (2, 0));
 }
 
 #[test]
-fn a_failing_synced_is_tried_again_and_given_up_without_a_letter() {
+fn failing_synced_is_retried_then_dropped() {
     let mut rig = Rig::bare(options());
     rig.attach(PODS);
     assert_eq!(rig.fail(), "synced initial");
@@ -283,14 +286,14 @@ fn a_failing_synced_is_tried_again_and_given_up_without_a_letter() {
 }
 
 #[test]
-fn requeue_delivers_the_current_state_and_success_removes_the_letter() {
+fn requeue_delivers_current_state_and_success_removes_dead_letter() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
     rig.answer(permanent());
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Queued);
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Queued);
     assert_eq!(rig.take(), "add a@1 requeue");
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Waiting);
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Waiting);
     rig.answer(permanent());
     assert_eq!(letters(&rig), "default/a add requeue after 1: permanent: no use\n");
     rig.listener.requeue(PODS, key("a"), rig.now);
@@ -299,7 +302,7 @@ fn requeue_delivers_the_current_state_and_success_removes_the_letter() {
 }
 
 #[test]
-fn requeue_delivers_the_last_known_delete_while_the_key_is_absent() {
+fn requeue_delivers_the_last_delete_of_an_absent_key() {
     let mut rig = Rig::new(options());
     rig.sets("a", 1);
     rig.drain();
@@ -308,11 +311,11 @@ fn requeue_delivers_the_last_known_delete_while_the_key_is_absent() {
     rig.answer(permanent());
     rig.listener.requeue(PODS, key("a"), rig.now);
     assert_eq!(rig.drain(), "delete a@1? requeue\n");
-    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), Requeue::Unknown);
+    assert_eq!(rig.listener.requeue(PODS, key("a"), rig.now), RequeueResult::Unknown);
 }
 
 #[test]
-fn requeue_delivers_the_current_state_although_a_delete_failed_before() {
+fn requeue_delivers_current_state_after_a_failed_delete() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -327,18 +330,18 @@ fn requeue_delivers_the_current_state_although_a_delete_failed_before() {
 }
 
 #[test]
-fn requeue_leaves_to_a_cursor_what_it_will_show() {
+fn requeue_leaves_keys_to_a_running_cursor() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), Requeue::Waiting);
-    assert_eq!(rig.listener.requeue(NODES, key("b"), rig.now), Requeue::Unknown);
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Waiting);
+    assert_eq!(rig.listener.requeue(NODES, key("b"), rig.now), RequeueResult::Unknown);
     rig.listener.close();
-    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), Requeue::Closed);
+    assert_eq!(rig.listener.requeue(PODS, key("b"), rig.now), RequeueResult::Closed);
 }
 
 #[test]
-fn dead_letters_keep_no_more_bytes_of_deleted_objects_than_may_wait() {
+fn dead_letters_respect_the_byte_limit() {
     let size = state("a", "u", 1, 10_000).size_bytes();
     let mut rig = Rig::new(ListenerOptions {
         pending_bytes_max: 2 * size,
@@ -362,7 +365,7 @@ fn dead_letters_keep_no_more_bytes_of_deleted_objects_than_may_wait() {
 }
 
 #[test]
-fn a_detached_source_takes_its_dead_letters_with_it() {
+fn detach_removes_the_dead_letters_of_the_source() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -371,42 +374,46 @@ fn a_detached_source_takes_its_dead_letters_with_it() {
     assert_eq!(letters(&rig), "");
 }
 
-/// Delivers everything; "poison" fails, and costs the handler what it knew. Returns the deliveries of others and of it.
+/// Delivers everything; "poison" fails, and costs the handler its memory. Returns the deliveries of the others and of
+/// "poison".
 fn lose_memory_over_poison(rig: &mut Rig) -> (usize, usize) {
     let (mut others, mut poisoned) = (0, 0);
     loop {
         match rig.listener.next(rig.now) {
-            Next::Deliver(delivery) if delivery.key().is_some_and(|key| key.name == "poison") => {
+            NextDelivery::Deliver(delivery) if delivery.key().is_some_and(|key| key.name == "poison") => {
                 poisoned += 1;
-                rig.listener
-                    .done(delivery.token, Outcome::Trapped("unreachable".to_owned()), rig.now);
+                rig.listener.done(
+                    delivery.token,
+                    DeliveryOutcome::Trapped("unreachable".to_owned()),
+                    rig.now,
+                );
                 rig.listener.recover(rig.now);
             }
-            Next::Deliver(delivery) => {
+            NextDelivery::Deliver(delivery) => {
                 others += usize::from(delivery.key().is_some());
-                rig.listener.done(delivery.token, Outcome::Ok, rig.now);
+                rig.listener.done(delivery.token, DeliveryOutcome::Ok, rig.now);
             }
-            Next::WaitUntil(until) => rig.now = until,
-            Next::Idle | Next::Closed => return (others, poisoned),
+            NextDelivery::WaitUntil(until) => rig.now = until,
+            NextDelivery::Idle | NextDelivery::Closed => return (others, poisoned),
         }
     }
 }
 
 #[test]
-fn an_object_that_costs_the_handler_its_memory_each_time_becomes_a_dead_letter_too() {
+fn object_that_kills_instances_becomes_a_dead_letter() {
     let mut rig = Rig::new(options());
     rig.sets("a poison b", 1);
-    // Each of the ten failures is followed by a replay, which shows the two others; none of them gives it further
-    // tries.
+    // Each of the ten failures is followed by a replay, which delivers the two others; none of them gives it further
+    // attempts.
     assert_eq!(lose_memory_over_poison(&mut rig), (1 + 10 * 2, 10));
     assert_eq!(letters(&rig), "default/poison add replay after 10: trap: unreachable\n");
-    // A newer state is news, whether it is told at once or by a cursor on its way.
+    // A newer state is new, whether it is delivered directly or by a running cursor.
     rig.set("poison", 2);
     assert_eq!(rig.fail(), "update poison@1->2 watch");
     rig.listener.recover(rig.now);
     rig.set("poison", 3);
     assert_eq!(lose_memory_over_poison(&mut rig).1, 10);
-    // A new version of the handler is shown it again.
+    // A new version of the handler receives it again.
     rig.listener.replay(rig.now);
     assert_eq!(
         rig.drain(),
@@ -416,11 +423,11 @@ fn an_object_that_costs_the_handler_its_memory_each_time_becomes_a_dead_letter_t
 }
 
 #[test]
-fn what_changed_since_its_dead_letter_is_shown_after_a_loss_of_memory() {
+fn recover_delivers_states_newer_than_their_dead_letter() {
     let mut rig = Rig::new(options());
     rig.sets("a z", 1);
     assert_eq!(rig.take_all(), "add a@1 watch\nadd z@1 watch\n");
-    rig.answer_all(&Outcome::Permanent("no".to_owned()));
+    rig.answer_all(&DeliveryOutcome::Permanent("no".to_owned()));
     rig.listener.recover(rig.now);
     // Left to the cursor, which has not reached it.
     rig.set("z", 2);

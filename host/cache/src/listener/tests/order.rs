@@ -1,4 +1,4 @@
-//! Order, exactly once, and the dealings between loop, listener and consumer.
+//! Order, exactly-once delivery, and the protocol between loop, listener and consumer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 
 #[test]
-fn every_event_is_delivered_once_and_in_order_while_nothing_fails() {
+fn events_are_delivered_once_in_order() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.set("a", 2);
@@ -24,7 +24,7 @@ fn every_event_is_delivered_once_and_in_order_while_nothing_fails() {
 }
 
 #[test]
-fn no_two_deliveries_of_a_key_are_in_flight_at_once() {
+fn deliveries_of_a_key_never_overlap() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     assert_eq!(rig.take(), "add a@1 watch");
@@ -32,26 +32,29 @@ fn no_two_deliveries_of_a_key_are_in_flight_at_once() {
     rig.set("b", 1);
     assert_eq!(rig.take(), "add b@1 watch");
     assert_eq!(rig.take(), "idle", "the update of a waits for its add");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "update a@1->2 watch");
 }
 
 #[test]
-fn one_batch_holds_each_key_once() {
+fn batch_holds_each_key_once() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.set("a", 2);
     rig.set("b", 1);
     let mut batch = Vec::new();
-    assert_eq!(rig.listener.next_batch(rig.now, 10, &mut batch), Pull::Delivered(2));
+    assert_eq!(
+        rig.listener.next_batch(rig.now, 10, &mut batch),
+        NextBatch::Delivered(2)
+    );
     let tokens: Vec<Token> = batch.iter().map(|delivery| delivery.token).collect();
     rig.listener
-        .done_batch(tokens.into_iter().map(|token| (token, Outcome::Ok)), rig.now);
+        .done_batch(tokens.into_iter().map(|token| (token, DeliveryOutcome::Ok)), rig.now);
     assert_eq!(rig.drain(), "update a@1->2 watch\n");
 }
 
 #[test]
-fn the_same_name_in_two_sources_is_two_keys() {
+fn same_name_in_two_sources_is_two_keys() {
     let mut rig = Rig::new(options());
     rig.attach(NODES);
     rig.drain();
@@ -61,7 +64,7 @@ fn the_same_name_in_two_sources_is_two_keys() {
 }
 
 #[test]
-fn a_delete_and_a_create_of_one_name_are_never_an_update() {
+fn delete_and_recreate_never_become_an_update() {
     let mut rig = Rig::new(options());
     rig.write(PODS, state("a", "first", 1, 0));
     rig.drain();
@@ -74,7 +77,7 @@ fn a_delete_and_a_create_of_one_name_are_never_an_update() {
 }
 
 #[test]
-fn changes_before_the_first_list_are_left_to_it() {
+fn changes_before_the_initial_list_are_left_to_it() {
     let mut rig = Rig::bare(options());
     rig.set("a", 1);
     assert_eq!(rig.take(), "idle");
@@ -84,12 +87,12 @@ fn changes_before_the_first_list_are_left_to_it() {
 }
 
 #[test]
-fn an_answer_counts_once() {
+fn outcome_counts_once() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
     let token = rig.last_taken().token;
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.listener.done(token, permanent(), rig.now);
     rig.set("a", 2);
     rig.take();
@@ -107,7 +110,7 @@ fn an_answer_counts_once() {
 }
 
 #[test]
-fn what_was_never_called_is_handed_out_again_first_and_as_if_for_the_first_time() {
+fn given_back_delivery_is_redelivered_first_as_new() {
     let mut rig = Rig::new(options());
     rig.sets("a b c", 1);
     let mut batch = Vec::new();
@@ -122,7 +125,7 @@ fn what_was_never_called_is_handed_out_again_first_and_as_if_for_the_first_time(
 }
 
 #[test]
-fn an_add_that_was_given_back_still_vanishes_with_its_delete() {
+fn given_back_add_still_cancels_with_its_delete() {
     let mut rig = Rig::new(ListenerOptions {
         pending_events_max: 0,
         ..options()
@@ -137,7 +140,7 @@ fn an_add_that_was_given_back_still_vanishes_with_its_delete() {
 }
 
 #[test]
-fn the_consumer_is_woken_once_and_only_if_it_was_told_to_wait() {
+fn waiting_consumer_is_woken_once() {
     let mut rig = Rig::new(options());
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
@@ -150,8 +153,8 @@ fn the_consumer_is_woken_once_and_only_if_it_was_told_to_wait() {
     assert_eq!(woken(), 1, "once for both");
     rig.take();
     rig.set("c", 1);
-    rig.answer(Outcome::Ok);
-    assert_eq!(woken(), 1, "it was not told to wait");
+    rig.answer(DeliveryOutcome::Ok);
+    assert_eq!(woken(), 1, "it does not wait");
     rig.drain();
     rig.listener.pause(Pause::Swap);
     assert_eq!(rig.take(), "idle");
@@ -161,11 +164,11 @@ fn the_consumer_is_woken_once_and_only_if_it_was_told_to_wait() {
     assert_eq!(woken(), 2);
     rig.drain();
     rig.listener.close();
-    assert_eq!(woken(), 3, "to be told that it is over");
+    assert_eq!(woken(), 3, "to learn that the listener is drained");
 }
 
 #[test]
-fn a_consumer_that_waits_is_woken_for_an_earlier_retry_but_not_for_what_folds_in() {
+fn consumer_is_woken_for_earlier_retry_not_for_folds() {
     let mut rig = Rig::new(options());
     let woken = Arc::new(AtomicUsize::new(0));
     let count = woken.clone();
@@ -184,7 +187,7 @@ fn a_consumer_that_waits_is_woken_for_an_earlier_retry_but_not_for_what_folds_in
 }
 
 #[test]
-fn nothing_is_handed_out_while_paused_and_nothing_is_lost_or_folded() {
+fn pause_delivers_nothing_and_loses_nothing() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -193,14 +196,14 @@ fn nothing_is_handed_out_while_paused_and_nothing_is_lost_or_folded() {
     rig.set("a", 3);
     assert_eq!(rig.take(), "idle");
     assert_eq!(rig.listener.in_flight(), 1);
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "idle");
     rig.listener.resume(Pause::Swap);
     assert_eq!(rig.drain(), "update a@1->2 watch\nupdate a@2->3 watch\n");
 }
 
 #[test]
-fn a_quarantine_ends_with_the_difference() {
+fn quarantine_ends_with_the_difference() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.set("b", 1);
@@ -225,7 +228,7 @@ fn a_quarantine_ends_with_the_difference() {
 
 #[test]
 fn states_skipped_while_paused_are_counted_exactly() {
-    // An object goes from A to B and back while nobody looks.
+    // An object goes from A to B and back while nothing is delivered.
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.drain();
@@ -239,7 +242,7 @@ fn states_skipped_while_paused_are_counted_exactly() {
 }
 
 #[test]
-fn close_takes_nothing_more_but_lets_out_what_was_accepted() {
+fn closed_listener_drains_accepted_events() {
     let mut rig = Rig::new(options());
     rig.sets("a b", 1);
     rig.take();
@@ -251,7 +254,7 @@ fn close_takes_nothing_more_but_lets_out_what_was_accepted() {
 }
 
 #[test]
-fn close_lets_an_initial_list_end_and_a_resync_not() {
+fn close_finishes_initial_list_but_not_resync() {
     let mut rig = Rig::bare(ListenerOptions {
         resync: Some(seconds(10)),
         ..options()
@@ -272,28 +275,28 @@ fn close_lets_an_initial_list_end_and_a_resync_not() {
     rig.pass(seconds(10));
     assert_eq!(rig.take(), "update a@1->1 resync");
     rig.listener.close();
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.take(), "closed");
 }
 
 #[test]
-fn a_stop_at_its_deadline_counts_what_is_left() {
+fn abandon_counts_remaining_events() {
     let mut rig = Rig::new(options());
     rig.sets("a b c", 1);
     rig.take();
     rig.set("a", 2);
     rig.write(NODES, state("n", "u", 1, 0));
     rig.attach(NODES);
-    // a in flight and waiting, b, c, and n which no cursor has shown.
+    // a in flight and pending, b, c, and n which no cursor has delivered.
     assert_eq!(rig.listener.abandon(), 5);
     assert_eq!(rig.counters().discarded, 5);
     assert_eq!(rig.take(), "closed");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.counters().late, 1);
 }
 
 #[test]
-fn a_detached_source_sends_no_deletes_and_gives_back_its_slots() {
+fn detached_source_sends_no_deletes_and_frees_its_slots() {
     let mut rig = Rig::new(options());
     rig.attach(NODES);
     rig.drain();
@@ -321,7 +324,7 @@ fn a_detached_source_sends_no_deletes_and_gives_back_its_slots() {
 }
 
 #[test]
-fn a_stuck_handler_shows_on_which_object() {
+fn stats_show_the_object_of_a_stuck_handler() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     rig.take();
@@ -347,34 +350,37 @@ fn a_stuck_handler_shows_on_which_object() {
 }
 
 #[test]
-fn an_update_is_fresh_only_if_its_old_state_was_accepted_and_nothing_came_between() {
+fn exact_old_requires_the_last_accepted_state() {
     let mut rig = Rig::new(options());
-    let fresh = |rig: &mut Rig, outcome: Outcome| {
+    let exact_old = |rig: &mut Rig, outcome: DeliveryOutcome| {
         rig.take();
-        let fresh = rig.last_taken().fresh;
+        let exact_old = rig.last_taken().exact_old;
         rig.answer(outcome);
-        fresh
+        exact_old
     };
     rig.set("a", 1);
-    assert!(!fresh(&mut rig, Outcome::Ok), "an add has no old state");
+    assert!(!exact_old(&mut rig, DeliveryOutcome::Ok), "an add has no old state");
     rig.set("a", 2);
-    assert!(fresh(&mut rig, Outcome::Filtered));
+    assert!(exact_old(&mut rig, DeliveryOutcome::Filtered));
     rig.set("a", 3);
-    assert!(fresh(&mut rig, Outcome::Ok), "filtered counts as accepted");
+    assert!(exact_old(&mut rig, DeliveryOutcome::Ok), "filtered counts as accepted");
     rig.set("a", 4);
     rig.set("a", 5);
-    assert!(!fresh(&mut rig, Outcome::Ok), "something waits behind it");
-    assert!(fresh(&mut rig, permanent()));
+    assert!(!exact_old(&mut rig, DeliveryOutcome::Ok), "something waits behind it");
+    assert!(exact_old(&mut rig, permanent()));
     rig.set("a", 6);
-    assert!(!fresh(&mut rig, Outcome::Ok), "the last one became a dead letter");
+    assert!(
+        !exact_old(&mut rig, DeliveryOutcome::Ok),
+        "the last one became a dead letter"
+    );
     rig.set("a", 7);
-    assert!(fresh(&mut rig, retryable()));
+    assert!(exact_old(&mut rig, retryable()));
     rig.pass(seconds(300));
-    assert!(!fresh(&mut rig, Outcome::Ok), "a retry is no first try");
+    assert!(!exact_old(&mut rig, DeliveryOutcome::Ok), "a retry is no first try");
 }
 
 #[test]
-fn an_update_after_a_failure_that_was_forgotten_is_not_fresh() {
+fn exact_old_is_unset_after_a_forgotten_failure() {
     for (options, outcome) in [
         (
             ListenerOptions {
@@ -399,10 +405,10 @@ fn an_update_after_a_failure_that_was_forgotten_is_not_fresh() {
         rig.answer(outcome);
         rig.set("a", 3);
         rig.take();
-        assert!(!rig.last_taken().fresh);
-        rig.answer(Outcome::Ok);
+        assert!(!rig.last_taken().exact_old);
+        rig.answer(DeliveryOutcome::Ok);
         rig.set("a", 4);
         rig.take();
-        assert!(rig.last_taken().fresh);
+        assert!(rig.last_taken().exact_old);
     }
 }

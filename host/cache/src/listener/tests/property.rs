@@ -1,7 +1,7 @@
-//! Whatever happens in whatever order, the listener keeps its promises.
+//! The listener's guarantees hold for any order of operations.
 //!
-//! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`] watches
-//! what the consumer sees and knows the rules, but nothing of how the listener works.
+//! A random schedule of writes, pulls, answers, pauses, replays and time runs against a real store. [`witness`]
+//! observes what the consumer receives and checks the rules, without knowledge of the listener's internals.
 
 mod schedule;
 mod witness;
@@ -34,35 +34,35 @@ fn run(options: ListenerOptions, ops: Vec<Op>) {
 }
 
 proptest! {
-    /// In full as long as nothing overflows.
+    /// Complete as long as nothing overflows.
     #[test]
-    fn promises_hold_with_room(ops in vec(any_op(), 0..120)) {
+    fn guarantees_hold_below_the_limits(ops in vec(any_op(), 0..120)) {
         run(options(), ops);
     }
 
     #[test]
-    fn promises_hold_when_few_events_may_wait(ops in vec(any_op(), 0..120)) {
+    fn guarantees_hold_with_low_event_limit(ops in vec(any_op(), 0..120)) {
         run(few(), ops);
     }
 
     #[test]
-    fn promises_hold_when_few_bytes_may_wait(ops in vec(any_op(), 0..120)) {
+    fn guarantees_hold_with_low_byte_limit(ops in vec(any_op(), 0..120)) {
         run(ListenerOptions { pending_bytes_max: 1_500, ..few() }, ops);
     }
 
     #[test]
-    fn promises_hold_with_resync(ops in vec(any_op(), 0..120)) {
+    fn guarantees_hold_with_resync(ops in vec(any_op(), 0..120)) {
         run(ListenerOptions { resync: Some(seconds(5)), ..few() }, ops);
     }
 
     #[test]
-    fn promises_hold_when_failures_are_skipped(ops in vec(any_op(), 0..120)) {
+    fn guarantees_hold_when_failures_are_skipped(ops in vec(any_op(), 0..120)) {
         run(ListenerOptions { on_failure: OnFailure::Skip, ..few() }, ops);
     }
 
-    /// Exactly once: swaps, however many, change nothing while nothing fails and there is room.
+    /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.
     #[test]
-    fn every_event_is_delivered_exactly_once_over_any_number_of_swaps(ops in vec(calm_op(), 0..200)) {
+    fn events_are_delivered_exactly_once_across_swaps(ops in vec(calm_op(), 0..200)) {
         let mut run = Run::new(options());
         run.come_to_rest();
         for op in ops {

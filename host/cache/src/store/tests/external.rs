@@ -1,4 +1,4 @@
-//! Indexes whose values come from outside.
+//! External indexes.
 
 use super::*;
 use crate::{IndexContents, IndexError};
@@ -24,7 +24,7 @@ fn by(store: &StoreWriter, value: &str) -> String {
 }
 
 #[test]
-fn a_declared_index_is_not_ready_until_it_is_attached_whole() {
+fn declared_index_is_not_ready_until_attached() {
     let mut store = store([pod("a", 1), pod("b", 2)]);
     store.declare_index("image").unwrap();
     let snapshot = store.publish();
@@ -53,7 +53,7 @@ fn a_declared_index_is_not_ready_until_it_is_attached_whole() {
 }
 
 #[test]
-fn values_told_before_the_publish_come_with_it() {
+fn values_set_before_the_publish_are_published() {
     let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
     store.update(pod("a", 3));
     assert_eq!(store.set_index_values("image", key("a"), ["y", "y"]), Ok(true));
@@ -66,7 +66,7 @@ fn values_told_before_the_publish_come_with_it() {
 }
 
 #[test]
-fn an_object_of_which_nothing_was_told_leaves_the_index_with_its_new_version() {
+fn object_without_new_values_leaves_the_index() {
     let mut store = attached([pod("a", 1), pod("b", 2)], &[("a", &["x"]), ("b", &["x"])]);
     store.update(pod("a", 3));
     store.publish();
@@ -97,7 +97,7 @@ fn a_deleted_object_leaves_the_index() {
 }
 
 #[test]
-fn a_detached_index_is_not_ready_and_can_be_attached_again() {
+fn detached_index_is_not_ready_and_can_be_reattached() {
     let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
     store.detach_index("image").unwrap();
     store.update(pod("a", 2));
@@ -113,7 +113,7 @@ fn a_detached_index_is_not_ready_and_can_be_attached_again() {
 }
 
 #[test]
-fn a_removed_index_does_not_exist_and_its_name_is_free() {
+fn removed_index_frees_its_name() {
     let mut store = attached([pod("a", 1)], &[("a", &["x"])]);
     assert!(store.declare_index("image").is_err());
     store.remove_index("image").unwrap();
@@ -140,7 +140,7 @@ fn too_many_values_leave_the_object_out() {
 }
 
 #[test]
-fn contents_that_name_what_is_not_stored_show_nothing_that_is_not_there() {
+fn index_contents_of_missing_objects_are_ignored() {
     let mut contents = contents(&[("a", &["x"]), ("gone", &["x"])]);
     assert_eq!(contents.len(), 2);
     let store = attached([pod("a", 1)], &[("a", &["x"]), ("gone", &["x"])]);

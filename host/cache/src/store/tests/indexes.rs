@@ -1,4 +1,4 @@
-//! Native indexes: what they answer, when functions run, and what their errors touch.
+//! Native indexes: queries, when functions run, and the effect of their errors.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,7 +53,7 @@ fn values(store: &StoreWriter) -> String {
 
 /// (`TestMultiIndexKeys`, `TestThreadSafeStoreIndexingFunctionsWithMultipleValues`)
 #[test]
-fn an_object_is_found_under_each_of_its_values_and_no_longer_under_those_it_lost() {
+fn index_finds_objects_by_current_values_only() {
     let mut store = indexed([with("a", 1, "xyx"), with("b", 2, "y"), with("c", 3, "")]);
     assert_eq!(
         (by(&store, "x"), by(&store, "y"), by(&store, "z")),
@@ -76,7 +76,7 @@ fn an_object_is_found_under_each_of_its_values_and_no_longer_under_those_it_lost
 /// (`TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex`, `TestThreadSafeStoreAddKeepsNonEmptySetPostDelete`,
 /// `TestGetIndexFuncValues`)
 #[test]
-fn a_value_without_objects_is_gone_and_one_with_objects_stays() {
+fn unused_value_is_removed_from_the_index() {
     let mut store = indexed([with("a", 1, "xy"), with("b", 2, "y")]);
     assert_eq!(values(&store), "x y");
     store.delete(key("a"));
@@ -100,10 +100,10 @@ fn objects_that_share_a_value_are_found_once_each() {
 }
 
 #[test]
-fn an_index_that_does_not_exist_is_an_error_that_names_those_that_do() {
+fn unknown_index_error_lists_available_indexes() {
     let mut store = indexed([]);
     let error = store.by_index("nodes", "n1").unwrap_err();
-    assert_snapshot!(error, @"index with name nodes does not exist; there are: namespace, values");
+    assert_snapshot!(error, @"index with name nodes does not exist; available: namespace, values");
     assert_eq!(store.index_keys("nodes", "n1").unwrap_err(), error);
     assert_eq!(store.index("nodes", &pod("a", 1)).unwrap_err(), error);
     assert!(store.list_index_func_values("nodes").is_empty());
@@ -116,7 +116,7 @@ fn an_index_that_does_not_exist_is_an_error_that_names_those_that_do() {
 }
 
 #[test]
-fn namespaces_are_an_index_that_every_store_has() {
+fn every_store_has_the_namespace_index() {
     let mut store = store([
         pod_in("", "node", 1, "{}"),
         pod_in("a", "x", 2, "{}"),
@@ -139,7 +139,7 @@ fn namespaces_are_an_index_that_every_store_has() {
 }
 
 #[test]
-fn an_index_function_runs_once_for_each_version_and_never_on_the_old_one() {
+fn index_function_runs_once_per_version() {
     let function = Characters::default();
     let calls = || function.0.swap(0, Ordering::Relaxed);
     let mut store = StoreWriter::new();
@@ -165,7 +165,7 @@ fn an_index_function_runs_once_for_each_version_and_never_on_the_old_one() {
 }
 
 #[test]
-fn the_same_name_and_version_with_another_uid_is_another_object() {
+fn same_name_and_version_with_another_uid_is_another_object() {
     let twin = object(
         r#"{"metadata":{"namespace":"default","name":"a","uid":"other","resourceVersion":"1"},"spec":{"values":"z"}}"#,
     );
@@ -175,7 +175,7 @@ fn the_same_name_and_version_with_another_uid_is_another_object() {
 }
 
 #[test]
-fn indexes_added_late_are_filled_from_what_is_there() {
+fn late_indexes_are_backfilled() {
     let mut store = store([with("a", 1, "xy"), with("b", 2, "y")]);
     store.publish();
     store.add_indexers(vec![Box::new(Characters::default())]).unwrap();
@@ -192,7 +192,7 @@ fn indexes_added_late_are_filled_from_what_is_there() {
 }
 
 #[test]
-fn a_name_that_is_taken_adds_none_of_the_indexes() {
+fn name_conflict_adds_none_of_the_indexes() {
     let pointer = |name: &str| -> Box<dyn IndexFunc> {
         Box::new(PointerIndex::new(name, Pointer::parse("/spec/values").unwrap()))
     };
@@ -200,14 +200,14 @@ fn a_name_that_is_taken_adds_none_of_the_indexes() {
     let error = store
         .add_indexers(vec![pointer("new"), pointer("values"), pointer("namespace")])
         .unwrap_err();
-    assert_snapshot!(error, @"indexer conflict: namespace, values; give the new index another name");
+    assert_snapshot!(error, @"indexer conflict: namespace, values; rename the new index");
     assert!(store.add_indexers(vec![pointer("twice"), pointer("twice")]).is_err());
     assert_eq!(store.get_indexers(), ["namespace", "values"]);
 }
 
 /// (`TestCacheTransactionShouldIndexErrors`; client-go panics on the error)
 #[test]
-fn an_object_that_an_index_cannot_take_is_stored_listed_and_absent_from_that_index_alone() {
+fn object_failing_one_index_is_absent_only_there() {
     let mut store = indexed([with("a", 1, "x"), with("b", 2, "y!"), with("c", 3, "y")]);
     assert_eq!(shown(store.list()), "a@1 b@2 c@3");
     assert_eq!(by(&store, "y"), "c@3");
@@ -231,7 +231,7 @@ fn an_object_that_an_index_cannot_take_is_stored_listed_and_absent_from_that_ind
 }
 
 #[test]
-fn failures_are_counted_beyond_those_that_are_listed() {
+fn failures_are_counted_beyond_the_listed_ones() {
     let many = INDEX_FAILURES_LISTED_MAX + 10;
     let mut store = indexed((0..many).map(|number| with(&format!("pod-{number}"), 1, "!")));
     let counts = |store: &StoreWriter| {
@@ -257,7 +257,7 @@ fn failures_are_counted_beyond_those_that_are_listed() {
 }
 
 #[test]
-fn a_snapshot_says_which_of_its_objects_its_indexes_lack() {
+fn snapshot_lists_its_index_failures() {
     let mut store = indexed([with("a", 1, "x"), with("b", 2, "y!")]);
     let before = store.published().clone();
     let absent = |snapshot: &Snapshot| {
@@ -286,7 +286,7 @@ fn an_object_with_too_many_values_counts_as_failed() {
 }
 
 #[test]
-fn a_pointer_with_a_star_indexes_by_every_value() {
+fn pointer_with_wildcard_indexes_every_value() {
     let mut store = StoreWriter::new();
     let images = PointerIndex::new("image", Pointer::parse("/spec/containers/*/image").unwrap());
     store.add_indexers(vec![Box::new(images)]).unwrap();
@@ -303,7 +303,7 @@ fn a_pointer_with_a_star_indexes_by_every_value() {
 }
 
 #[test]
-fn a_snapshot_answers_from_its_own_time() {
+fn snapshot_index_is_immutable() {
     let mut store = indexed([with("a", 1, "x")]);
     let before = store.publish();
     store.update(with("a", 2, "y"));

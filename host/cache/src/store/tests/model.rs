@@ -10,7 +10,7 @@ use super::*;
 use crate::PointerIndex;
 use crate::testing::pod_with;
 
-/// What is done to the store. Names are of six and values of four, so that they meet.
+/// Operations on the store. Six names and four values, so that they collide.
 #[derive(Clone, Debug)]
 enum Write {
     Put(u8, Vec<u8>),
@@ -47,7 +47,7 @@ struct Twins {
     is_attached: bool,
 }
 
-/// A snapshot and what the model was when it was taken.
+/// A snapshot and the model at the same time.
 type Then = (Snapshot, Model, bool, bool);
 
 fn text(values: &[u8]) -> BTreeSet<String> {
@@ -57,7 +57,7 @@ fn text(values: &[u8]) -> BTreeSet<String> {
 impl Twins {
     fn new() -> Twins {
         let mut store = StoreWriter::new();
-        store.declare_index("told").unwrap();
+        store.declare_index("given").unwrap();
         Twins {
             store,
             model: Model::new(),
@@ -75,10 +75,10 @@ impl Twins {
         pod_with(&name, self.version, &format!(r#"{{"values":[{}]}}"#, list.join(",")))
     }
 
-    fn tell(&mut self) {
+    fn set_values(&mut self) {
         for (name, (_, values)) in &self.model {
             let values = values.iter().map(String::as_str);
-            let taken = self.store.set_index_values("told", key(name), values).unwrap();
+            let taken = self.store.set_index_values("given", key(name), values).unwrap();
             assert_eq!(taken, self.is_attached);
         }
     }
@@ -119,15 +119,15 @@ impl Twins {
                         .set(&key(name).to_key(), values.iter().map(String::as_str))
                         .unwrap();
                 }
-                self.store.attach_index("told", contents).unwrap();
+                self.store.attach_index("given", contents).unwrap();
                 self.is_attached = true;
             }
             Write::Detach => {
-                self.store.detach_index("told").unwrap();
+                self.store.detach_index("given").unwrap();
                 self.is_attached = false;
             }
             Write::Publish => {
-                self.tell();
+                self.set_values();
                 let snapshot = self.store.publish();
                 then.push((snapshot, self.model.clone(), self.has_index, self.is_attached));
             }
@@ -153,7 +153,7 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
             .map(|pod| pod.name().to_owned())
             .eq(model.keys().cloned())
     );
-    for (index, is_ready) in [("values", *has_index), ("told", *is_attached)] {
+    for (index, is_ready) in [("values", *has_index), ("given", *is_attached)] {
         assert_eq!(snapshot.index_values(index).is_ok(), is_ready, "{index}");
         if !is_ready {
             continue;
@@ -187,7 +187,7 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
                     .map(|key| key.name)
                     .eq(scan.clone())
             );
-            // Walked in pages of two, from behind the last key of each.
+            // Read in pages of two, each after the last key of the previous one.
             let mut walked: Vec<&Object> = Vec::new();
             loop {
                 let after = walked.last().map(|object| object.key());
@@ -204,8 +204,7 @@ fn check((snapshot, model, has_index, is_attached): &Then) {
 }
 
 proptest! {
-    /// Whatever is written in whatever order, every index of every snapshot answers as a scan over its objects would,
-    /// also after later writes.
+    /// For any writes, every index of every snapshot equals a scan over its objects, also after later writes.
     #[test]
     fn indexes_agree_with_a_scan(writes in vec(any_write(), 0..120)) {
         let (mut twins, mut then) = (Twins::new(), Vec::new());

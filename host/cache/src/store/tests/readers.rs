@@ -1,4 +1,4 @@
-//! Readers beside the writer, on threads of their own.
+//! Readers and the writer on separate threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::store::StoreWriter;
 use crate::testing::pod;
 
 #[test]
-fn readers_that_never_pause_do_not_hold_up_the_writer() {
+fn constant_readers_do_not_delay_the_writer() {
     const OBJECTS: u64 = 10_000;
     const BATCHES: u64 = 1_000;
     const BATCH: u64 = 10;

@@ -1,8 +1,8 @@
-//! Indexes whose values come from outside: index plugins.
+//! External indexes: their values come from index plugins.
 //!
-//! Declared, such an index answers `NotReady`. Its contents are computed aside, from a snapshot and the keys written
-//! since, and attached whole. From then on the loop tells the values of each object that it writes, before the publish;
-//! what it does not tell is taken out. Detached, it answers `NotReady` again.
+//! A declared index returns `NotReady`. Its contents are computed separately, from a snapshot and the keys written
+//! since, and attached complete. From then on the loop sets the values of each object that it writes, before the
+//! publish; objects without new values are removed from the index. A detached index returns `NotReady` again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,29 +12,28 @@ use informant_object::{Key, KeyRef};
 use super::StoreWriter;
 use crate::index::{IndexConflict, IndexContents, IndexError};
 
-/// What the writer remembers of one external index between two publishes.
+/// The writer's state of one external index between two publishes.
 #[derive(Debug, Default)]
-pub(super) struct Feed {
+pub(super) struct ExternalState {
     attached: bool,
-    /// Written since the last publish, and no values told.
-    awaited: BTreeSet<Key>,
+    /// Written since the last publish, without values so far.
+    expected: BTreeSet<Key>,
     missing: u64,
 }
 
-impl Feed {
-    pub(super) fn await_values(&mut self, key: &Key) {
+impl ExternalState {
+    pub(super) fn expect_values(&mut self, key: &Key) {
         if self.attached {
-            self.awaited.insert(key.clone());
+            self.expected.insert(key.clone());
         }
     }
 }
 
 /// External indexes.
 impl StoreWriter {
-    /// Makes the name known: until it is attached, the index answers [`IndexError::NotReady`].
+    /// Declares the name: until it is attached, the index returns [`IndexError::NotReady`].
     ///
-    /// # Errors
-    /// [`IndexConflict`] when the name is taken.
+    /// # Errors [`IndexConflict`] if the name exists already.
     pub fn declare_index(&mut self, name: &str) -> Result<(), IndexConflict> {
         if self.is_declared(name) {
             return Err(IndexConflict {
@@ -42,57 +41,56 @@ impl StoreWriter {
             });
         }
         self.root.external.push((Arc::from(name), None));
-        self.feeds.push(Feed::default());
+        self.external_states.push(ExternalState::default());
         self.dirty = true;
         Ok(())
     }
 
-    /// Puts `contents` in place, in constant time. They are to be those of what this writer holds now: of a snapshot,
-    /// brought up to date with the keys written since it was published.
+    /// Attaches `contents`, in constant time. They must match the objects of this writer: computed from a snapshot, and
+    /// updated with the keys written since it was published.
     ///
-    /// # Errors
-    /// [`IndexError::UnknownIndex`] when the name was not declared (any more).
+    /// # Errors [`IndexError::UnknownIndex`] if the name is not declared, or no longer.
     pub fn attach_index(&mut self, name: &str, contents: IndexContents) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.root.external[at].1 = Some(contents);
-        self.feeds[at] = Feed {
+        self.external_states[at] = ExternalState {
             attached: true,
-            awaited: BTreeSet::new(),
-            missing: self.feeds[at].missing,
+            expected: BTreeSet::new(),
+            missing: self.external_states[at].missing,
         };
         self.dirty = true;
         Ok(())
     }
 
-    /// Takes the contents away: the index answers [`IndexError::NotReady`] from the next publish on.
+    /// Detaches the contents: the index returns [`IndexError::NotReady`] from the next publish on.
     ///
     /// # Errors
     /// As [`attach_index`](Self::attach_index).
     pub fn detach_index(&mut self, name: &str) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.dirty |= self.root.external[at].1.take().is_some();
-        self.feeds[at] = Feed {
+        self.external_states[at] = ExternalState {
             attached: false,
-            awaited: BTreeSet::new(),
-            missing: self.feeds[at].missing,
+            expected: BTreeSet::new(),
+            missing: self.external_states[at].missing,
         };
         Ok(())
     }
 
-    /// Forgets the name too: the plugin is gone.
+    /// Removes the index and its name: the plugin was removed.
     ///
     /// # Errors
     /// As [`attach_index`](Self::attach_index).
     pub fn remove_index(&mut self, name: &str) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.root.external.remove(at);
-        self.feeds.remove(at);
+        self.external_states.remove(at);
         self.dirty = true;
         Ok(())
     }
 
-    /// Tells the values of the stored object at `key` in the attached index called `name`; returns whether they were
-    /// taken: not while the index is detached, nor for an object that is not stored.
+    /// Sets the values of the stored object at `key` in the attached index called `name`; returns whether they were
+    /// set: not while the index is detached, nor for an object that is not stored.
     ///
     /// # Errors
     /// A message when there are too many values; the object is then absent from the index.
@@ -109,7 +107,7 @@ impl StoreWriter {
         let Some((key, _)) = self.root.objects.get_key_value(&key) else {
             return Ok(false);
         };
-        self.feeds[at].awaited.remove(key);
+        self.external_states[at].expected.remove(key);
         self.dirty = true;
         contents.set(key, values).map(|()| true)
     }
@@ -117,29 +115,29 @@ impl StoreWriter {
     /// Whether the external index called `name` is attached.
     #[must_use]
     pub fn is_attached(&self, name: &str) -> bool {
-        self.external(name).is_ok_and(|at| self.feeds[at].attached)
+        self.external(name).is_ok_and(|at| self.external_states[at].attached)
     }
 
-    /// How often an object was published without values in the external index called `name` because none were told.
+    /// How often an object was published without values in the external index called `name` because none were set.
     #[must_use]
     pub fn values_missing(&self, name: &str) -> u64 {
-        self.external(name).map_or(0, |at| self.feeds[at].missing)
+        self.external(name).map_or(0, |at| self.external_states[at].missing)
     }
 
-    pub(super) fn drop_awaited_values(&mut self) {
-        for (feed, (_, contents)) in self.feeds.iter_mut().zip(&mut self.root.external) {
+    pub(super) fn drop_missing_values(&mut self) {
+        for (state, (_, contents)) in self.external_states.iter_mut().zip(&mut self.root.external) {
             let Some(contents) = contents else { continue };
-            for key in std::mem::take(&mut feed.awaited) {
-                feed.missing += 1;
+            for key in std::mem::take(&mut state.expected) {
+                state.missing += 1;
                 contents.remove(key.as_ref());
             }
         }
     }
 
-    /// The object at `key` is gone.
+    /// Removes the deleted object at `key`.
     pub(super) fn forget_external(&mut self, key: &Key) {
-        for (feed, (_, contents)) in self.feeds.iter_mut().zip(&mut self.root.external) {
-            feed.awaited.remove(key);
+        for (state, (_, contents)) in self.external_states.iter_mut().zip(&mut self.root.external) {
+            state.expected.remove(key);
             if let Some(contents) = contents {
                 contents.remove(key.as_ref());
             }

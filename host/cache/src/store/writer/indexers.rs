@@ -1,4 +1,4 @@
-//! Indexes whose values a function computes.
+//! Native indexes: a function computes their values.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use crate::index::{IndexConflict, IndexFailures, IndexFunc, NAMESPACE_INDEX, Pos
 impl StoreWriter {
     /// Adds `indexes`, all or none, and fills them from what is stored.
     ///
-    /// # Errors
-    /// [`IndexConflict`] when a name is taken, or given twice; nothing is added then.
+    /// # Errors [`IndexConflict`] if a name exists already or occurs twice; nothing is added then.
     pub fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
         let mut names: Vec<&str> = indexes.iter().map(|index| index.name()).collect();
         names.sort_unstable();
@@ -33,11 +32,10 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// The same objects without the native indexes called `removed`, and with `added`. External indexes are not taken
-    /// over: declare them anew. What this writer published is shown until the new one publishes.
+    /// A writer with the same objects, without the native indexes called `removed`, and with `added`. External indexes
+    /// are not copied: declare them again. The last snapshot stays published until the new writer publishes.
     ///
-    /// # Errors
-    /// [`IndexConflict`] if a name of `added` is taken.
+    /// # Errors [`IndexConflict`] if a name of `added` exists already.
     pub fn with_indexers(
         &self,
         removed: &[String],
@@ -72,14 +70,14 @@ impl StoreWriter {
         self.root.index_names()
     }
 
-    /// What the native index called `index` failed on; none if there is none of that name.
+    /// The failures of the native index called `index`; none if it does not exist.
     #[must_use]
     pub fn index_failures(&self, index: &str) -> Option<&IndexFailures> {
         self.slot(index).map(|slot| &self.failures[slot])
     }
 
-    /// Has the next root say what failed.
-    pub(super) fn show_failures(&mut self) {
+    /// Copies changed failures to the next root.
+    pub(super) fn publish_failures(&mut self) {
         let mut changed = false;
         for failures in &mut self.failures {
             changed |= failures.take_changed();
@@ -99,20 +97,20 @@ impl StoreWriter {
             || self.root.external.iter().any(|(name, _)| **name == *index)
     }
 
-    /// Computes the values of all stored objects in the native indexes from `first_new` on. The others run no second
-    /// time.
+    /// Computes the values of all stored objects in the native indexes from `first_new` on. The others are not run
+    /// again.
     fn back_fill(&mut self, first_new: usize) {
         for key in self.root.objects.keys().cloned().collect::<Vec<_>>() {
             let Some(stored) = self.root.objects.get(&key) else {
                 continue;
             };
             let (functions, failures) = (&self.root.functions[first_new..], &mut self.failures[first_new..]);
-            self.sink.load(&stored.values, first_new);
-            self.sink.compute(first_new, functions, failures, &stored.object);
-            if !stored.values.are(&self.sink)
+            self.computed.load(&stored.values, first_new);
+            self.computed.compute(first_new, functions, failures, &stored.object);
+            if !stored.values.are(&self.computed)
                 && let Some(stored) = self.root.objects.get_mut(&key)
             {
-                stored.values.update(&mut self.sink, &mut self.root.postings, &key);
+                stored.values.update(&mut self.computed, &mut self.root.postings, &key);
             }
         }
     }

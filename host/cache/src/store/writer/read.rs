@@ -1,5 +1,5 @@
-//! Reading what is written, published or not. A [`Snapshot`](crate::Snapshot) answers the same questions without the
-//! writer.
+//! Reads from the writer, including unpublished writes. A [`Snapshot`](crate::Snapshot) has the same methods for
+//! published states.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::index::IndexError;
 
 /// Reading.
 impl StoreWriter {
-    /// What is stored under `object`'s key.
+    /// The stored object with `object`'s key.
     #[must_use]
     pub fn get(&self, object: &Object) -> Option<&Object> {
         self.root.get(object.key())
     }
 
-    /// What is stored under `key`.
+    /// The stored object with `key`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Object> {
         if self.is_above_all(key) {

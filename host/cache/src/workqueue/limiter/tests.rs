@@ -8,7 +8,7 @@ fn millis(limiter: &mut dyn RateLimiter<&'static str>, item: &'static str, times
 
 /// client-go: TestItemExponentialFailureRateLimiter.
 #[test]
-fn the_wait_of_an_item_doubles_with_its_failures_until_it_is_forgotten() {
+fn exponential_limiter_doubles_until_forgotten() {
     let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1));
     assert_eq!(millis(&mut limiter, "one", 5), [1, 2, 4, 8, 16]);
     assert_eq!(limiter.num_requeues(&"one"), 5);
@@ -21,7 +21,7 @@ fn the_wait_of_an_item_doubles_with_its_failures_until_it_is_forgotten() {
 
 /// client-go: TestItemExponentialFailureRateLimiterOverFlow.
 #[test]
-fn the_wait_ends_at_its_maximum_however_often_an_item_fails() {
+fn exponential_limiter_ends_at_its_maximum() {
     let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1_000));
     assert_eq!(millis(&mut limiter, "one", 200).pop(), Some(1_000_000));
     let mut limiter = ItemExponentialFailureRateLimiter::new(Duration::MAX, Duration::MAX);
@@ -34,7 +34,7 @@ fn the_wait_ends_at_its_maximum_however_often_an_item_fails() {
 
 /// client-go: TestItemFastSlowRateLimiter.
 #[test]
-fn an_item_is_fast_for_some_failures_and_slow_after_them() {
+fn fast_slow_limiter_switches_after_some_failures() {
     let (fast, slow) = (Duration::from_millis(5), Duration::from_secs(10));
     let mut limiter = ItemFastSlowRateLimiter::new(fast, slow, 3);
     assert_eq!(millis(&mut limiter, "one", 5), [5, 5, 5, 10_000, 10_000]);
@@ -45,10 +45,10 @@ fn an_item_is_fast_for_some_failures_and_slow_after_them() {
 }
 
 #[test]
-fn a_bucket_lets_a_burst_through_and_then_one_per_interval() {
+fn bucket_limiter_allows_a_burst_then_a_rate() {
     let mut limiter = BucketRateLimiter::new(DEFAULT_BUCKET_PER_SECOND, 3);
     assert_eq!(millis(&mut limiter, "any", 6), [0, 0, 0, 100, 200, 300]);
-    // A second later what was borrowed is paid back and the bucket is full again.
+    // A second later the bucket is full again.
     let later = NOW + Duration::from_millis(1_000);
     let waits: Vec<Duration> = (0..4).map(|_| limiter.when(&"any", later)).collect();
     assert_eq!(waits[..3], [Duration::ZERO; 3]);
@@ -58,7 +58,7 @@ fn a_bucket_lets_a_burst_through_and_then_one_per_interval() {
 
 /// client-go: TestMaxOfRateLimiter.
 #[test]
-fn of_several_limiters_the_slowest_says_and_all_of_them_count_and_forget() {
+fn max_of_limiter_takes_the_longest_wait() {
     let fast_slow = ItemFastSlowRateLimiter::new(Duration::from_millis(5), Duration::from_secs(3), 3);
     let exponential = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1));
     let mut limiter = MaxOfRateLimiter::new(vec![Box::new(fast_slow), Box::new(exponential)]);
@@ -70,7 +70,7 @@ fn of_several_limiters_the_slowest_says_and_all_of_them_count_and_forget() {
 
 /// client-go: TestWithMaxWaitRateLimiter.
 #[test]
-fn a_limiter_with_a_longest_wait_never_says_a_longer_one() {
+fn max_wait_limiter_caps_the_wait() {
     let inner = ItemExponentialFailureRateLimiter::new(Duration::from_millis(5), Duration::from_secs(1_000));
     let mut limiter = WithMaxWaitRateLimiter::new(Box::new(inner), Duration::from_millis(500));
     let waits = millis(&mut limiter, "one", 100);
@@ -82,7 +82,7 @@ fn a_limiter_with_a_longest_wait_never_says_a_longer_one() {
 }
 
 #[test]
-fn the_default_is_the_longer_of_the_items_own_wait_and_of_the_common_bucket() {
+fn default_limiter_combines_exponential_and_bucket() {
     let mut limiter = default_rate_limiter::<u32>();
     let first: Vec<u128> = (0..100).map(|item| limiter.when(&item, NOW).as_millis()).collect();
     assert!(first.iter().all(|&wait| wait == 5));
@@ -100,7 +100,7 @@ fn the_default_is_the_longer_of_the_items_own_wait_and_of_the_common_bucket() {
 }
 
 #[test]
-fn a_limiter_that_remembers_enough_treats_further_items_as_failing_for_the_first_time() {
+fn full_limiter_treats_new_items_as_first_failures() {
     let limiter = ItemExponentialFailureRateLimiter::new(Duration::from_millis(1), Duration::from_secs(1));
     let mut limiter = limiter.with_items_max(1);
     assert_eq!(millis(&mut limiter, "known", 3), [1, 2, 4]);

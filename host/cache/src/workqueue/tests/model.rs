@@ -1,4 +1,4 @@
-//! Whatever is asked in whatever order, the queue answers as three plain lists would.
+//! For any order of operations the queue behaves like three plain lists.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ enum Op {
         after: u64,
     },
     Get,
-    /// Ends the work on one of those that are worked on.
+    /// Ends the processing of one item.
     Done(usize),
     Pass(u64),
     ShutDown,
@@ -32,15 +32,15 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The queue as one would write it down on paper. Every step looks at everything.
+/// A naive queue. Every operation scans all items.
 #[derive(Default)]
 struct Model {
     /// In order of arrival, with their priorities.
-    line: Vec<(u8, i32)>,
-    /// Added while they are worked on.
+    ready: Vec<(u8, i32)>,
+    /// Added while they are processed.
     again: Vec<(u8, i32)>,
     processing: Vec<u8>,
-    /// In the order in which their moment was set.
+    /// In the order in which their time was set.
     delayed: Vec<(u8, u64, i32)>,
     passed_over: u32,
     shut: bool,
@@ -73,7 +73,7 @@ impl Model {
     }
 
     fn add_now(&mut self, item: u8, priority: i32) -> Admission {
-        let waiting = self.line.iter_mut().chain(&mut self.again);
+        let waiting = self.ready.iter_mut().chain(&mut self.again);
         if let Some(waits) = waiting.into_iter().find(|waits| waits.0 == item) {
             waits.1 = waits.1.max(priority);
             return Admission::Merged;
@@ -81,7 +81,7 @@ impl Model {
         if self.processing.contains(&item) {
             self.again.push((item, priority));
         } else {
-            self.line.push((item, priority));
+            self.ready.push((item, priority));
         }
         Admission::Waits
     }
@@ -92,17 +92,17 @@ impl Model {
             let (item, _, priority) = self.delayed.remove(place);
             self.add_now(item, priority);
         }
-        let Some(highest) = self.line.iter().map(|waits| waits.1).max() else {
+        let Some(highest) = self.ready.iter().map(|waits| waits.1).max() else {
             return match self.next_due() {
                 _ if self.shut => Get::ShutDown,
                 Some(next) => Get::WaitUntil(at(next)),
                 None => Get::Idle,
             };
         };
-        let first = self.line.iter().position(|waits| waits.1 == highest).unwrap();
+        let first = self.ready.iter().position(|waits| waits.1 == highest).unwrap();
         let place = if self.passed_over >= PASSED_OVER { 0 } else { first };
         self.passed_over = if place == 0 { 0 } else { self.passed_over + 1 };
-        let (item, _) = self.line.remove(place);
+        let (item, _) = self.ready.remove(place);
         self.processing.push(item);
         Get::Item(item)
     }
@@ -113,7 +113,7 @@ impl Model {
             return false;
         };
         let waits = self.again.remove(place);
-        self.line.push(waits);
+        self.ready.push(waits);
         true
     }
 
@@ -124,7 +124,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_queue_agrees_with_three_plain_lists(ops in vec(any_op(), 0..200)) {
+    fn queue_agrees_with_a_naive_model(ops in vec(any_op(), 0..200)) {
         let options = WorkQueueOptions { passed_over_max: PASSED_OVER, ..WorkQueueOptions::default() };
         let (mut queue, mut model) = (WorkQueue::new(options), Model::default());
         for op in ops {
@@ -146,11 +146,11 @@ proptest! {
                     let remaining = queue.shut_down();
                     model.shut = true;
                     model.delayed.clear();
-                    prop_assert_eq!(remaining.in_line, model.line.len());
+                    prop_assert_eq!(remaining.queued, model.ready.len());
                 }
             }
             let stats = queue.stats(at(model.now));
-            prop_assert_eq!(stats.depth, model.line.len() + model.again.len());
+            prop_assert_eq!(stats.depth, model.ready.len() + model.again.len());
             prop_assert_eq!((stats.processing, stats.delayed), (model.processing.len(), model.delayed.len()));
             prop_assert_eq!(queue.next_due(), model.next_due().map(at));
         }

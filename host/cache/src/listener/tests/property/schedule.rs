@@ -1,4 +1,4 @@
-//! What can happen, and making it happen.
+//! The operations, and running them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ pub(super) enum Op {
     /// A batch of writes, published at once.
     Write(usize, Vec<Write>),
     Take(usize),
-    /// Answers the delivery in flight at that place.
+    /// Reports the outcome of the delivery in flight at this index.
     Answer(usize, Answer),
     GiveBack(usize),
     Pass(u64),
@@ -32,7 +32,7 @@ pub(super) enum Op {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Write {
     Set(usize),
-    /// Delete and create unseen: the store replaces one incarnation by another.
+    /// An unobserved delete and create: the store replaces one incarnation by another.
     Recreate(usize),
     Delete(usize, bool),
 }
@@ -83,7 +83,7 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Nothing fails, nothing is shown twice, no source goes.
+/// Nothing fails, nothing is replayed, no source is detached.
 pub(super) fn calm_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => any_writes(),
@@ -106,8 +106,8 @@ pub(super) struct Run {
     next_version: u64,
     now: Moment,
     in_flight: Vec<Delivery>,
-    /// Until when the consumer was told to wait.
-    told: Option<Moment>,
+    /// Until when the consumer waits.
+    received: Option<Moment>,
     woken: Arc<AtomicBool>,
     witness: Witness,
     detached: bool,
@@ -128,7 +128,7 @@ impl Run {
             next_version: 1,
             now: Moment::ZERO,
             in_flight: Vec::new(),
-            told: None,
+            received: None,
             woken,
             witness: Witness::default(),
             detached: false,
@@ -155,7 +155,7 @@ impl Run {
             Op::Replay => {
                 for (source, store) in self.attached.iter().zip(&self.stores) {
                     if let Some(source) = source {
-                        self.witness.shown_again(*source, store.published());
+                        self.witness.replay_started(*source, store.published());
                     }
                 }
                 self.listener.replay(self.now);
@@ -220,7 +220,7 @@ impl Run {
                     }
                 }
             };
-            changes.push(Change {
+            changes.push(ObjectChange {
                 kind,
                 reason: Reason::Watch,
                 received: self.now,
@@ -235,30 +235,30 @@ impl Run {
 
     fn take(&mut self) {
         let woken = self.woken.swap(false, Ordering::Relaxed);
-        let told = self.told.take();
+        let received = self.received.take();
         match self.listener.next(self.now) {
-            Next::Deliver(delivery) => {
-                let must_wait = told.is_some_and(|until| self.now < until) && !woken;
-                assert!(!must_wait, "nobody woke the consumer for {}", shown(&delivery));
+            NextDelivery::Deliver(delivery) => {
+                let must_wait = received.is_some_and(|until| self.now < until) && !woken;
+                assert!(!must_wait, "the consumer was not woken for {}", shown(&delivery));
                 assert!(delivery.attempt < self.options.retry.attempts);
                 self.witness.handed_out(&delivery);
                 self.in_flight.push(delivery);
             }
-            Next::WaitUntil(until) => self.told = Some(until),
-            Next::Idle => self.told = Some(Moment::NEVER),
-            Next::Closed => panic!("nobody closed it"),
+            NextDelivery::WaitUntil(until) => self.received = Some(until),
+            NextDelivery::Idle => self.received = Some(Moment::NEVER),
+            NextDelivery::Closed => panic!("it was not closed"),
         }
     }
 
     fn answer(&mut self, delivery: Delivery, answer: Answer) {
         let error = String::new();
         let outcome = match answer {
-            Answer::Ok => Outcome::Ok,
-            Answer::Filtered => Outcome::Filtered,
-            Answer::Retryable => Outcome::Retryable(error),
-            Answer::RetryAfter => Outcome::RetryAfter(error, Duration::from_millis(700)),
-            Answer::Permanent => Outcome::Permanent(error),
-            Answer::Trapped => Outcome::Trapped(error),
+            Answer::Ok => DeliveryOutcome::Ok,
+            Answer::Filtered => DeliveryOutcome::Filtered,
+            Answer::Retryable => DeliveryOutcome::Retryable(error),
+            Answer::RetryAfter => DeliveryOutcome::RetryAfter(error, Duration::from_millis(700)),
+            Answer::Permanent => DeliveryOutcome::Permanent(error),
+            Answer::Trapped => DeliveryOutcome::Trapped(error),
         };
         let before = self.stats().counters.retried;
         self.listener.done(delivery.token, outcome.clone(), self.now);
@@ -270,7 +270,7 @@ impl Run {
         self.listener.stats()
     }
 
-    /// What holds at any time.
+    /// Invariants at any time.
     fn check(&self) {
         self.listener.check();
         let stats = self.stats();
@@ -281,7 +281,7 @@ impl Run {
             stats.pending
         );
         let kept_max = self.options.pending_bytes_max + slots_max * 2 * state("a", "uid-100", 100, 0).size_bytes();
-        // What is in flight was let go, and is not the queue's to drop.
+        // Deliveries in flight were abandoned, and are not dropped by the queue.
         assert!(
             stats.bytes <= kept_max + self.in_flight.len() * 1_000,
             "{}",
@@ -304,7 +304,7 @@ impl Run {
         }
     }
 
-    /// Lets the handler succeed until nothing is left to do.
+    /// Lets the handler succeed until nothing is pending.
     pub(super) fn come_to_rest(&mut self) {
         self.listener.resume(Pause::Swap);
         self.listener.resume(Pause::Quarantine);
@@ -315,7 +315,7 @@ impl Run {
             }
             self.take();
             let resync_waits = self.options.resync.is_some_and(|_| self.stats().pending == 0);
-            match self.told {
+            match self.received {
                 Some(Moment::NEVER) => break,
                 Some(_) if resync_waits && self.stats().syncing == 0 => break,
                 Some(until) => self.now = until,

@@ -1,4 +1,4 @@
-//! Sees what the loop writes and what the consumer is told, and knows the rules.
+//! The witness: observes what the loop writes and what the consumer receives, and checks the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,27 +24,27 @@ struct Seen {
 struct KeySeen {
     /// Versions and uids of the states it ever had.
     states: BTreeSet<(u64, String)>,
-    /// What was written, as the handler would be told in full.
+    /// What was written, as the handler would receive it without folding.
     written: Vec<String>,
-    told: Vec<String>,
-    /// When the delivery that is in flight was handed out.
+    received: Vec<String>,
+    /// When the delivery in flight was delivered.
     in_flight: Option<u64>,
-    /// What the handler was last told, in flight included: version, uid, and whether it was there.
+    /// The last state the handler received, in flight included: version, uid, and whether it exists.
     last: Option<(u64, String, bool)>,
-    /// The same before the last delivery was handed out.
+    /// The same before the last delivery.
     last_before: Option<(u64, String, bool)>,
-    /// The last delivery that was answered is to be tried again.
+    /// The last ended delivery will be retried.
     retried: bool,
-    /// The last state whose delivery ended, and whether it ended well.
+    /// The last state whose delivery ended, and whether it succeeded.
     ended: Option<(u64, bool)>,
 }
 
-/// Version, uid, and whether the object is there.
-fn told(what: &What) -> Option<(u64, String, bool)> {
-    let (object, there) = match what {
-        What::Add(object) | What::Update { new: object, .. } => (object, true),
-        What::Delete { last, .. } => (last.as_ref()?, false),
-        What::Synced => return None,
+/// Version, uid, and whether the object exists.
+fn state_of(notification: &Notification) -> Option<(u64, String, bool)> {
+    let (object, there) = match notification {
+        Notification::Add(object) | Notification::Update { new: object, .. } => (object, true),
+        Notification::Delete { last, .. } => (last.as_ref()?, false),
+        Notification::Synced => return None,
     };
     Some((number(object), object.uid().to_owned(), there))
 }
@@ -61,11 +61,11 @@ impl Witness {
             key.states.insert((number(object), object.uid().to_owned()));
             key.written.push(format!("add {}", object.version()));
         }
-        self.shown_again(source, snapshot);
+        self.replay_started(source, snapshot);
     }
 
-    /// An initial list or replay begins.
-    pub(super) fn shown_again(&mut self, source: SourceId, snapshot: &Snapshot) {
+    /// An initial list or replay starts.
+    pub(super) fn replay_started(&mut self, source: SourceId, snapshot: &Snapshot) {
         self.step += 1;
         let seen = self.sources.get_mut(&source).expect("attached");
         seen.begun = self.step;
@@ -85,7 +85,7 @@ impl Witness {
             .or_default()
     }
 
-    pub(super) fn stored(&mut self, source: SourceId, changes: &[Change]) {
+    pub(super) fn stored(&mut self, source: SourceId, changes: &[ObjectChange]) {
         for change in changes {
             let name = change.key().name.to_owned();
             let deleted = |key: &mut KeySeen, last: &Object| key.written.push(format!("delete {}", last.version()));
@@ -138,7 +138,7 @@ impl Witness {
             key.in_flight.replace(step).is_none(),
             "two deliveries of one key: {line}"
         );
-        let (version, uid, there) = told(&delivery.what).expect("the last state is always known here");
+        let (version, uid, there) = state_of(&delivery.notification).expect("the last state is always known here");
         assert!(
             key.states.contains(&(version, uid.clone())),
             "{line}: it never was like that"
@@ -149,12 +149,11 @@ impl Witness {
                 *last_uid == uid || !last_there,
                 "{line}: {last_uid} was not deleted before {uid}"
             );
-            // One that was created and deleted during a replay may be told of, though it never was there for the
-            // handler.
+            // The delete of an object created and deleted during a replay may be delivered, although its add never was.
             let again = key.retried || delivery.reason == Reason::Requeue || *last_uid != uid;
             assert!(there || *last_there || again, "{line}: deleted twice");
         }
-        if let What::Update { old, new } = &delivery.what {
+        if let Notification::Update { old, new } = &delivery.notification {
             assert!(
                 old.as_ref().is_none_or(|old| old.uid() == new.uid()),
                 "{line}: two incarnations"
@@ -163,19 +162,19 @@ impl Witness {
                 assert_eq!(
                     Some(number(old)),
                     key.ended.map(|(version, _)| version),
-                    "{line}: old is what ended last"
+                    "{line}: old is the state of the last ended delivery"
                 );
             }
         }
-        if delivery.fresh {
-            let What::Update { old: Some(old), .. } = &delivery.what else {
-                panic!("{line}: fresh")
+        if delivery.exact_old {
+            let Notification::Update { old: Some(old), .. } = &delivery.notification else {
+                panic!("{line}: exact_old")
             };
-            assert_eq!(key.ended, Some((number(old), true)), "{line}: fresh");
+            assert_eq!(key.ended, Some((number(old), true)), "{line}: exact_old");
             assert_eq!(delivery.attempt, 0);
         }
         key.last_before = key.last.replace((version, uid, there));
-        key.told.push(line);
+        key.received.push(line);
     }
 
     pub(super) fn given_back(&mut self, delivery: &Delivery) {
@@ -183,10 +182,10 @@ impl Witness {
         let key = self.key(delivery.source, key.name);
         key.in_flight = None;
         key.last = key.last_before.take();
-        key.told.pop();
+        key.received.pop();
     }
 
-    pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &Outcome, retried: bool) {
+    pub(super) fn answered(&mut self, delivery: &Delivery, outcome: &DeliveryOutcome, retried: bool) {
         let Some(name) = delivery.key().map(|key| key.name) else {
             return;
         };
@@ -198,12 +197,12 @@ impl Witness {
         }
         key.retried = retried;
         if !retried {
-            let version = told(&delivery.what).map(|(version, ..)| version);
+            let version = state_of(&delivery.notification).map(|(version, ..)| version);
             key.ended = version.map(|version| (version, outcome.is_ok()));
         }
     }
 
-    /// The handler's picture is the store's.
+    /// The handler's state equals the store's.
     pub(super) fn check_at_rest(&self, source: SourceId, snapshot: &Snapshot) {
         let seen = &self.sources[&source];
         for object in snapshot.iter() {
@@ -222,11 +221,11 @@ impl Witness {
         }
     }
 
-    /// Each key was told exactly what was written.
+    /// Each key received exactly what was written.
     pub(super) fn check_exactly_once(&self, source: SourceId) {
         for (name, key) in &self.sources[&source].keys {
-            let told: Vec<String> = key.told.iter().map(|line| plain(line, name)).collect();
-            assert_eq!(told, key.written, "{name}");
+            let received: Vec<String> = key.received.iter().map(|line| plain(line, name)).collect();
+            assert_eq!(received, key.written, "{name}");
         }
     }
 }

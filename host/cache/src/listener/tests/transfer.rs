@@ -1,20 +1,20 @@
-//! A source that takes over from another. `NODES` inherits from `PODS`.
+//! Transfers between sources: from `PODS` to `NODES`.
 
 use super::*;
 
-/// Lets `NODES`, as it is stored, take over all keys of `PODS`; `changes` are the difference.
-fn inherit(rig: &mut Rig, changes: Vec<ChangeKind>) {
+/// Transfers all keys of `PODS` to `NODES` with its stored objects; `changes` are the difference.
+fn transfer(rig: &mut Rig, changes: Vec<ChangeKind>) {
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    let changes: Vec<Change> = changes
+    let changes: Vec<ObjectChange> = changes
         .into_iter()
-        .map(|kind| Change {
+        .map(|kind| ObjectChange {
             kind,
             reason: Reason::Reconfigured,
             received: now,
         })
         .collect();
     rig.listener
-        .inherit(&[PODS], NODES, &|_| true, &snapshot, &changes, now);
+        .transfer(&[PODS], NODES, &|_| true, &snapshot, &changes, now);
 }
 
 fn deleted(last: Object) -> ChangeKind {
@@ -26,7 +26,7 @@ fn deleted(last: Object) -> ChangeKind {
 }
 
 #[test]
-fn a_source_that_has_an_heir_is_shown_no_more_be_it_by_a_resync_or_a_replay() {
+fn transferred_source_has_no_resync_or_replay() {
     let mut rig = Rig::bare(ListenerOptions {
         resync: Some(seconds(60)),
         ..options()
@@ -36,14 +36,14 @@ fn a_source_that_has_an_heir_is_shown_no_more_be_it_by_a_resync_or_a_replay() {
     rig.drain();
     rig.pass(seconds(61));
     assert_eq!(rig.take(), "update a@1->1 resync");
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     rig.store(NODES).add(state("a", "uid-a", 2, 0));
     rig.store(NODES).add(state("b", "uid-b", 2, 0));
     let update = |name: &str| {
         let of = |version| state(name, &format!("uid-{name}"), version, 0);
         ChangeKind::Update { old: of(1), new: of(2) }
     };
-    inherit(&mut rig, vec![update("a"), update("b")]);
+    transfer(&mut rig, vec![update("a"), update("b")]);
     assert_eq!(
         rig.drain(),
         "update a@1->2 reconfigured source 2\nupdate b@1->2 reconfigured source 2\n"
@@ -55,13 +55,13 @@ fn a_source_that_has_an_heir_is_shown_no_more_be_it_by_a_resync_or_a_replay() {
 }
 
 #[test]
-fn an_initial_list_that_is_cut_short_by_an_heir_goes_on_with_what_the_heir_holds() {
+fn transfer_during_initial_list_continues_with_the_target() {
     let mut rig = Rig::bare(options());
     rig.sets("a b c", 1);
     rig.attach(PODS);
     assert_eq!(rig.take(), "add a@1 initial");
     rig.answer(retryable());
-    // `a` is another incarnation by now, `c` is gone, `d` is new.
+    // Now `a` is another incarnation, `c` is deleted, `d` is new.
     rig.store(NODES).add(state("a", "another", 5, 0));
     rig.store(NODES).add(state("b", "uid-b", 1, 0));
     rig.store(NODES).add(state("d", "uid-d", 6, 0));
@@ -70,24 +70,28 @@ fn an_initial_list_that_is_cut_short_by_an_heir_goes_on_with_what_the_heir_holds
         ChangeKind::Add(state("a", "another", 5, 0)),
         deleted(state("c", "uid-c", 1, 0)),
     ];
-    inherit(&mut rig, changes);
+    transfer(&mut rig, changes);
     rig.pass(seconds(10));
-    let told = rig.drain();
-    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{told}"));
-    assert!(place("delete a@1") < place("add a@5"), "{told}");
-    assert!(place("delete c@1") < place("synced replay"), "{told}");
-    assert!(place("add b@1") < place("synced replay"), "{told}");
-    assert!(place("add d@6") < place("synced replay"), "{told}");
+    let delivered = rig.drain();
+    let position = |what: &str| {
+        delivered
+            .find(what)
+            .unwrap_or_else(|| panic!("no {what:?} in\n{delivered}"))
+    };
+    assert!(position("delete a@1") < position("add a@5"), "{delivered}");
+    assert!(position("delete c@1") < position("synced replay"), "{delivered}");
+    assert!(position("add b@1") < position("synced replay"), "{delivered}");
+    assert!(position("add d@6") < position("synced replay"), "{delivered}");
     assert!(rig.listener.has_synced(NODES));
 }
 
 #[test]
-fn a_source_that_comes_back_is_told_after_the_deletes_of_the_one_that_left() {
+fn reattached_source_follows_deletes_of_the_drained_one() {
     let mut rig = Rig::bare(options());
     rig.sets("a b", 1);
     rig.attach(PODS);
     rig.drain();
-    // One delete is handed out and fails, the other waits.
+    // One delete is delivered and fails, the other is pending.
     rig.delete("a");
     rig.delete("b");
     assert!(rig.take().starts_with("delete a@1"));
@@ -95,21 +99,21 @@ fn a_source_that_comes_back_is_told_after_the_deletes_of_the_one_that_left() {
     rig.store(NODES).add(state("a", "uid-a", 1, 0));
     rig.store(NODES).add(state("b", "uid-b", 1, 0));
     let (now, snapshot) = (rig.now, rig.store(NODES).publish());
-    rig.listener.follow(&[PODS], NODES, &|_| true);
+    rig.listener.transfer_pending(&[PODS], NODES, &|_| true);
     rig.listener.attach(NODES, &snapshot, now);
-    assert_eq!(
-        rig.listener.busy_keys(PODS),
-        0,
-        "the old source has nothing to wait for"
-    );
-    let mut told = rig.drain();
+    assert_eq!(rig.listener.busy_keys(PODS), 0, "the old source has nothing pending");
+    let mut delivered = rig.drain();
     rig.pass(seconds(10));
-    told += &rig.drain();
-    let place = |what: &str| told.find(what).unwrap_or_else(|| panic!("no {what:?} in\n{told}"));
+    delivered += &rig.drain();
+    let position = |what: &str| {
+        delivered
+            .find(what)
+            .unwrap_or_else(|| panic!("no {what:?} in\n{delivered}"))
+    };
     for name in ["a", "b"] {
         let (delete, add) = (format!("delete {name}@1"), format!("add {name}@1 initial source 2"));
-        assert!(place(&delete) < place(&add), "{told}");
-        assert_eq!(told.matches(&format!(" {name}@")).count(), 2, "{told}");
+        assert!(position(&delete) < position(&add), "{delivered}");
+        assert_eq!(delivered.matches(&format!(" {name}@")).count(), 2, "{delivered}");
     }
-    assert!(told.trim_end().ends_with("synced initial source 2"), "{told}");
+    assert!(delivered.trim_end().ends_with("synced initial source 2"), "{delivered}");
 }

@@ -1,4 +1,4 @@
-//! What becomes of a delivery that was answered.
+//! Processes the outcome of a delivery.
 
 use std::time::Duration;
 
@@ -10,40 +10,40 @@ use crate::listener::event::Event;
 use crate::listener::options::RETRY_AFTER_MAX;
 use crate::listener::retry::back_off;
 use crate::listener::slots::SlotId;
-use crate::listener::{Listener, OnFailure, Outcome, Token, What};
+use crate::listener::{DeliveryOutcome, Listener, Notification, OnFailure, Token};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 impl Listener {
-    pub(super) fn done(&mut self, token: Token, outcome: Outcome, now: Moment) {
+    pub(super) fn done(&mut self, token: Token, outcome: DeliveryOutcome, now: Moment) {
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
-        let (source, owed) = (slot.source, std::mem::take(&mut slot.head.owed));
+        let (source, counts_for_sync) = (slot.source, std::mem::take(&mut slot.head.counts_for_sync));
         let result = outcome.as_str();
         match outcome {
-            Outcome::Ok => {
+            DeliveryOutcome::Ok => {
                 self.queue.counters.ok += 1;
                 self.succeed(id);
             }
-            Outcome::Filtered => {
+            DeliveryOutcome::Filtered => {
                 self.queue.counters.filtered += 1;
                 self.succeed(id);
             }
             _ if self.is_outdated_synced(id) => self.drop_outdated(id),
             _ if self.options.on_failure == OnFailure::Skip => self.skip(id),
-            Outcome::Permanent(error) => self.give_up(id, result, error, now),
-            Outcome::RetryAfter(error, wait) => {
+            DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
+            DeliveryOutcome::RetryAfter(error, wait) => {
                 self.fail(id, result, error, Some(wait.min(RETRY_AFTER_MAX)), now);
             }
-            Outcome::Retryable(error) | Outcome::Trapped(error) | Outcome::TimedOut(error) => {
+            DeliveryOutcome::Retryable(error) | DeliveryOutcome::Trapped(error) | DeliveryOutcome::TimedOut(error) => {
                 self.fail(id, result, error, None, now);
             }
         }
-        if owed {
+        if counts_for_sync {
             self.attempted(source, now);
         }
     }
 
-    /// Takes back a delivery that was not made.
+    /// Takes back a delivery whose call was not made.
     pub(super) fn give_back(&mut self, token: Token) {
         let Some(id) = self.queue.answered(token) else { return };
         if self.is_outdated_synced(id) {
@@ -54,15 +54,15 @@ impl Listener {
         }
     }
 
-    /// Whether the slot holds a `Synced` although the source is being shown again since: another one will follow.
+    /// Whether the slot holds a `Synced` of a source that is being replayed since: another `Synced` will follow.
     fn is_outdated_synced(&self, id: SlotId) -> bool {
         let slot = self.queue.slots.get(id);
-        let shown_again = || {
+        let replaying = || {
             self.sources
                 .get(slot.source)
                 .is_some_and(|state| state.syncing.is_some())
         };
-        matches!(slot.head.what, What::Synced) && shown_again()
+        matches!(slot.head.notification, Notification::Synced) && replaying()
     }
 
     fn drop_outdated(&mut self, id: SlotId) {
@@ -72,30 +72,31 @@ impl Listener {
 
     fn succeed(&mut self, id: SlotId) {
         let slot = self.queue.slots.get(id);
-        if let Some(key) = slot.head.what.key() {
-            self.letters.succeeded(slot.source, key);
+        if let Some(key) = slot.head.notification.key() {
+            self.letters.record_success(slot.source, key);
         }
         self.queue.end(id, true);
     }
 
     fn skip(&mut self, id: SlotId) {
         let slot = self.queue.slots.get(id);
-        if let Some(key) = slot.head.what.key() {
-            self.letters.skipped(slot.source, key, slot.head.is_delete());
+        if let Some(key) = slot.head.notification.key() {
+            self.letters.record_unaccepted(slot.source, key, slot.head.is_delete());
         }
         self.queue.counters.skipped += 1;
         self.queue.end(id, false);
     }
 
-    /// Tries again later, unless that was the last attempt and nothing newer makes another one worth while.
+    /// Retries later, unless this was the last attempt and no newer state justifies another one.
     fn fail(&mut self, id: SlotId, result: &'static str, error: String, wait: Option<Duration>, now: Moment) {
         let slot = self.queue.slots.get(id);
         let is_last = slot.attempts + 1 >= self.options.retry.attempts;
-        // What only shows the same again is no reason to try once more: it is told as itself, behind the letter.
+        // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
+        // letter.
         let is_news = slot.rest.iter().any(|next| !next.repeats(&slot.head));
         let folds = |next: &Event| !slot.head.is_delete() || next.is_delete();
         let superseded = is_news && slot.rest.front().is_some_and(folds);
-        if seeded_bug(SeededBug::FailureForgotten) {
+        if seeded_bug(SeededBug::FailureNotRetried) {
             return self.skip(id);
         }
         if is_last && !superseded {
@@ -107,11 +108,11 @@ impl Listener {
         self.timers.set(now + wait, id);
     }
 
-    /// Makes the event a dead letter. What waits behind it goes out as usual.
+    /// Makes the event a dead letter. Events behind it are delivered as usual.
     fn give_up(&mut self, id: SlotId, result: &'static str, error: String, now: Moment) {
         let slot = self.queue.slots.get(id);
-        if slot.head.what.key().is_none() {
-            // A letter is about an object, and `Synced` is about none.
+        if slot.head.notification.key().is_none() {
+            // A dead letter is about an object, and `Synced` has none.
             return self.skip(id);
         }
         let (source, event, attempts) = (slot.source, &slot.head, slot.attempts + 1);
@@ -131,25 +132,26 @@ impl Listener {
         self.queue.end(id, false);
     }
 
-    /// Keys that vanished before they were attempted keep no source from being synced.
-    pub(super) fn settle_unattempted(&mut self, now: Moment) {
-        while let Some(source) = self.queue.unattempted.pop() {
+    /// Counts keys as attempted that vanished before their delivery, so that they do not keep their source from
+    /// syncing.
+    pub(super) fn settle_vanished(&mut self, now: Moment) {
+        while let Some(source) = self.queue.vanished_unattempted.pop() {
             self.attempted(source, now);
         }
     }
 
-    /// A key that the source's cursor had passed was attempted.
+    /// A key that the source's cursor has passed was attempted.
     fn attempted(&mut self, source: SourceId, now: Moment) {
         let Some(state) = self.sources.get_mut(source) else {
             return;
         };
-        state.owed -= 1;
-        if state.owed == 0 {
+        state.unattempted -= 1;
+        if state.unattempted == 0 {
             self.settle(source, now);
         }
     }
 
-    /// Whether something of the key waits or is in flight.
+    /// Whether an event of the key is pending or in flight.
     pub(super) fn is_busy(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         self.queue.find(source, Some(key)).is_some()
     }

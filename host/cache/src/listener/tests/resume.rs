@@ -1,4 +1,4 @@
-//! A handler that knows a source from an earlier process.
+//! Resuming a source after a restart.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ fn accepted(states: &[(&str, &str, &str)]) -> Option<Arc<AcceptedStates>> {
     Some(Arc::new(accepted))
 }
 
-/// A source that holds `a`, `b` and `c`, resumed and not asked yet.
-fn resumed(resume: Resume) -> Rig {
+/// A resumed source with `a`, `b` and `c`, before the first delivery.
+fn resumed(resume: ResumeState) -> Rig {
     let mut rig = Rig::bare(options());
     for (name, version) in [("a", 2), ("b", 3), ("c", 4)] {
         rig.store(PODS).add(state(name, "u", version, 0));
@@ -32,8 +32,8 @@ fn resumed(resume: Resume) -> Rig {
 }
 
 #[test]
-fn what_vanished_is_told_before_everything_is_shown() {
-    let resume = Resume {
+fn resume_delivers_vanished_objects_first() {
+    let resume = ResumeState {
         deletes: vec![vanished("x"), vanished("y")],
         accepted: None,
     };
@@ -48,8 +48,8 @@ fn what_vanished_is_told_before_everything_is_shown() {
 }
 
 #[test]
-fn what_was_accepted_in_the_same_state_is_not_shown_again() {
-    let resume = Resume {
+fn resume_skips_accepted_states() {
+    let resume = ResumeState {
         deletes: vec![vanished("c")],
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "2"), ("c", "old", "4")]),
     };
@@ -62,8 +62,8 @@ fn what_was_accepted_in_the_same_state_is_not_shown_again() {
 }
 
 #[test]
-fn what_changes_before_it_is_reached_is_shown_as_it_is_then_and_a_delete_is_told() {
-    let mut rig = resumed(Resume {
+fn resume_delivers_changes_ahead_of_the_cursor() {
+    let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
     });
@@ -77,18 +77,18 @@ fn what_changes_before_it_is_reached_is_shown_as_it_is_then_and_a_delete_is_told
 }
 
 #[test]
-fn open_is_what_the_handler_has_not_done_with() {
-    let mut rig = resumed(Resume {
+fn open_keys_are_those_not_finished() {
+    let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: accepted(&[("a", "u", "2")]),
     });
     let keys = ["a", "b", "c", "d"].map(|name| key(name).to_key());
     let open = |rig: &Rig| rig.listener.are_open(PODS, &keys).unwrap();
-    assert_eq!(open(&rig), [true; 4], "the cursor has yet to come by");
+    assert_eq!(open(&rig), [true; 4], "the cursor has not reached them");
     assert_eq!(rig.take(), "add b@3 initial");
     assert_eq!(rig.take(), "add c@4 initial");
     rig.answer(permanent());
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(rig.drain(), "synced initial\n");
     assert_eq!(open(&rig), [false, true, false, false], "b is a dead letter");
     assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Keys(vec![keys[1].clone()]));
@@ -99,8 +99,8 @@ fn open_is_what_the_handler_has_not_done_with() {
 }
 
 #[test]
-fn what_came_after_the_end_is_not_taken_for_done() {
-    let mut rig = resumed(Resume {
+fn refused_changes_make_open_keys_unknown() {
+    let mut rig = resumed(ResumeState {
         deletes: Vec::new(),
         accepted: None,
     });
@@ -109,6 +109,6 @@ fn what_came_after_the_end_is_not_taken_for_done() {
     rig.listener.close();
     assert_eq!(rig.listener.are_open(PODS, &a), Some(vec![false]));
     rig.write(PODS, state("a", "u", 9, 0));
-    assert_eq!(rig.listener.are_open(PODS, &a), None, "nobody was told of it");
+    assert_eq!(rig.listener.are_open(PODS, &a), None, "the change was refused");
     assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Detached);
 }

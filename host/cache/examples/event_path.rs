@@ -1,37 +1,37 @@
-//! What an object's way costs without network, runtimes and WebAssembly: `cargo run --release -p informant-cache
-//! --example way`.
+//! Measures the cost of an event without network, runtimes and WebAssembly: `cargo run --release -p informant-cache
+//! --example event_path`.
 //!
-//! Prints microseconds per 5.4 KB pod on one thread, stage by stage: frames to objects, DeltaFIFO, store with one
-//! index, listener, payload. Arguments: how many pods, how many events.
+//! Prints microseconds per 5.4 KB pod on one thread for each stage: frames to objects, DeltaFIFO, store with one index,
+//! listener, payload. Arguments: the number of pods, the number of events.
 
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+#![expect(clippy::print_stdout, reason = "it prints its results")]
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::Bytes;
-use informant_cache::listener::{Change, ChangeKind, ListenerOptions, Outcome, Pull, What};
+use informant_cache::listener::{ChangeKind, DeliveryOutcome, ListenerOptions, NextBatch, Notification, ObjectChange};
 use informant_cache::{
     Batch, Catalog, DeltaFifo, DeltaFifoOptions, ListenerHandle, Moment, PointerIndex, Reason, SourceInfo, StoreWriter,
 };
 use informant_object::frames::{Line, LineSplitter, ListObject, ListSplitter, WATCH_LINE_BYTES_MAX, WatchLine};
 use informant_object::{Payload, Pointer, Projection, ResourceVersion, Shape, SourceId};
 
-// As in the program.
+// As in the daemon.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FRAME_BYTES: usize = 58_000;
 const BATCH_DELTAS_MAX: usize = 256;
 
-struct Way {
+struct EventPath {
     source: SourceId,
     fifo: DeltaFifo,
     store: StoreWriter,
     listener: ListenerHandle,
     payload: Payload,
     batch: Batch,
-    changes: Vec<Change>,
+    changes: Vec<ObjectChange>,
     document: Vec<u8>,
     took: [f64; STAGES.len()],
 }
@@ -48,18 +48,18 @@ const STAGES: [&str; 6] = [
 fn main() {
     let mut args = std::env::args().skip(1).filter_map(|arg| arg.parse::<u64>().ok());
     let (pods, events) = (args.next().unwrap_or(20_000), args.next().unwrap_or(60_000));
-    let mut way = Way::new();
-    way.sync(pods);
-    way.report("sync", pods);
+    let mut path = EventPath::new();
+    path.sync(pods);
+    path.report("sync", pods);
     let rounds = events / 30;
     for round in 0..rounds {
-        way.events(pods, round * 30);
+        path.events(pods, round * 30);
     }
-    way.report("events", rounds * 30);
+    path.report("events", rounds * 30);
 }
 
-impl Way {
-    fn new() -> Way {
+impl EventPath {
+    fn new() -> EventPath {
         let catalog = Catalog::new();
         let source = catalog.add_source(SourceInfo {
             informer: "pods".to_owned(),
@@ -78,7 +78,7 @@ impl Way {
             "/status/containerStatuses/*/ready",
             "/status/containerStatuses/*/restartCount",
         ];
-        Way {
+        EventPath {
             source,
             fifo: DeltaFifo::new(DeltaFifoOptions::default()),
             store,
@@ -108,7 +108,7 @@ impl Way {
     }
 
     /// Does one stage's work and notes how long it took.
-    fn stage<T>(&mut self, stage: usize, work: impl FnOnce(&mut Way) -> T) -> T {
+    fn stage<T>(&mut self, stage: usize, work: impl FnOnce(&mut EventPath) -> T) -> T {
         let began = Instant::now();
         let result = work(self);
         self.took[stage] += began.elapsed().as_secs_f64();
@@ -133,15 +133,15 @@ impl Way {
         }
         assert_eq!(objects.len() as u64, pods);
         let version = ResourceVersion::new(&pods.to_string());
-        self.stage(1, |way| {
-            way.fifo
-                .replace(objects, &version, &way.store, Reason::Initial, Moment::ZERO)
+        self.stage(1, |path| {
+            path.fifo
+                .replace(objects, &version, &path.store, Reason::Initial, Moment::ZERO)
         });
         while !self.fifo.is_empty() {
             self.write();
         }
         self.changes.clear();
-        self.stage(3, |way| way.store.publish());
+        self.stage(3, |path| path.store.publish());
         self.listener.attach(self.source, self.store.published(), Moment::ZERO);
         self.handle();
     }
@@ -150,65 +150,68 @@ impl Way {
         let shape = Shape::of("v1", "Pod");
         let mut splitter = LineSplitter::new(WATCH_LINE_BYTES_MAX);
         let stream: Vec<u8> = (first..first + 30).flat_map(|number| event(number, pods)).collect();
-        self.stage(0, |way| {
+        self.stage(0, |path| {
             for frame in stream.chunks(FRAME_BYTES) {
                 let mut lines = splitter.feed(frame);
                 while let Some(line) = lines.next_line() {
                     let Line::Json(line) = line else { continue };
                     let object = WatchLine::parse(line).expect("a line").object(&shape).expect("a pod");
-                    way.fifo.update(object, Moment::ZERO).expect("no transform");
+                    path.fifo.update(object, Moment::ZERO).expect("no transform");
                 }
             }
         });
         self.write();
-        self.stage(3, |way| {
-            way.store.publish();
-            way.listener
-                .push(way.source, way.store.published(), &way.changes, Moment::ZERO);
-            way.changes.clear();
-            drop(way.store.take_garbage());
+        self.stage(3, |path| {
+            path.store.publish();
+            path.listener
+                .push(path.source, path.store.published(), &path.changes, Moment::ZERO);
+            path.changes.clear();
+            drop(path.store.take_garbage());
         });
         self.handle();
     }
 
     fn write(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
-        self.stage(1, |way| way.fifo.pop_batch(BATCH_DELTAS_MAX, &mut batch));
-        self.stage(2, |way| {
+        self.stage(1, |path| path.fifo.pop_batch(BATCH_DELTAS_MAX, &mut batch));
+        self.stage(2, |path| {
             for delta in batch.deltas() {
                 let object = delta.object.object().expect("no tombstones").clone();
-                let kind = match way.store.add(object.clone()) {
+                let kind = match path.store.add(object.clone()) {
                     Some(old) => ChangeKind::Update { old, new: object },
                     None => ChangeKind::Add(object),
                 };
-                way.changes.push(Change {
+                path.changes.push(ObjectChange {
                     kind,
                     reason: delta.reason,
                     received: delta.received,
                 });
             }
         });
-        self.stage(1, |way| way.fifo.batch_done(&mut batch));
+        self.stage(1, |path| path.fifo.batch_done(&mut batch));
         self.batch = batch;
     }
 
     fn handle(&mut self) {
         let mut deliveries = Vec::new();
-        while let Pull::Delivered(_) = self.stage(4, |way| way.listener.next_batch(Moment::ZERO, 64, &mut deliveries)) {
-            self.stage(5, |way| {
+        while let NextBatch::Delivered(_) =
+            self.stage(4, |path| path.listener.next_batch(Moment::ZERO, 64, &mut deliveries))
+        {
+            self.stage(5, |path| {
                 for delivery in &deliveries {
-                    if let What::Add(object) | What::Update { new: object, .. } = &delivery.what {
-                        way.document.clear();
-                        way.payload.write(object, &mut way.document);
-                        black_box(&way.document);
+                    if let Notification::Add(object) | Notification::Update { new: object, .. } = &delivery.notification
+                    {
+                        path.document.clear();
+                        path.payload.write(object, &mut path.document);
+                        black_box(&path.document);
                     }
                 }
             });
             let tokens: Vec<_> = deliveries
                 .iter()
-                .map(|delivery| (delivery.token, Outcome::Ok))
+                .map(|delivery| (delivery.token, DeliveryOutcome::Ok))
                 .collect();
-            self.stage(4, |way| way.listener.done_batch(tokens, Moment::ZERO));
+            self.stage(4, |path| path.listener.done_batch(tokens, Moment::ZERO));
             self.stage(5, |_| deliveries.clear());
         }
     }

@@ -1,4 +1,4 @@
-//! The last dead letters, and how many a batch of answers makes.
+//! The last dead letters, and how many a batch of outcomes creates.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn last(rig: &Rig) -> Option<String> {
 }
 
 #[test]
-fn the_last_dead_letter_is_the_newest_that_is_listed_still() {
+fn last_dead_letter_is_the_newest_still_listed() {
     let mut rig = Rig::new(options());
     assert_eq!(last(&rig), None);
     for name in ["b", "a", "c"] {
@@ -25,12 +25,12 @@ fn the_last_dead_letter_is_the_newest_that_is_listed_still() {
     assert_eq!(names(9), ["b", "a", "c"]);
     rig.set("c", 2);
     rig.take();
-    rig.answer(Outcome::Ok);
+    rig.answer(DeliveryOutcome::Ok);
     assert_eq!(last(&rig).as_deref(), Some("a"));
 }
 
 #[test]
-fn a_replay_behind_a_last_attempt_that_fails_is_told_behind_the_letter_and_is_no_further_attempt() {
+fn replay_during_the_last_attempt_gives_no_extra_attempt() {
     let mut rig = Rig::new(options());
     rig.set("a", 1);
     for _ in 1..options().retry.attempts {
@@ -39,22 +39,22 @@ fn a_replay_behind_a_last_attempt_that_fails_is_told_behind_the_letter_and_is_no
     }
     assert_eq!(rig.take(), "add a@1 watch try 9");
     rig.listener.replay(rig.now);
-    assert_eq!(rig.take(), "idle", "it waits behind what is in flight");
+    assert_eq!(rig.take(), "idle", "it waits behind the delivery in flight");
     rig.answer(retryable());
     let letters = || rig.listener.dead_letters().into_iter().map(|letter| letter.attempts);
     assert_eq!(letters().collect::<Vec<_>>(), [10]);
     assert_eq!(rig.drain(), "add a@1 replay\nsynced replay\n");
-    assert_eq!(last(&rig), None, "and it ended well");
+    assert_eq!(last(&rig), None, "and it succeeded");
 }
 
 #[test]
-fn a_batch_of_answers_says_how_many_of_them_became_dead_letters() {
+fn done_batch_returns_the_number_of_dead_letters() {
     let mut rig = Rig::new(options());
     for name in ["a", "b", "c", "d"] {
         rig.set(name, 1);
         rig.take();
     }
-    let outcomes = [Outcome::Ok, permanent(), retryable(), permanent()];
+    let outcomes = [DeliveryOutcome::Ok, permanent(), retryable(), permanent()];
     let tokens = rig.in_flight.drain(..).map(|delivery| delivery.token);
     let answers: Vec<_> = tokens.zip(outcomes).collect();
     assert_eq!(rig.listener.done_batch(answers, rig.now), 2);

@@ -1,0 +1,70 @@
+//! Transfers keys between sources: the same objects, watched in another way, under a new source id.
+
+use informant_object::{KeyRef, SourceId};
+
+use crate::listener::cursor::CursorKind;
+use crate::listener::{Listener, ObjectChange};
+use crate::seeded_bug::{SeededBug, seeded_bug};
+use crate::{Moment, Snapshot};
+
+impl Listener {
+    /// Attaches `new` in place of `olds` for the keys in its `scope`. Their pending, failing and in-flight events
+    /// continue under the new id, and `changes` are the difference between what `olds` delivered and `snapshot`. If
+    /// `olds` were not delivered completely yet, `snapshot` is delivered as a replay.
+    ///
+    /// `olds` deliver nothing more by resync, replay or the rest of an initial list: their outdated objects would
+    /// follow those of `new`.
+    pub(super) fn transfer(
+        &mut self,
+        olds: &[SourceId],
+        new: SourceId,
+        scope: &dyn Fn(KeyRef<'_>) -> bool,
+        (snapshot, changes): (&Snapshot, &[ObjectChange]),
+        now: Moment,
+    ) {
+        if self.closed || self.sources.get(new).is_some() {
+            return;
+        }
+        let is_attached = |old: &SourceId| self.sources.get(*old).is_some();
+        if !olds.is_empty() && !olds.iter().any(is_attached) {
+            return self.attach(new, snapshot, now);
+        }
+        let was_complete = |old: &SourceId| {
+            let state = self.sources.get(*old);
+            state.is_some_and(|state| state.synced && state.syncing.is_none())
+        };
+        let all_complete = olds.iter().all(was_complete);
+        for old in olds {
+            self.transfer_keys(*old, new, scope, all_complete);
+        }
+        self.sources.add_transferred(new, snapshot.clone());
+        if !all_complete {
+            self.sources.restart(new, CursorKind::Replay, now);
+        }
+        self.push(new, snapshot, changes);
+    }
+
+    /// Transfers the pending, failing and in-flight events of the keys in `scope` from `olds` to `new`, which is
+    /// attached next. `olds` are draining and have pushed all their deletes: whatever `new` delivers of a key follows
+    /// the key's delete.
+    pub(super) fn transfer_pending(&mut self, olds: &[SourceId], new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool) {
+        if seeded_bug(SeededBug::ReattachOvertakesDeletes) {
+            return;
+        }
+        for old in olds {
+            self.transfer_keys(*old, new, scope, true);
+        }
+    }
+
+    fn transfer_keys(&mut self, old: SourceId, new: SourceId, scope: &dyn Fn(KeyRef<'_>) -> bool, was_complete: bool) {
+        self.sources.retire(old, was_complete);
+        self.queue.forget_sync_counts(old);
+        self.queue.transfer_keys_to(old, new, scope);
+        self.letters.transfer_keys_to(old, new, scope);
+    }
+
+    /// How many keys of a source have events pending or in flight.
+    pub(super) fn busy_keys(&self, source: SourceId) -> usize {
+        self.queue.slots.iter().filter(|slot| slot.source == source).count()
+    }
+}
