@@ -15,7 +15,7 @@ mod status;
 
 pub(crate) use answer::{ANSWER_SILENCE_MAX, get_json, get_json_as, open, text_start};
 pub use error::ApiError;
-pub use error::Cause;
-pub(crate) use frames::{Frame, Frames, Patience};
+pub use error::ApiErrorCause;
+pub(crate) use frames::{Frame, Frames, SilenceTimeout};
 pub(crate) use request::{CollectionRequest, ListQuery, WatchListQuery, WatchQuery};
 pub(crate) use status::Status;

@@ -5,7 +5,7 @@
 //! preference, as kubectl does). A name that leads nowhere is answered with what comes close. Reads only; keeps
 //! nothing.
 
-mod everything;
+mod all_versions;
 mod exclusion;
 mod matching;
 mod name;
@@ -18,15 +18,15 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use kube::Client;
 
-use everything::everything;
-pub use exclusion::{Exclusion, Idle};
-pub use matching::{Served, discover_matching};
+use all_versions::all_versions;
+pub use exclusion::{Exclusion, UnusedExclusion};
+pub use matching::{ServedResources, discover_matching};
 pub use name::{ResourceName, ResourceNameError};
 pub use pattern::{Exclude, ResourcePattern, ResourcePatternError};
 use resources::{ApiResource, resources_of};
 use suggestion::candidates;
 
-use crate::api::{ApiError, Cause};
+use crate::api::{ApiError, ApiErrorCause};
 use crate::environment::TokioEnvironment;
 use crate::resource::GroupVersionResource;
 
@@ -141,15 +141,15 @@ impl Discovery<'_> {
                     return Ok(found);
                 }
             }
-            Err(error) if error.cause() == Cause::NotFound => {}
+            Err(error) if error.cause() == ApiErrorCause::NotFound => {}
             Err(error) => return Err(self.failed(error)),
         }
-        let (served, unread) = self.everything().await?;
+        let (served, unread) = self.all_resources().await?;
         Err(self.not_found(&served, unread))
     }
 
     async fn loose(&self) -> Result<ApiResource, DiscoveryError> {
-        let (served, unread) = self.everything().await?;
+        let (served, unread) = self.all_resources().await?;
         match served.iter().find(|served| self.name.means(served)) {
             Some(found) => Ok(found.clone()),
             None => Err(self.not_found(&served, unread)),
@@ -157,8 +157,8 @@ impl Discovery<'_> {
     }
 
     /// Everything that is served, and the versions of groups that did not answer.
-    async fn everything(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
-        let versions = everything(self.client, &self.environment).await;
+    async fn all_resources(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
+        let versions = all_versions(self.client, &self.environment).await;
         let mut served = Vec::new();
         let mut unread = Vec::new();
         for version in versions.map_err(|error| self.failed(error))? {

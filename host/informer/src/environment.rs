@@ -75,7 +75,7 @@ impl Environment for TokioEnvironment {
     }
 
     fn spawn(&self, name: &'static str, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        tracing::trace!(task = name, "spawned");
+        tracing::trace!(task = name, "task spawned");
         drop(self.handle.spawn(task));
     }
 

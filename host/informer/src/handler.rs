@@ -216,8 +216,8 @@ pub(crate) struct HandlerParts<'a> {
     pub(crate) informer: &'a str,
     pub(crate) environment: &'a Arc<dyn Environment>,
     pub(crate) metrics: &'a Arc<SourceMetrics>,
-    /// Told whenever there may be room again for what the loop has to tell.
-    pub(crate) room: Option<Arc<Notify>>,
+    /// Told whenever there may be capacity again for what the loop has to tell.
+    pub(crate) capacity: Option<Arc<Notify>>,
 }
 
 /// Starts a handler's task.
@@ -229,7 +229,7 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
         informer,
         environment,
         metrics,
-        room,
+        capacity,
     } = parts;
     let (synced_sender, synced) = watch::channel(false);
     let (ended_sender, ended) = watch::channel(false);
@@ -245,7 +245,7 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
         environment: Arc::clone(environment),
         metrics: Arc::clone(metrics),
         panics: Arc::clone(&panics),
-        room,
+        capacity,
     };
     environment.spawn(
         "native-handler",
@@ -270,14 +270,14 @@ struct Driver {
     environment: Arc<dyn Environment>,
     metrics: Arc<SourceMetrics>,
     panics: Arc<AtomicU64>,
-    room: Option<Arc<Notify>>,
+    capacity: Option<Arc<Notify>>,
 }
 
 /// However a handler's task ends, nobody waits for it.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.listener.abandon();
-        self.tell_room();
+        self.notify_capacity();
     }
 }
 
@@ -295,11 +295,11 @@ impl Driver {
             match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
                 Pull::Delivered(_) => {
                     // Places are free once they are taken, bytes once they are handled.
-                    self.tell_room();
+                    self.notify_capacity();
                     self.call(&mut deliveries, &mut outcomes);
                     now = self.environment.now();
                     self.listener.done_batch(outcomes.drain(..), now);
-                    self.tell_room();
+                    self.notify_capacity();
                     batches += 1;
                     if batches < BATCHES_PER_TURN_MAX && now - turn_began < TURN_MAX {
                         continue;
@@ -323,9 +323,9 @@ impl Driver {
         }
     }
 
-    fn tell_room(&self) {
-        if let Some(room) = &self.room {
-            room.notify_one();
+    fn notify_capacity(&self) {
+        if let Some(capacity) = &self.capacity {
+            capacity.notify_one();
         }
     }
 
@@ -339,7 +339,7 @@ impl Driver {
             if let Outcome::Trapped(message) = &outcome {
                 self.metrics.handler_panics.inc();
                 self.panics.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(source = %delivery.source, key = ?delivery.key(), "{message}");
+                tracing::error!(source = %delivery.source, key = ?delivery.key(), error = %message, "native handler panicked");
             }
             outcomes.push((delivery.token, outcome));
         }

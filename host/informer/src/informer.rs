@@ -81,7 +81,7 @@ impl Informer {
         } = handler;
         let registered = match when_full {
             WhenFull::Fold => shared.add_handler(handler, options),
-            WhenFull::Block => shared.add_only_handler(handler, options),
+            WhenFull::Block => shared.add_blocking_handler(handler, options),
         };
         Ok(Self {
             registration: registered?,

@@ -1,7 +1,7 @@
 //! The informer loop: one task per source that owns its DeltaFIFO and the writing end of its store.
 //!
 //! ```text
-//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed ─▶ root published ─▶ listeners told
+//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed_changes ─▶ root published ─▶ listeners told
 //! ```
 //!
 //! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes
@@ -12,12 +12,11 @@
 //! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; where it departs, the item says so.
 
 mod apply;
+mod candidate;
 mod control;
-mod feeds;
-mod hand_over;
-mod index_warnings;
+mod handoff;
+mod index_feeds;
 mod replace;
-mod successor;
 
 use std::sync::Arc;
 
@@ -28,17 +27,17 @@ use informant_object::{Key, Object, SourceId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use control::{Control, Gate, IndexersChange};
-use feeds::Feeds;
-pub(crate) use hand_over::{Neighbor, TakeOver};
-use index_warnings::IndexWarnings;
-pub(crate) use successor::Successor;
+pub(crate) use candidate::Candidate;
+pub(crate) use control::{BlockingListener, Control, IndexersChange};
+pub(crate) use handoff::{SourceHandoff, SourceTransfer};
+use index_feeds::{IndexFeeds, IndexWarnings};
 
-use crate::garbage::GarbageBin;
+use crate::background_drop::BackgroundDropper;
 use crate::metrics::SourceMetrics;
-use crate::shared_informer::Durable;
-use crate::status::StatusCell;
-use crate::updates::{EventKind, Update, UpdateReceiver, Updates};
+use crate::shared_informer::DurableSource;
+use crate::source_name::{SourceName, log};
+use crate::status::StatusTracker;
+use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
 /// How many deltas make a batch: one root is published for them, and other tasks get their turn after it. At about 4 us
 /// each, a millisecond. client-go takes 1,000.
@@ -46,7 +45,7 @@ pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 
 /// What a loop is made of.
 pub(crate) struct LoopParts {
-    pub(crate) name: String,
+    pub(crate) name: Arc<SourceName>,
     pub(crate) source: SourceId,
     /// `None` is all of them.
     pub(crate) namespace: Option<String>,
@@ -55,13 +54,13 @@ pub(crate) struct LoopParts {
     pub(crate) updates: UpdateReceiver,
     pub(crate) control: mpsc::UnboundedReceiver<Control>,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) status: Arc<StatusCell>,
+    pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
-    pub(crate) garbage: GarbageBin,
+    pub(crate) dropper: BackgroundDropper,
     /// Native indexes, and how many failures of each have been counted.
     pub(crate) native_indexes: Vec<(String, u64)>,
     /// Keeps what is shown, and tells listeners in the loop's place.
-    pub(crate) durable: Option<Durable>,
+    pub(crate) durable: Option<DurableSource>,
     /// Ends the reflector that `updates` come from.
     pub(crate) reflector: CancellationToken,
 }
@@ -73,20 +72,20 @@ pub(crate) struct InformerLoop {
     /// What listeners are to be told once the root is published.
     changes: Vec<Change>,
     /// How many of `changes` index plugins have been handed.
-    fed: usize,
+    fed_changes: usize,
     listeners: Vec<ListenerHandle>,
     /// The listener that is waited for.
-    gate: Option<Gate>,
-    feeds: Feeds,
+    blocking_listener: Option<BlockingListener>,
+    feeds: IndexFeeds,
     index_warnings: IndexWarnings,
     guard: VersionGuard,
     synced: bool,
     /// A reflector with another request, until its first list is taken.
-    successor: Option<Successor>,
-    /// What the reflector brings waits: its successor is listing.
-    held: bool,
+    candidate: Option<Candidate>,
+    /// What the reflector brings waits: its candidate is listing.
+    paused: bool,
     /// Sources that left this one's place a while ago, whose deletes listeners may still be busy with.
-    follows: Vec<SourceId>,
+    predecessors: Vec<SourceId>,
     has_reflector: bool,
 }
 
@@ -100,15 +99,15 @@ impl InformerLoop {
             batch: Batch::new(),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
-            gate: None,
-            fed: 0,
-            feeds: Feeds::new(),
+            blocking_listener: None,
+            fed_changes: 0,
+            feeds: IndexFeeds::new(),
             index_warnings: IndexWarnings::default(),
             guard,
             synced: false,
-            successor: None,
-            held: false,
-            follows: Vec::new(),
+            candidate: None,
+            paused: false,
+            predecessors: Vec::new(),
             has_reflector: true,
             parts,
         }
@@ -120,15 +119,15 @@ impl InformerLoop {
             tokio::select! {
                 biased;
                 control = self.parts.control.recv() => match control {
-                    Some(control) => if self.obey(control).await.is_break() { break },
+                    Some(control) => if self.handle(control).await.is_break() { break },
                     None => break,
                 },
-                first = successor::first_message(&mut self.successor), if self.successor.is_some() => self.succeed(first).await,
-                updates = self.parts.updates.recv(), if self.has_reflector && !self.held => match updates {
-                    Some(updates) => self.take(updates).await,
+                first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() => self.candidate_listed(first).await,
+                updates = self.parts.updates.recv(), if self.has_reflector && !self.paused => match updates {
+                    Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },
-                () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.tend_feeds(),
+                () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.handle_feed_news(),
             }
         }
         self.end();
@@ -136,13 +135,13 @@ impl InformerLoop {
 
     /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch. Once a batch was full,
     /// orders and feeds get their turn before the next message.
-    async fn take(&mut self, first: Updates) {
+    async fn receive(&mut self, first: Updates) {
         let mut next = Some(first);
         while let Some(updates) = next {
             let (updates, received) = updates.into_parts();
             let mut was_full = false;
             for update in updates {
-                was_full |= self.take_one(update, received).await;
+                was_full |= self.receive_one(update, received).await;
             }
             next = if was_full {
                 None
@@ -154,7 +153,7 @@ impl InformerLoop {
     }
 
     /// Whether a batch was full, and so processed, on the way.
-    async fn take_one(&mut self, update: Update, received: Moment) -> bool {
+    async fn receive_one(&mut self, update: Update, received: Moment) -> bool {
         match update {
             Update::Event { kind, object } => {
                 self.queue(kind, object, received);
@@ -184,15 +183,15 @@ impl InformerLoop {
     /// Processes all that waits in the queue, batch by batch.
     async fn process_queued(&mut self) {
         loop {
-            self.wait_for_room().await;
+            self.wait_for_capacity().await;
             let more = self.process_batch();
             if seeded_bug(SeededBug::ToldBeforePublished) {
-                self.tell_listeners();
+                self.notify_listeners();
                 tokio::task::yield_now().await;
             }
             self.feed_indexes().await;
             self.publish();
-            self.tell_listeners();
+            self.notify_listeners();
             // What one batch replaced is freed in less time than it takes to have it freed elsewhere.
             drop(self.parts.store.take_garbage());
             if !more {
@@ -204,10 +203,10 @@ impl InformerLoop {
 
     /// Waits until the handler that wants to be waited for can take more. Meanwhile nothing is read: in the end the
     /// socket is full.
-    async fn wait_for_room(&mut self) {
-        if let Some(Gate { listener, room }) = &self.gate {
+    async fn wait_for_capacity(&mut self) {
+        if let Some(BlockingListener { listener, capacity }) = &self.blocking_listener {
             while !listener.has_room() {
-                room.notified().await;
+                capacity.notified().await;
             }
         }
     }
@@ -239,7 +238,7 @@ impl InformerLoop {
             store.set_version(version, self.guard.epoch());
         }
         store.publish();
-        status.tell_published();
+        status.notify_published();
         if let (Some(durable), Some(high_water)) = (durable, self.guard.high_water()) {
             durable.journal.seen(high_water);
         }
@@ -271,14 +270,14 @@ impl InformerLoop {
             metrics.count_index_errors(index, new);
             *counted = failures.total();
             if let Some(count) = self.index_warnings.count(index, new, environment.now()) {
-                warn_of_index(name, index, key, error, count);
+                warn_index_failure(name, index, key, error, count);
             }
         }
     }
 
     /// Tells every listener what the batch changed. After [`publish`](Self::publish), never before.
-    fn tell_listeners(&mut self) {
-        self.fed = 0;
+    fn notify_listeners(&mut self) {
+        self.fed_changes = 0;
         if self.changes.is_empty() {
             return;
         }
@@ -307,16 +306,12 @@ impl InformerLoop {
         };
         if let Err(error) = queued {
             self.parts.status.count_skipped("transform");
-            tracing::warn!("{}: {error}; the state before is kept", self.parts.name);
+            log!(warn, *self.parts.name, %error, "transform failed; keeping the previous state of the object");
         }
     }
 }
 
-/// Says that `index` failed, `count` times since it was said last.
-fn warn_of_index(informer: &str, index: &str, key: &Key, error: &str, count: u64) {
-    let times = match count {
-        1 => String::new(),
-        _ => format!(" ({count} failures, this is the last)"),
-    };
-    tracing::warn!("{informer}: {key} is not in index {index}: {error}{times}");
+/// Warns that `index` failed, `failures` times since the last warning; `key` and `error` are of the last failure.
+fn warn_index_failure(source: &SourceName, index: &str, key: &Key, error: &str, failures: u64) {
+    log!(warn, *source, index, %key, error, failures, "index function failed; the object is not in the index");
 }

@@ -13,11 +13,11 @@
 //! kube it uses the client alone. What is kept, and how handlers are served, is `informant-cache`'s.
 
 mod api;
+mod background_drop;
 mod backoff;
 mod discovery;
 mod environment;
 mod factory;
-mod garbage;
 mod handler;
 mod informer;
 mod informer_loop;
@@ -26,17 +26,18 @@ mod named_informer;
 mod reflector;
 mod resource;
 mod shared_informer;
+mod source_name;
 mod spec;
 mod status;
 #[cfg(test)]
 mod testing;
-mod updates;
+mod update_channel;
 
-pub use api::{ApiError, Cause};
+pub use api::{ApiError, ApiErrorCause};
 pub use backoff::BackoffOptions;
 pub use discovery::{
-    Discovered, DiscoveryError, Exclude, Exclusion, Idle, ResourceName, ResourceNameError, ResourcePattern,
-    ResourcePatternError, Served, discover, discover_in, discover_matching,
+    Discovered, DiscoveryError, Exclude, Exclusion, ResourceName, ResourceNameError, ResourcePattern,
+    ResourcePatternError, ServedResources, UnusedExclusion, discover, discover_in, discover_matching,
 };
 pub use environment::TokioEnvironment;
 pub use factory::{FactoryError, NotSynced, NotSyncedSource, SharedInformerFactory, wait_for_cache_sync};
@@ -47,8 +48,8 @@ pub use named_informer::{InformerSpec, NamedInformer};
 pub use reflector::ReflectorOptions;
 pub use resource::GroupVersionResource;
 pub use shared_informer::{
-    AddIndexersError, Durable, HAND_OVER_WAIT_SECONDS_MAX, InformerOptions, InformerStopped, KeepsSources, NotFresh,
-    ReconfigureError, SharedInformer, StartError, StopReport,
+    AddIndexersError, DurableSource, DurableSources, HANDOFF_WAIT_SECONDS_MAX, InformerOptions, InformerStopped,
+    NotFresh, ReconfigureError, SharedInformer, StartError, StopReport,
 };
 pub use spec::SourceSpec;
 pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};

@@ -1,7 +1,7 @@
 //! An informer as config.toml names it: one source, or one for each of its namespaces and resources, under one handle
 //! that stays while they change.
 
-mod change;
+mod reconfigure;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +19,7 @@ use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::resource::GroupVersionResource;
 use crate::shared_informer::{
-    AddIndexersError, InformerOptions, InformerStopped, KeepsSources, SharedInformer, StartError, StopReport,
+    AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
 use crate::status::SourceStatus;
@@ -39,7 +39,7 @@ pub struct InformerSpec {
     /// How lists and watches are made and retried.
     pub reflector: ReflectorOptions,
     /// Keeps sources from one process to the next, as they start.
-    pub durable: Option<Arc<dyn KeepsSources>>,
+    pub durable: Option<Arc<dyn DurableSources>>,
 }
 
 /// An informer with any number of namespaces and resources. Cheap to clone; a clone is the same informer.
@@ -58,20 +58,20 @@ struct Parts {
     catalog: Catalog,
     metrics: InformerMetrics,
     /// Changes come one after the other.
-    change_turn: tokio::sync::Mutex<()>,
+    reconfigure_lock: tokio::sync::Mutex<()>,
     /// Told when a source has left.
-    left: tokio::sync::Notify,
+    drained: tokio::sync::Notify,
     members: Mutex<Members>,
 }
 
 struct Members {
     /// As it was wanted last.
     spec: InformerSpec,
-    sources: BTreeMap<Place, Arc<SharedInformer>>,
+    sources: BTreeMap<SourceScope, Arc<SharedInformer>>,
     /// Sources that take over from `sources` once they have synced, and what calls that off.
-    coming: Option<change::Coming>,
+    pending: Option<reconfigure::PendingSources>,
     /// Sources whose last deletes are being delivered.
-    leaving: Vec<Arc<SharedInformer>>,
+    draining: Vec<Arc<SharedInformer>>,
     listeners: Vec<ListenerHandle>,
     feeds: Vec<IndexFeedHandle>,
     /// Ends what is done in the background.
@@ -94,10 +94,10 @@ impl InformerSpec {
 
     /// Its sources: one for each of its resources and namespaces.
     pub fn sources(&self) -> impl Iterator<Item = SourceSpec> {
-        self.by_place().into_values()
+        self.by_scope().into_values()
     }
 
-    fn by_place(&self) -> BTreeMap<Place, SourceSpec> {
+    fn by_scope(&self) -> BTreeMap<SourceScope, SourceSpec> {
         let mut sources = BTreeMap::new();
         for source in self.each_resource() {
             for namespace in self.namespaces_of(&source) {
@@ -105,7 +105,7 @@ impl InformerSpec {
                     namespace,
                     ..source.clone()
                 };
-                sources.insert(Place::of(&source), source);
+                sources.insert(SourceScope::of(&source), source);
             }
         }
         sources
@@ -138,12 +138,12 @@ impl InformerSpec {
 
 /// What tells the sources of one informer apart.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SourceScope {
     resource: GroupVersionResource,
     namespace: Option<String>,
 }
 
-impl Place {
+impl SourceScope {
     fn of(source: &SourceSpec) -> Self {
         Self {
             resource: source.resource.clone(),
@@ -176,22 +176,22 @@ impl NamedInformer {
             environment,
             catalog,
             metrics: metrics.clone(),
-            change_turn: tokio::sync::Mutex::default(),
-            left: tokio::sync::Notify::new(),
+            reconfigure_lock: tokio::sync::Mutex::default(),
+            drained: tokio::sync::Notify::new(),
             members: Mutex::new(Members {
                 spec: spec.clone(),
                 sources: BTreeMap::new(),
-                coming: None,
-                leaving: Vec::new(),
+                pending: None,
+                draining: Vec::new(),
                 listeners: Vec::new(),
                 feeds: Vec::new(),
                 background: CancellationToken::new(),
                 stopped: false,
             }),
         };
-        for (place, source) in spec.by_place() {
-            let started = parts.start_source(source, &spec, Among::Others)?;
-            parts.members().sources.insert(place, started);
+        for (scope, source) in spec.by_scope() {
+            let started = parts.start_source(source, &spec, Visibility::Public)?;
+            parts.members().sources.insert(scope, started);
         }
         Ok(Self(Arc::new(parts)))
     }
@@ -266,7 +266,7 @@ impl NamedInformer {
     pub fn remove_listener(&self, listener: &ListenerHandle) {
         let mut members = self.0.members();
         members.listeners.retain(|known| !known.ptr_eq(listener));
-        for source in members.sources.values().chain(&members.leaving) {
+        for source in members.sources.values().chain(&members.draining) {
             source.remove_listener(listener);
         }
     }
@@ -282,7 +282,7 @@ impl NamedInformer {
             if !members.feeds.iter().any(|known| known.ptr_eq(&feed)) {
                 members.feeds.push(feed.clone());
             }
-            members.present_and_coming().cloned().collect()
+            members.current_and_pending().cloned().collect()
         };
         for source in sources {
             match source.add_index_feed(feed.clone()).await {
@@ -302,7 +302,7 @@ impl NamedInformer {
     pub fn remove_index_feed(&self, feed: &IndexFeedHandle) {
         let mut members = self.0.members();
         members.feeds.retain(|known| !known.ptr_eq(feed));
-        for source in members.present_and_coming() {
+        for source in members.current_and_pending() {
             source.remove_index_feed(feed);
         }
     }
@@ -313,11 +313,11 @@ impl NamedInformer {
             let mut members = self.0.members();
             members.stopped = true;
             members.background.cancel();
-            members.coming = None;
-            let leaving = std::mem::take(&mut members.leaving);
+            members.pending = None;
+            let draining = std::mem::take(&mut members.draining);
             std::mem::take(&mut members.sources)
                 .into_values()
-                .chain(leaving)
+                .chain(draining)
                 .collect()
         };
         let reports = futures::future::join_all(sources.iter().map(|source| source.stop(deadline))).await;
@@ -337,11 +337,12 @@ impl NamedInformer {
     }
 }
 
-/// Whether a source is among its informer's at once.
+/// Whether a new source is visible to lookups at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Among {
-    Others,
-    Nobody,
+enum Visibility {
+    Public,
+    /// Only after [`Catalog::exchange`].
+    Staged,
 }
 
 impl Parts {
@@ -353,12 +354,12 @@ impl Parts {
         &self,
         spec: SourceSpec,
         whole: &InformerSpec,
-        among: Among,
+        visibility: Visibility,
     ) -> Result<Arc<SharedInformer>, StartError> {
         let (client, environment) = (self.client.clone(), Arc::clone(&self.environment));
         let (catalog, metrics) = (self.catalog.clone(), &self.metrics);
-        let durable = whole.durable.as_ref().map(|keeper| keeper.keep(&spec)).transpose();
-        let durable = durable.map_err(|source| StartError::Keep {
+        let durable = whole.durable.as_ref().map(|storage| storage.open(&spec)).transpose();
+        let durable = durable.map_err(|source| StartError::Durable {
             informer: spec.informer.clone(),
             source,
         })?;
@@ -367,9 +368,9 @@ impl Parts {
             durable: durable.flatten(),
             ..InformerOptions::default()
         };
-        let started = match among {
-            Among::Others => SharedInformer::start_with(spec, client, environment, catalog, metrics, options),
-            Among::Nobody => SharedInformer::start_staged(spec, client, environment, catalog, metrics, options),
+        let started = match visibility {
+            Visibility::Public => SharedInformer::start_with(spec, client, environment, catalog, metrics, options),
+            Visibility::Staged => SharedInformer::start_staged(spec, client, environment, catalog, metrics, options),
         };
         started.map(Arc::new)
     }
@@ -380,9 +381,9 @@ impl Members {
         if self.stopped { Err(InformerStopped) } else { Ok(()) }
     }
 
-    fn present_and_coming(&self) -> impl Iterator<Item = &Arc<SharedInformer>> {
-        let coming = self.coming.iter().flat_map(|coming| coming.sources.values());
-        self.sources.values().chain(coming)
+    fn current_and_pending(&self) -> impl Iterator<Item = &Arc<SharedInformer>> {
+        let pending = self.pending.iter().flat_map(|pending| pending.sources.values());
+        self.sources.values().chain(pending)
     }
 }
 

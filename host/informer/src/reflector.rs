@@ -11,18 +11,17 @@
 //!
 //! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so.
 
-mod alive;
-mod decide;
-mod events;
+mod failure_policy;
 mod list;
+mod liveness;
 mod paging;
-mod skipped;
+mod probation;
+mod rollback_check;
 mod staging;
-mod trial;
 mod watch;
+mod watch_lines;
 mod watch_list;
 mod watch_list_support;
-mod went_back;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,14 +34,15 @@ use kube::Client;
 use crate::api::{ApiError, CollectionRequest};
 use crate::backoff::{Backoff, BackoffOptions};
 use crate::metrics::SourceMetrics;
-use crate::status::{Reach, StatusCell, Step, WatchListUse};
-use crate::updates::UpdateSender;
-use alive::Life;
-use decide::{WatchNext, after_list_failure};
+use crate::source_name::{SourceName, log};
+use crate::status::{ReflectorState, RequestCounter, StatusTracker, WatchListUse};
+use crate::update_channel::UpdateSender;
+use failure_policy::{WatchDecision, after_list_failure};
+use liveness::Liveness;
 use paging::ListVersions;
-pub(crate) use trial::Trial;
+pub(crate) use probation::Probation;
 use watch::OpenWatch;
-use watch_list::StreamEnd;
+use watch_list::WatchListFailure;
 use watch_list_support::WatchListSupport;
 
 /// How many items a page of a list is asked to hold. Source: client-go's pager.
@@ -89,20 +89,20 @@ impl Default for ReflectorOptions {
 /// What a reflector is made of.
 pub(crate) struct ReflectorParts {
     /// What errors and logs call the source, for example "informer `pods` (v1/pods)".
-    pub(crate) name: String,
+    pub(crate) name: Arc<SourceName>,
     pub(crate) request: CollectionRequest,
     pub(crate) shape: Shape,
     pub(crate) client: Client,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) shown: Arc<Source>,
+    pub(crate) source: Arc<Source>,
     pub(crate) updates: UpdateSender,
-    pub(crate) status: Arc<StatusCell>,
+    pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) options: ReflectorOptions,
     /// Which of the source's reflectors this is.
     pub(crate) generation: u64,
     /// Another one runs, and goes on until this one has its first list.
-    pub(crate) trial: Option<Trial>,
+    pub(crate) probation: Option<Probation>,
 }
 
 /// One source's reflector.
@@ -116,8 +116,8 @@ pub(crate) struct Reflector {
     /// Watches in a row that ended soon and without an event.
     fruitless_watches: u32,
     /// The API server could not be reached, or the last watch fell silent: it may be another one, or one of the past.
-    was_away: bool,
-    life: Life,
+    check_rollback: bool,
+    liveness: Liveness,
 }
 
 /// Why a round of list and watch is over.
@@ -125,11 +125,11 @@ enum RoundEnd {
     /// The loop is gone: so is the reason to go on.
     LoopGone,
     /// Begin again with a list, after so long.
-    Again(Duration),
+    RetryAfter(Duration),
 }
 
 /// What a list came to.
-enum ListEnd {
+enum ListFailure {
     LoopGone,
     Failed(ApiError),
     /// A lagging replica answered: older than what is known.
@@ -147,43 +147,49 @@ impl Reflector {
             backoff: Backoff::new(parts.options.backoff),
             has_outdated: false,
             fruitless_watches: 0,
-            was_away: false,
-            life: Life::default(),
+            check_rollback: false,
+            liveness: Liveness::default(),
             parts,
         }
     }
 
+    pub(crate) fn name(&self) -> Arc<SourceName> {
+        Arc::clone(&self.parts.name)
+    }
+
     /// Lists and watches until the loop is gone. Dropping the future stops it wherever it is.
     pub(crate) async fn run(mut self) {
-        while let RoundEnd::Again(pause) = self.list_and_watch().await {
+        while let RoundEnd::RetryAfter(pause) = self.list_and_watch().await {
             self.parts.environment.sleep(pause).await;
         }
     }
 
     async fn list_and_watch(&mut self) -> RoundEnd {
-        let obtained = match self.parts.trial.clone() {
-            Some(trial) => self.try_out(&trial).await,
-            None => self.obtain().await,
+        let obtained = match self.parts.probation.clone() {
+            Some(probation) => self.list_on_probation(&probation).await,
+            None => self.fetch_state().await,
         };
         match obtained {
-            Ok(open) => self.watch_while_it_goes_on(open).await,
-            Err(ListEnd::LoopGone) => RoundEnd::LoopGone,
-            Err(ListEnd::Failed(error)) => RoundEnd::Again(self.list_failed(&error)),
-            Err(ListEnd::Rejected { list, high_water }) => RoundEnd::Again(self.list_rejected(list, high_water)),
+            Ok(open) => self.watch_until_relist(open).await,
+            Err(ListFailure::LoopGone) => RoundEnd::LoopGone,
+            Err(ListFailure::Failed(error)) => RoundEnd::RetryAfter(self.list_failed(&error)),
+            Err(ListFailure::Rejected { list, high_water }) => {
+                RoundEnd::RetryAfter(self.list_rejected(list, high_water))
+            }
         }
     }
 
     /// Brings all there is to the loop. By a WatchList there is an open watch afterwards.
-    async fn obtain(&mut self) -> Result<Option<OpenWatch>, ListEnd> {
-        if self.watch_list.is_worth_asking(self.parts.environment.now()) {
+    async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
+        if self.watch_list.should_try(self.parts.environment.now()) {
             match self.watch_list().await {
                 Ok(open) => return Ok(Some(open)),
-                Err(StreamEnd::Over(end)) => return Err(end),
-                Err(StreamEnd::ListInstead) => {}
+                Err(WatchListFailure::List(end)) => return Err(end),
+                Err(WatchListFailure::FallBackToList) => {}
             }
         }
         let end = self.list().await;
-        if let Err(ListEnd::Failed(error)) = &end
+        if let Err(ListFailure::Failed(error)) = &end
             && self.watch_list.listing_failed(error)
         {
             self.parts.status.set_watch_list(WatchListUse::Untried);
@@ -191,79 +197,87 @@ impl Reflector {
         end.map(|()| None)
     }
 
-    async fn watch_while_it_goes_on(&mut self, mut open: Option<OpenWatch>) -> RoundEnd {
+    async fn watch_until_relist(&mut self, mut open: Option<OpenWatch>) -> RoundEnd {
         loop {
             let end = match open.take() {
                 Some(open) => self.read_watch(open).await,
-                None => match self.is_in_the_past().await {
-                    Ok(true) => return self.believe_the_past(),
+                None => match self.cluster_was_rolled_back().await {
+                    Ok(true) => return self.relist_after_rollback(),
                     Ok(false) => self.watch().await,
-                    Err(error) => self.not_watched(error),
+                    Err(error) => self.watch_failed(error),
                 },
             };
             match self.after_watch(end) {
-                WatchNext::LoopGone => return RoundEnd::LoopGone,
-                WatchNext::Reopen => {}
-                WatchNext::ReopenAfter(pause) => self.parts.environment.sleep(pause).await,
-                WatchNext::RelistAfter(pause, reason) => {
+                WatchDecision::LoopGone => return RoundEnd::LoopGone,
+                WatchDecision::Reopen => {}
+                WatchDecision::ReopenAfter(pause) => self.parts.environment.sleep(pause).await,
+                WatchDecision::RelistAfter(pause, reason) => {
                     self.parts.metrics.count_relist(reason);
-                    self.parts.status.count(Step::Relist);
-                    return RoundEnd::Again(pause);
+                    self.parts.status.count(RequestCounter::Relists);
+                    return RoundEnd::RetryAfter(pause);
                 }
             }
         }
     }
 
     /// Whether the API server was away and is back with less than what was seen.
-    async fn is_in_the_past(&mut self) -> Result<bool, ApiError> {
-        Ok(std::mem::take(&mut self.was_away) && self.went_back().await?)
+    async fn cluster_was_rolled_back(&mut self) -> Result<bool, ApiError> {
+        Ok(std::mem::take(&mut self.check_rollback) && self.was_rolled_back().await?)
     }
 
     /// Lists anew, consistently: only that opens another epoch.
-    fn believe_the_past(&mut self) -> RoundEnd {
+    fn relist_after_rollback(&mut self) -> RoundEnd {
         self.versions.refused();
         self.parts.metrics.count_relist("went-back");
-        self.parts.status.count(Step::Relist);
-        RoundEnd::Again(Duration::ZERO)
+        self.parts.status.count(RequestCounter::Relists);
+        RoundEnd::RetryAfter(Duration::ZERO)
     }
 
     /// Notes a list that failed, and says how long to wait.
     fn list_failed(&mut self, error: &ApiError) -> Duration {
         let decision = after_list_failure(error);
-        self.set_reach(decision.reach);
+        self.set_reflector_state(decision.reach);
         let pause = self.pause(decision.pace);
         self.report("list", &error.to_string(), pause);
         pause
     }
 
     fn list_rejected(&mut self, list: u64, high_water: u64) -> Duration {
-        let pause = self.pause(decide::Pace::Backoff { at_least: None });
+        let pause = self.pause(failure_policy::RetryPace::Backoff { at_least: None });
         let text = format!(
-            "the API server answered with version {list}, older than {high_water} which is known: a replica lags behind; \
-             what is known is kept"
+            "the API server returned version {list}, older than {high_water} which was already seen: its replica lags \
+             behind; keeping the newer state"
         );
         self.report("list", &text, pause);
         pause
     }
 
     /// The error of the moment: for people who look, and in the log. Paced as the attempts are, so it cannot flood.
-    fn report(&self, doing: &str, text: &str, pause: Duration) {
+    fn report(&self, request: &'static str, error: &str, pause: Duration) {
+        let retry_in_seconds = pause.as_secs_f64();
         let name = &self.parts.name;
-        let pause = pause.as_secs_f64();
-        if self.parts.trial.is_some() {
-            tracing::warn!(
-                "{name}: new request: {doing}: {text}; trying again in {pause:.1} s, what ran before goes on"
+        if self.parts.probation.is_some() {
+            log!(
+                warn,
+                *name,
+                request,
+                error,
+                retry_in_seconds,
+                "reconfiguration not applied yet; keeping the previous request"
             );
-            return self.parts.status.set_reconfigure_error(format!("{doing}: {text}"));
+            return self.parts.status.set_reconfigure_error(format!("{request}: {error}"));
         }
-        tracing::warn!("{name}: {doing}: {text}; trying again in {pause:.1} s");
-        self.set_error(format!("{doing}: {text}"));
+        match request {
+            "list" => log!(warn, *name, error, retry_in_seconds, "list failed"),
+            _ => log!(warn, *name, error, retry_in_seconds, "watch failed"),
+        }
+        self.set_error(format!("{request}: {error}"));
     }
 
     /// Says whether the source can be reached, if this reflector is the one that speaks for it.
-    fn set_reach(&self, reach: Reach) {
+    fn set_reflector_state(&self, reach: ReflectorState) {
         if self.parts.status.is_current(self.parts.generation) {
-            self.parts.status.set_reach(reach);
+            self.parts.status.set_reflector_state(reach);
         }
     }
 
@@ -273,7 +287,7 @@ impl Reflector {
         }
     }
 
-    fn pause(&mut self, pace: decide::Pace) -> Duration {
+    fn pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
         let environment = &self.parts.environment;
         pace.pause(&mut self.backoff, environment.now(), environment.random())
     }

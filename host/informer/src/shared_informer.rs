@@ -3,7 +3,7 @@
 //! Source: client-go `shared_informer.go`; where it departs, the item says so.
 
 mod freshness;
-mod hand_over;
+mod handoff;
 mod reconfigure;
 mod start;
 mod stop;
@@ -23,20 +23,21 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use freshness::NotFresh;
-pub use hand_over::HAND_OVER_WAIT_SECONDS_MAX;
+pub use handoff::HANDOFF_WAIT_SECONDS_MAX;
 pub use reconfigure::ReconfigureError;
-pub(crate) use reconfigure::judge_identity;
+pub(crate) use reconfigure::validate_identity;
 pub use start::StartError;
 pub use stop::StopReport;
 
-use crate::garbage::GarbageBin;
+use crate::background_drop::BackgroundDropper;
 use crate::handler::{HandlerParts, Registration, drive};
-use crate::informer_loop::{Control, Gate};
+use crate::informer_loop::{BlockingListener, Control};
 use crate::metrics::SourceMetrics;
 use crate::reflector::ReflectorOptions;
+use crate::source_name::SourceName;
 use crate::spec::SourceSpec;
-use crate::status::{SourceStatus, StatusCell};
-use crate::updates::CHANNEL_BYTES_MAX;
+use crate::status::{SourceStatus, StatusTracker};
+use crate::update_channel::CHANNEL_BYTES_MAX;
 
 /// How a [`SharedInformer`] departs from the usual.
 pub struct InformerOptions {
@@ -48,40 +49,40 @@ pub struct InformerOptions {
     /// Run once on each object that the API server sends, before it is stored or shown.
     pub transform: Option<Box<dyn Transform>>,
     /// Keeps what the source shows where it outlives the process; listeners are told of nothing that is not kept.
-    pub durable: Option<Durable>,
+    pub durable: Option<DurableSource>,
     /// Native indexes that are no pointers; those of [`SourceSpec::indexes`] come with them.
     pub index_funcs: Vec<Box<dyn IndexFunc>>,
 }
 
 /// Says which sources are kept from one process to the next, and where.
-pub trait KeepsSources: Send + Sync + std::fmt::Debug {
+pub trait DurableSources: Send + Sync + std::fmt::Debug {
     /// Where the source that `spec` describes is kept; none if it is not. Asked when the source starts; may wait for a
     /// disk.
     ///
     /// # Errors
     /// Why it cannot be kept although it is to be. It is not started then.
-    fn keep(&self, spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>>;
+    fn open(&self, spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
 /// Where a source is kept from one process to the next.
 #[derive(Debug, Clone)]
-pub struct Durable {
+pub struct DurableSource {
     /// What keeps it.
     pub journal: Arc<dyn Journal>,
     /// The highest version that an earlier process had seen: a lagging replica cannot take the source back behind it.
     pub high_water: Option<u64>,
-    /// After how many seconds a hand-over that waits for the disk is reported: see [`HAND_OVER_WAIT_SECONDS_MAX`], its
+    /// After how many seconds a hand-over that waits for the disk is reported: see [`HANDOFF_WAIT_SECONDS_MAX`], its
     /// default.
-    pub hand_over_wait_seconds_max: u64,
+    pub handoff_wait_seconds_max: u64,
 }
 
-impl Durable {
+impl DurableSource {
     /// Kept by `journal`, with the default limits.
     pub fn new(journal: Arc<dyn Journal>, high_water: Option<u64>) -> Self {
         Self {
             journal,
             high_water,
-            hand_over_wait_seconds_max: HAND_OVER_WAIT_SECONDS_MAX,
+            handoff_wait_seconds_max: HANDOFF_WAIT_SECONDS_MAX,
         }
     }
 }
@@ -104,26 +105,26 @@ impl Default for InformerOptions {
 /// that comes late is shown what is there first. What it keeps is read through the [`Catalog`] or
 /// [`snapshot`](Self::snapshot), without ever waiting for it.
 pub struct SharedInformer {
-    name: String,
+    name: Arc<SourceName>,
     client: Client,
     source: Arc<Source>,
     catalog: Catalog,
     environment: EnvironmentRef,
     control: mpsc::UnboundedSender<Control>,
-    status: Arc<StatusCell>,
+    status: Arc<StatusTracker>,
     metrics: Arc<SourceMetrics>,
-    garbage: GarbageBin,
+    dropper: BackgroundDropper,
     /// Ends the reflector.
     cancel: CancellationToken,
-    durable: Option<Durable>,
+    durable: Option<DurableSource>,
     /// Turns true once the deletes of a source that leaves, or all that was read of one that stops, wait in the
     /// listeners.
-    deletes_told: watch::Sender<bool>,
+    deletes_queued: watch::Sender<bool>,
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
     channel_bytes_max: usize,
     /// Changes of what is asked for come one after the other.
-    reconfigure_turn: tokio::sync::Mutex<()>,
+    reconfigure_lock: tokio::sync::Mutex<()>,
     members: Mutex<Members>,
 }
 
@@ -134,7 +135,7 @@ struct EnvironmentRef(Arc<dyn Environment>);
 impl std::fmt::Debug for SharedInformer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("SharedInformer")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .field("source", &self.source)
             .finish_non_exhaustive()
     }
@@ -148,7 +149,7 @@ struct Members {
     reflector: ReflectorOptions,
     /// The number of the last reflector.
     generation: u64,
-    /// Native handlers, driven by tasks of this room.
+    /// Native handlers, driven by tasks of this capacity.
     handlers: Vec<Registration>,
     /// Listeners that somebody else pulls from.
     listeners: Vec<ListenerHandle>,
@@ -188,6 +189,10 @@ impl SharedInformer {
     /// What messages call it, for example "informer pods (v1/pods in default)".
     #[must_use]
     pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    pub(crate) fn source_name(&self) -> &SourceName {
         &self.name
     }
 
@@ -227,7 +232,7 @@ impl SharedInformer {
     /// `options.seed` 0 takes a random one.
     ///
     /// The handler is called first once the first list is complete and published: for each object of it as an add, then
-    /// for what changes. Calls for one key are in order and never overlap.
+    /// for what changes. Calls for one key are in command and never overlap.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop); the handler is dropped then.
@@ -236,27 +241,32 @@ impl SharedInformer {
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
-        self.fill_in(&mut options);
+        self.set_defaults(&mut options);
         let listener = ListenerHandle::new(options);
         self.register(handler, listener.clone(), None, Control::AddListener(listener))
     }
 
     /// As [`add_handler`](Self::add_handler), for the only handler of an informer: the loop waits for it.
-    pub(crate) fn add_only_handler(
+    pub(crate) fn add_blocking_handler(
         &self,
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
-        self.fill_in(&mut options);
-        let (listener, room) = (ListenerHandle::new_blocking(options), Arc::new(Notify::new()));
-        let gate = Gate {
+        self.set_defaults(&mut options);
+        let (listener, capacity) = (ListenerHandle::new_blocking(options), Arc::new(Notify::new()));
+        let blocking = BlockingListener {
             listener: listener.clone(),
-            room: Arc::clone(&room),
+            capacity: Arc::clone(&capacity),
         };
-        self.register(handler, listener, Some(room), Control::AddGate(gate))
+        self.register(
+            handler,
+            listener,
+            Some(capacity),
+            Control::AddBlockingListener(blocking),
+        )
     }
 
-    fn fill_in(&self, options: &mut ListenerOptions) {
+    fn set_defaults(&self, options: &mut ListenerOptions) {
         if options.seed == 0 {
             options.seed = self.environment.0.random();
         }
@@ -267,8 +277,8 @@ impl SharedInformer {
         &self,
         handler: Box<dyn EventHandler>,
         listener: ListenerHandle,
-        room: Option<Arc<Notify>>,
-        order: Control,
+        capacity: Option<Arc<Notify>>,
+        command: Control,
     ) -> Result<Registration, InformerStopped> {
         let mut members = self.members();
         if members.stopped {
@@ -278,14 +288,14 @@ impl SharedInformer {
             handler,
             listener,
             source: self.source(),
-            informer: &self.name,
+            informer: self.name(),
             environment: &self.environment.0,
             metrics: &self.metrics,
-            room,
+            capacity,
         });
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
-        self.tell(order)?;
+        self.send_command(command)?;
         Ok(registration)
     }
 
@@ -307,7 +317,7 @@ impl SharedInformer {
         drop(members);
         removed.listener().abandon();
         // An error says that the loop is gone, and with it all its listeners.
-        let _ = self.tell(Control::RemoveListener(removed.listener().clone()));
+        let _ = self.send_command(Control::RemoveListener(removed.listener().clone()));
     }
 
     /// Has `listener`, from which somebody else pulls, told of everything. The same listener may be added to several
@@ -322,7 +332,7 @@ impl SharedInformer {
         }
         if !members.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             members.listeners.push(listener.clone());
-            self.tell(Control::AddListener(listener))?;
+            self.send_command(Control::AddListener(listener))?;
         }
         Ok(())
     }
@@ -332,7 +342,7 @@ impl SharedInformer {
     pub fn remove_listener(&self, listener: &ListenerHandle) {
         self.members().listeners.retain(|known| !known.ptr_eq(listener));
         // Without a loop there is nothing to be told of.
-        let _ = self.tell(Control::RemoveListener(listener.clone()));
+        let _ = self.send_command(Control::RemoveListener(listener.clone()));
     }
 
     /// Adds native indexes, all or none, and fills them from what is stored. Resolves once they answer.
@@ -341,7 +351,7 @@ impl SharedInformer {
     /// A conflict of names, or [`InformerStopped`].
     pub async fn add_indexers(&self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), AddIndexersError> {
         let (done, added) = oneshot::channel();
-        self.tell(Control::AddIndexers(indexes, done))?;
+        self.send_command(Control::AddIndexers(indexes, done))?;
         Ok(added.await.map_err(|_| InformerStopped)??)
     }
 
@@ -352,17 +362,17 @@ impl SharedInformer {
     /// A conflict of names, or [`InformerStopped`].
     pub async fn add_index_feed(&self, feed: IndexFeedHandle) -> Result<(), AddIndexersError> {
         let (done, added) = oneshot::channel();
-        self.tell(Control::AddFeed(feed, done))?;
+        self.send_command(Control::AddFeed(feed, done))?;
         Ok(added.await.map_err(|_| InformerStopped)??)
     }
 
     /// Forgets the indexes of a plugin, and their names.
     pub fn remove_index_feed(&self, feed: &IndexFeedHandle) {
         // Without a loop there is nothing to forget.
-        let _ = self.tell(Control::RemoveFeed(feed.clone()));
+        let _ = self.send_command(Control::RemoveFeed(feed.clone()));
     }
 
-    fn tell(&self, control: Control) -> Result<(), InformerStopped> {
+    fn send_command(&self, control: Control) -> Result<(), InformerStopped> {
         self.control.send(control).map_err(|_| InformerStopped)
     }
 

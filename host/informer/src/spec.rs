@@ -65,7 +65,7 @@ impl SourceSpec {
     }
 
     /// Whether objects are kept in the same form.
-    pub(crate) fn keeps_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn keeps_same_shape(&self, other: &Self) -> bool {
         let kept = |spec: &Self| (spec.drop.clone(), spec.keep_managed_fields, spec.metadata_only);
         kept(self) == kept(other)
     }

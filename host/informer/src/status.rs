@@ -1,14 +1,13 @@
 //! How a source is doing: [`SourceStatus`] for people, and the cell behind it that reflector and loop write.
 
-mod cell;
-mod publishing;
+mod tracker;
 
 use std::time::Duration;
 
 use informant_cache::SourceState;
 use informant_object::{Key, ResourceVersion, SourceId};
 
-pub(crate) use self::cell::{Reach, StatusCell, Step};
+pub(crate) use self::tracker::{ReflectorState, RequestCounter, StatusTracker};
 
 /// How many keys whose newest state was too large to take are remembered by name. Beyond it they are counted only.
 pub const OUTDATED_KEYS_MAX: usize = 1_000;

@@ -1,13 +1,12 @@
 //! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a
 //! handler that writes down its calls. No sockets, and no time but the paused one.
 
-mod deliveries;
-pub(crate) mod gate;
-mod replaceable;
+pub(crate) mod manual_journal;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,16 +18,16 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use informant_apiserver::ApiServer;
-use informant_cache::listener::ListenerOptions;
-use informant_cache::{Catalog, EventContext, EventHandler, HandlerError, Reason};
+use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome};
+use informant_cache::{Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason};
 use informant_object::{KeyRef, Object};
 use kube::Client;
 use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tower::Service as _;
 
-pub(crate) use self::deliveries::Deliveries;
-pub(crate) use self::replaceable::Replaceable;
 use crate::{
     GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration, SharedInformer, SourceSpec,
     TokioEnvironment,
@@ -363,5 +362,87 @@ impl EventHandler for RecordingHandler {
 
     fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
         self.note("synced".to_owned(), context)
+    }
+}
+
+/// Waits for what there is to deliver, for a handler that has one call at a time.
+pub(crate) struct Deliveries {
+    listener: ListenerHandle,
+    environment: Arc<TokioEnvironment>,
+    woken: Arc<Notify>,
+}
+
+impl Deliveries {
+    pub(crate) fn of(listener: ListenerHandle, environment: Arc<TokioEnvironment>) -> Self {
+        let woken = Arc::new(Notify::new());
+        let notify = Arc::clone(&woken);
+        listener.set_waker(Arc::new(move || notify.notify_one()));
+        Self {
+            listener,
+            environment,
+            woken,
+        }
+    }
+
+    /// None once the listener is closed.
+    pub(crate) async fn next(&self) -> Option<Delivery> {
+        loop {
+            match self.listener.next(self.environment.now()) {
+                Next::Deliver(delivery) => return Some(delivery),
+                Next::Closed => return None,
+                Next::WaitUntil(_) | Next::Idle => self.woken.notified().await,
+            }
+        }
+    }
+
+    /// The handler did what it had to.
+    pub(crate) fn done(&self, delivery: &Delivery) {
+        self.listener.done(delivery.token, Outcome::Ok, self.environment.now());
+    }
+}
+
+/// A server with the pods `a`, `b` and `c`, and one that has had less written to it: `c` alone.
+pub(crate) struct Replaceable {
+    pub(crate) old: ApiServer,
+    pub(crate) new: ApiServer,
+    is_replaced: Arc<AtomicBool>,
+}
+
+impl Replaceable {
+    pub(crate) fn new() -> Self {
+        let (old, new) = (api_server(), api_server());
+        for name in ["a", "b", "c"] {
+            put(&old, name, 1);
+        }
+        put(&new, "c", 1);
+        Self {
+            old,
+            new,
+            is_replaced: Arc::default(),
+        }
+    }
+
+    /// An informer that asks the old one, and once it is replaced the new one.
+    pub(crate) fn start(&self) -> Rig {
+        let (old, new) = (self.old.service(), self.new.service());
+        let is_replaced = Arc::clone(&self.is_replaced);
+        let service = tower::service_fn(move |request| {
+            let mut service = if is_replaced.load(Ordering::Relaxed) {
+                new.clone()
+            } else {
+                old.clone()
+            };
+            async move { service.call(request).await }
+        });
+        let options = RigOptions {
+            client: Some(Client::new(service, "default")),
+            ..RigOptions::default()
+        };
+        Rig::start_with(&self.old, options)
+    }
+
+    /// From now on the new one answers.
+    pub(crate) fn replace(&self) {
+        self.is_replaced.store(true, Ordering::Relaxed);
     }
 }

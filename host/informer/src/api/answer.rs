@@ -13,7 +13,7 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use super::frames::{Frames, Patience};
+use super::frames::{Frames, SilenceTimeout};
 use super::request::{JSON, build_as};
 use super::status::{RETRY_AFTER_SECONDS_MAX, Status};
 
@@ -152,11 +152,11 @@ async fn read_whole(environment: &Arc<dyn Environment>, body: Body, bytes_max: u
 }
 
 fn short_frames(environment: &Arc<dyn Environment>, body: Body) -> Frames {
-    let patience = Patience {
+    let silence_timeout = SilenceTimeout {
         until: Moment::ZERO,
         silence: ANSWER_SILENCE_MAX,
     };
-    Frames::new(body, Arc::clone(environment), patience)
+    Frames::new(body, Arc::clone(environment), silence_timeout)
 }
 
 fn header_text(response: &Response<Body>, name: header::HeaderName) -> Option<String> {

@@ -29,7 +29,7 @@ pub enum ApiError {
         /// How long it asks to be left alone.
         retry_after: Option<Duration>,
         /// What decides about the next step.
-        cause: Cause,
+        cause: ApiErrorCause,
     },
     /// The answer is no JSON: a proxy, a login page, or something that is no API server.
     #[error(
@@ -69,7 +69,7 @@ pub enum ApiError {
 
 /// What decides about the next step after an [`ApiError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum ApiErrorCause {
     /// The version asked for is forgotten (410).
     Expired,
     /// The version asked for is not reached yet.
@@ -90,7 +90,7 @@ impl ApiError {
     pub(crate) fn refused(status: Status) -> Self {
         let cause = status.cause();
         let retry_after = match cause {
-            Cause::TooManyRequests(wait) | Cause::Other(wait) => wait,
+            ApiErrorCause::TooManyRequests(wait) | ApiErrorCause::Other(wait) => wait,
             _ => None,
         };
         Self::Refused {
@@ -104,22 +104,22 @@ impl ApiError {
 
     /// What decides about the next step.
     #[must_use]
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> ApiErrorCause {
         match self {
             Self::Refused { cause, .. } => *cause,
             Self::Unreachable(_)
             | Self::Silent(_)
             | Self::TooSlow(_)
             | Self::Broken(_)
-            | Self::List(ListError::Truncated { .. }) => Cause::Unreachable,
+            | Self::List(ListError::Truncated { .. }) => ApiErrorCause::Unreachable,
             Self::Request(_) | Self::NotJson { .. } | Self::Compressed { .. } | Self::List(_) | Self::Damaged(_) => {
-                Cause::Other(None)
+                ApiErrorCause::Other(None)
             }
         }
     }
 }
 
-impl Cause {
+impl ApiErrorCause {
     /// The word for it in metrics.
     pub(crate) fn word(self) -> &'static str {
         match self {

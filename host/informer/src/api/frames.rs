@@ -16,7 +16,7 @@ use super::error::ApiError;
 
 /// How long a body may stay silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Patience {
+pub(crate) struct SilenceTimeout {
     /// Until then, silence is no fault.
     pub(crate) until: Moment,
     /// After that, how long nothing may come.
@@ -35,34 +35,34 @@ pub(crate) struct Frame {
 pub(crate) struct Frames {
     body: Body,
     environment: Arc<dyn Environment>,
-    patience: Patience,
+    silence_timeout: SilenceTimeout,
     last: Moment,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// How the body ended, found by [`more`](Frames::more), to be told by [`next`](Frames::next).
+    /// How the body ended, found by [`more`](Frames::next_ready), to be told by [`next`](Frames::next).
     end: Option<Result<(), ApiError>>,
 }
 
 impl Frames {
-    pub(crate) fn new(body: Body, environment: Arc<dyn Environment>, patience: Patience) -> Self {
+    pub(crate) fn new(body: Body, environment: Arc<dyn Environment>, silence_timeout: SilenceTimeout) -> Self {
         let now = environment.now();
-        let timer = environment.sleep(deadline(patience, now) - now);
+        let timer = environment.sleep(deadline(silence_timeout, now) - now);
         Self {
             body,
             environment,
-            patience,
+            silence_timeout,
             last: now,
             timer,
             end: None,
         }
     }
 
-    /// Sets another patience, counted from the last frame on.
-    pub(crate) fn set_patience(&mut self, patience: Patience) {
-        if patience != self.patience {
-            self.patience = patience;
+    /// Sets another silence_timeout, counted from the last frame on.
+    pub(crate) fn set_silence_timeout(&mut self, silence_timeout: SilenceTimeout) {
+        if silence_timeout != self.silence_timeout {
+            self.silence_timeout = silence_timeout;
             self.timer = self
                 .environment
-                .sleep(deadline(patience, self.last) - self.environment.now());
+                .sleep(deadline(silence_timeout, self.last) - self.environment.now());
         }
     }
 
@@ -89,7 +89,7 @@ impl Frames {
                 }
                 () = &mut self.timer => {
                     let now = self.environment.now();
-                    let deadline = deadline(self.patience, self.last);
+                    let deadline = deadline(self.silence_timeout, self.last);
                     if now >= deadline {
                         return Err(ApiError::Silent(now - self.last));
                     }
@@ -102,20 +102,20 @@ impl Frames {
     /// The next frame with data, if it is there already. The connection is a task of its own, which holds one frame
     /// ready and reads on when that is taken: so it gets one turn before the answer is no. What ends the body is kept
     /// for [`next`](Self::next).
-    pub(crate) async fn more(&mut self) -> Option<Bytes> {
+    pub(crate) async fn next_ready(&mut self) -> Option<Bytes> {
         if self.end.is_some() {
             return None;
         }
-        let mut had_its_turn = false;
+        let mut yielded = false;
         poll_fn(|context| match poll_data(&mut self.body, context) {
             Poll::Ready(Ok(Some(bytes))) => Poll::Ready(Some(bytes)),
             Poll::Ready(end) => {
                 self.end = Some(end.map(drop));
                 Poll::Ready(None)
             }
-            Poll::Pending if had_its_turn => Poll::Ready(None),
+            Poll::Pending if yielded => Poll::Ready(None),
             Poll::Pending => {
-                had_its_turn = true;
+                yielded = true;
                 // Behind what is ready to run, and before anything is waited for: no look at the sockets.
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -138,11 +138,11 @@ fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Result<Option<B
     }
 }
 
-fn deadline(patience: Patience, last: Moment) -> Moment {
+fn deadline(silence_timeout: SilenceTimeout, last: Moment) -> Moment {
     if seeded_bug(SeededBug::SilenceIsLife) {
         return Moment::NEVER;
     }
-    patience.until.max(last + patience.silence)
+    silence_timeout.until.max(last + silence_timeout.silence)
 }
 
 #[cfg(test)]
@@ -166,11 +166,11 @@ mod tests {
         let client = client(move |_| Response::new(body.take().expect("one request")));
         let request = Request::get("/").body(Body::empty()).expect("a request");
         let body = client.send(request).await.expect("an answer").into_body();
-        let patience = Patience {
+        let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: Duration::from_secs(60),
         };
-        let frames = Frames::new(body, Arc::new(TokioEnvironment::current(1)), patience);
+        let frames = Frames::new(body, Arc::new(TokioEnvironment::current(1)), silence_timeout);
         (sender, frames)
     }
 
@@ -195,13 +195,13 @@ mod tests {
             sender
         });
         assert_eq!(next(&mut frames).await.unwrap(), "a");
-        assert_eq!(frames.more().await.unwrap(), "b");
-        assert_eq!(frames.more().await.unwrap(), "c");
-        assert_eq!(frames.more().await, None);
+        assert_eq!(frames.next_ready().await.unwrap(), "b");
+        assert_eq!(frames.next_ready().await.unwrap(), "c");
+        assert_eq!(frames.next_ready().await, None);
         assert_eq!(next(&mut frames).await.unwrap(), "d");
-        assert_eq!(frames.more().await, None);
+        assert_eq!(frames.next_ready().await, None);
         drop(connection.await.unwrap());
-        assert_eq!(frames.more().await, None, "the end is for `next`");
+        assert_eq!(frames.next_ready().await, None, "the end is for `next`");
         assert_eq!(next(&mut frames).await, None);
     }
 
@@ -214,7 +214,7 @@ mod tests {
             sender.send(Err(reset)).await.expect("somebody reads");
         });
         assert_eq!(next(&mut frames).await.unwrap(), "a");
-        assert_eq!(frames.more().await, None);
+        assert_eq!(frames.next_ready().await, None);
         assert!(matches!(frames.next().await, Err(ApiError::Broken(_))));
     }
 }

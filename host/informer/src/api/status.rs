@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::error::Cause;
+use super::error::ApiErrorCause;
 
 /// The longest an API server may tell a source to stay away: a wrong figure must not silence it for a day.
 pub(crate) const RETRY_AFTER_SECONDS_MAX: u64 = 300;
@@ -59,20 +59,20 @@ impl Status {
         }
     }
 
-    pub(crate) fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> ApiErrorCause {
         let reason = self.reason.as_deref().unwrap_or_default();
         if self.is_too_large_version() {
-            Cause::VersionTooLarge
+            ApiErrorCause::VersionTooLarge
         } else if self.code == 410 || matches!(reason, "Expired" | "Gone") {
-            Cause::Expired
+            ApiErrorCause::Expired
         } else if self.code == 429 || reason == "TooManyRequests" {
-            Cause::TooManyRequests(self.retry_after())
+            ApiErrorCause::TooManyRequests(self.retry_after())
         } else if matches!(self.code, 401 | 403) || matches!(reason, "Unauthorized" | "Forbidden") {
-            Cause::Forbidden
+            ApiErrorCause::Forbidden
         } else if self.code == 404 || reason == "NotFound" {
-            Cause::NotFound
+            ApiErrorCause::NotFound
         } else {
-            Cause::Other(self.retry_after())
+            ApiErrorCause::Other(self.retry_after())
         }
     }
 
@@ -107,7 +107,7 @@ impl Status {
 mod tests {
     use super::*;
 
-    fn cause_of(json: &str) -> Cause {
+    fn cause_of(json: &str) -> ApiErrorCause {
         Status::parse(json.as_bytes()).unwrap().cause()
     }
 
@@ -118,7 +118,7 @@ mod tests {
             r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#,
             r#"{"kind":"Status","code":500,"message":"Timeout: Too large resource version: 9, current: 1"}"#,
         ] {
-            assert_eq!(cause_of(json), Cause::VersionTooLarge, "{json}");
+            assert_eq!(cause_of(json), ApiErrorCause::VersionTooLarge, "{json}");
         }
     }
 
@@ -129,7 +129,7 @@ mod tests {
             r#"{"kind":"Status","reason":"Expired"}"#,
             r#"{"kind":"Status","reason":"Gone"}"#,
         ] {
-            assert_eq!(cause_of(json), Cause::Expired, "{json}");
+            assert_eq!(cause_of(json), ApiErrorCause::Expired, "{json}");
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
         let json = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":86400}}"#;
         assert_eq!(
             cause_of(json),
-            Cause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX)))
+            ApiErrorCause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX)))
         );
     }
 

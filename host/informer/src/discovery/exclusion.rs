@@ -1,6 +1,6 @@
-//! What each entry of an `exclude` is good for: [`judge`].
+//! What each entry of an `exclude` is good for: [`check_exclusions`].
 //!
-//! An entry that leaves nothing out is most often a typing error, and what it was meant for is watched. It is judged
+//! An entry that leaves nothing out is most often a typing error, and what it was meant for is watched. It is checked
 //! against all that is served, less groups of which that is not known.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,19 +17,19 @@ use crate::resource::GroupVersionResource;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exclusion {
     /// It leaves something out, or what it names could not be watched anyway.
-    LeavesOut,
+    Effective,
     /// Without it the same would be watched.
-    Idle(Idle),
+    Unused(UnusedExclusion),
 }
 
 /// An entry of an [`Exclude`] that leaves nothing out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idle {
+pub struct UnusedExclusion {
     /// Entries that come close and would leave something out, best first, ready to be written into the configuration.
     pub candidates: Vec<String>,
 }
 
-impl fmt::Display for Idle {
+impl fmt::Display for UnusedExclusion {
     /// `leaves out nothing that is served; did you mean …`
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "leaves out nothing that is served{}", hint(&self.candidates, &[]))
@@ -79,9 +79,9 @@ impl Entry<'_> {
 }
 
 /// What each entry, as the configuration writes it, is good for. `served` is in the order of preference: of a resource
-/// that comes twice, the first is watched. Entries about one of `unread_groups` are not judged; none is if nothing is
+/// that comes twice, the first is watched. Entries about one of `unread_groups` are not checked; none is if nothing is
 /// served.
-pub(super) fn judge(
+pub(super) fn check_exclusions(
     exclude: &Exclude,
     served: &[ApiResource],
     unread_groups: &BTreeSet<String>,
@@ -99,17 +99,17 @@ pub(super) fn judge(
         .filter(|seen| seen.resource.is_watchable() && seen.own == seen.first && !exclude.covers(&seen.own))
         .map(|seen| seen.resource.clone())
         .collect();
-    let judged = entries.iter().map(|entry| {
+    let checked = entries.iter().map(|entry| {
         let mut covered = seen.iter().filter(|seen| entry.covers(&seen.own));
         let exclusion = match covered.any(|seen| seen.is_left_out(exclude)) {
-            true => Exclusion::LeavesOut,
-            false => Exclusion::Idle(Idle {
+            true => Exclusion::Effective,
+            false => Exclusion::Unused(UnusedExclusion {
                 candidates: entry.candidates(&watched),
             }),
         };
         (entry.text(), exclusion)
     });
-    judged.collect()
+    checked.collect()
 }
 
 /// A resource that is served, and the version in which it is watched.

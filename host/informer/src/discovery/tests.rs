@@ -123,7 +123,7 @@ async fn a_refusal_is_passed_on_in_the_api_servers_words() {
     insta::assert_snapshot!(error, @r#"asking what serves `v1/pods`: the API server answered 403 Forbidden: User "x" cannot get path "/api/v1""#);
 }
 
-async fn find_all(pattern: &str, exclude: Exclude) -> Served {
+async fn find_all(pattern: &str, exclude: Exclude) -> ServedResources {
     let client = client(|request| cluster(request.uri().path()));
     let environment = Arc::new(TokioEnvironment::current(0));
     discover_matching(
@@ -136,7 +136,7 @@ async fn find_all(pattern: &str, exclude: Exclude) -> Served {
     .unwrap()
 }
 
-fn names(served: &Served) -> Vec<String> {
+fn names(served: &ServedResources) -> Vec<String> {
     served.resources.keys().map(ToString::to_string).collect()
 }
 
@@ -167,7 +167,7 @@ async fn a_version_of_a_group_is_what_it_has_and_one_that_is_not_served_has_noth
     );
     assert_eq!(
         find_all("gone.example.com/v1/*", Exclude::default()).await,
-        Served::default()
+        ServedResources::default()
     );
 }
 
@@ -193,12 +193,12 @@ async fn an_entry_of_exclude_that_leaves_nothing_out_is_named_unless_its_group_d
         ],
         versions: vec![ResourcePattern::parse("metrics.k8s.io/v1/*").unwrap()],
     };
-    let idle = Idle {
+    let idle = UnusedExclusion {
         candidates: vec!["v1/pods".to_owned()],
     };
     let wanted = BTreeMap::from([
-        ("v1/pod".to_owned(), Exclusion::Idle(idle)),
-        ("v1/nodes".to_owned(), Exclusion::LeavesOut),
+        ("v1/pod".to_owned(), Exclusion::Unused(idle)),
+        ("v1/nodes".to_owned(), Exclusion::Effective),
     ]);
     assert_eq!(find_all("*", exclude.clone()).await.exclusions, wanted);
     let of_core = find_all("v1/*", exclude.clone()).await.exclusions;
@@ -208,7 +208,10 @@ async fn an_entry_of_exclude_that_leaves_nothing_out_is_named_unless_its_group_d
         "what is outside of the pattern leaves nothing out of it"
     );
     assert!(of_core.contains_key("metrics.k8s.io/v1/*"));
-    assert_eq!(find_all("gone.example.com/v1/*", exclude).await, Served::default());
+    assert_eq!(
+        find_all("gone.example.com/v1/*", exclude).await,
+        ServedResources::default()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,7 +292,7 @@ async fn what_is_served_comes_in_two_answers_where_the_api_server_can_say_it_so(
     insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists what there is. Not all of it could be asked: shop.example.com/v2 (the API service behind it does not answer)");
 }
 
-async fn all_of(groups: &'static str) -> Result<Served, ApiError> {
+async fn all_of(groups: &'static str) -> Result<ServedResources, ApiError> {
     let environment = Arc::new(TokioEnvironment::current(0));
     let pattern = ResourcePattern::Everything;
     discover_matching(

@@ -8,7 +8,7 @@ use informant_cache::{Delta, DeltaObject, DeltaType, EventVerdict, Reason};
 use informant_object::{KeyRef, Object, VersionRef};
 
 use super::{InformerLoop, LoopParts};
-use crate::updates::EventKind;
+use crate::update_channel::EventKind;
 
 impl InformerLoop {
     /// Whether an event is older than what is known, and so to be refused.
@@ -42,53 +42,53 @@ impl InformerLoop {
 
     fn apply_object(&mut self, delta: &Delta, object: &Object) {
         if delta.kind == DeltaType::Replaced {
-            match self.judge_listed(delta, object) {
-                Listed::News => {}
-                Listed::Known(known) => return self.note_unchanged(delta, known),
-                Listed::Outdated => return,
+            match self.compare_item(delta, object) {
+                ListedItem::Changed => {}
+                ListedItem::Unchanged(known) => return self.record_unchanged(delta, known),
+                ListedItem::Outdated => return,
             }
         }
         let Some(old) = self.parts.store.add(object.clone()) else {
-            return self.note(delta, || ChangeKind::Add(object.clone()));
+            return self.record_change(delta, || ChangeKind::Add(object.clone()));
         };
         if old.uid() == object.uid() || seeded_bug(SeededBug::UpdateAcrossUids) {
-            return self.note(delta, || ChangeKind::Update {
+            return self.record_change(delta, || ChangeKind::Update {
                 old,
                 new: object.clone(),
             });
         }
         // Another incarnation: the delete of the first was not seen.
-        self.note(delta, || deleted(old.key(), Some(old.clone()), true));
-        self.note(delta, || ChangeKind::Add(object.clone()));
+        self.record_change(delta, || deleted(old.key(), Some(old.clone()), true));
+        self.record_change(delta, || ChangeKind::Add(object.clone()));
     }
 
     /// What an item of a list says of its object.
-    fn judge_listed(&mut self, delta: &Delta, object: &Object) -> Listed {
+    fn compare_item(&mut self, delta: &Delta, object: &Object) -> ListedItem {
         let Some(old) = self.parts.store.get_by_key(object.key()) else {
-            return Listed::News;
+            return ListedItem::Changed;
         };
         if old.uid() != object.uid() {
-            return Listed::News;
+            return ListedItem::Changed;
         }
         // Nothing happened to it between the lists.
         let is_same_version = old.version() == object.version() && !object.version().is_empty();
         if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
-            return Listed::Known(old.clone());
+            return ListedItem::Unchanged(old.clone());
         }
         let is_newer = delta.reason == Reason::Restored || self.guard.judge_item(object.version(), old.version());
         if is_newer {
-            return Listed::News;
+            return ListedItem::Changed;
         }
         self.parts.status.count_rejected("item");
-        Listed::Outdated
+        ListedItem::Outdated
     }
 
     /// client-go tells handlers of what is unchanged, as an update from itself to itself; here those hear of it who ask
     /// for it.
-    fn note_unchanged(&mut self, delta: &Delta, known: Object) {
+    fn record_unchanged(&mut self, delta: &Delta, known: Object) {
         let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
         if is_relist && !self.parts.fifo.skips_unchanged() {
-            self.note(delta, || ChangeKind::Update {
+            self.record_change(delta, || ChangeKind::Update {
                 old: known.clone(),
                 new: known,
             });
@@ -102,14 +102,14 @@ impl InformerLoop {
         // Who changes what is asked for knows what became of the rest.
         let unknown =
             object.is_tombstone() && delta.reason != Reason::Reconfigured && !seeded_bug(SeededBug::TombstoneUnmarked);
-        self.note(delta, || deleted(object.key(), last, unknown));
+        self.record_change(delta, || deleted(object.key(), last, unknown));
     }
 
     /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single
     /// objects.
-    fn note(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
-        let is_heard = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
-        if self.synced && is_heard {
+    fn record_change(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
+        let has_consumer = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
+        if self.synced && has_consumer {
             self.changes.push(Change {
                 kind: kind(),
                 reason: delta.reason,
@@ -120,11 +120,11 @@ impl InformerLoop {
 }
 
 /// What an item of a list says of its object.
-enum Listed {
+enum ListedItem {
     /// Something new.
-    News,
+    Changed,
     /// What is known.
-    Known(Object),
+    Unchanged(Object),
     /// Less than is known.
     Outdated,
 }

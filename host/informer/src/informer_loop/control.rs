@@ -7,14 +7,14 @@ use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle,
 use informant_object::SourceId;
 use tokio::sync::{Notify, oneshot};
 
-use super::{InformerLoop, Neighbor, Successor, TakeOver};
+use super::{Candidate, InformerLoop, SourceHandoff, SourceTransfer};
 
-/// An order to the loop.
+/// An transfer to the loop.
 pub(crate) enum Control {
     /// Tell this listener everything from now on; what is there already, it sees as its initial list.
     AddListener(ListenerHandle),
     /// As `AddListener`, and wait for it before each batch.
-    AddGate(Gate),
+    AddBlockingListener(BlockingListener),
     /// Tell this listener nothing any more.
     RemoveListener(ListenerHandle),
     /// Keep the indexes of this plugin.
@@ -28,29 +28,29 @@ pub(crate) enum Control {
     /// Whether to tell of what a relist shows unchanged.
     NotifyUnchanged(bool),
     /// Let a reflector with another request try.
-    TryOut(Successor),
-    /// The reflector on trial is about to list: what the other brings is to wait. Answered once it does; dropped if
+    StartCandidate(Candidate),
+    /// The reflector on probation is about to list: what the other brings is to wait. Answered once it does; dropped if
     /// nobody wants the list any more.
-    Hold(u64, oneshot::Sender<()>),
-    /// The reflector on trial did not get its list.
-    Release(u64),
+    Pause(u64, oneshot::Sender<()>),
+    /// The reflector on probation did not get its list.
+    Resume(u64),
     /// Read nothing any more; answered with all that was read.
-    Rest(oneshot::Sender<Snapshot>),
+    Quiesce(oneshot::Sender<Snapshot>),
     /// Have listeners finish with these first, which left this source's place.
-    Follow(Vec<SourceId>),
+    DeliverAfter(Vec<SourceId>),
     /// Tell listeners how this source differs from those it takes over from.
-    TakeOver(TakeOver, oneshot::Sender<()>),
+    TransferIn(SourceTransfer, oneshot::Sender<()>),
     /// Tell listeners of deletes, but for what these others tell of, then end.
-    Leave(Vec<Neighbor>, oneshot::Sender<()>),
+    Drain(Vec<SourceHandoff>, oneshot::Sender<()>),
     /// Process what has been accepted, then end.
     Stop(oneshot::Sender<()>),
 }
 
 /// A listener that is waited for while it has no room.
-pub(crate) struct Gate {
+pub(crate) struct BlockingListener {
     pub(crate) listener: ListenerHandle,
     /// Told whenever there may be room again.
-    pub(crate) room: Arc<Notify>,
+    pub(crate) capacity: Arc<Notify>,
 }
 
 /// Which native indexes go, and which come.
@@ -60,12 +60,12 @@ pub(crate) struct IndexersChange {
 }
 
 impl InformerLoop {
-    pub(super) async fn obey(&mut self, control: Control) -> ControlFlow<()> {
+    pub(super) async fn handle(&mut self, control: Control) -> ControlFlow<()> {
         match control {
             Control::AddListener(listener) => self.add_listener(listener),
-            Control::AddGate(gate) => {
-                self.add_listener(gate.listener.clone());
-                self.gate = Some(gate);
+            Control::AddBlockingListener(blocking) => {
+                self.add_listener(blocking.listener.clone());
+                self.blocking_listener = Some(blocking);
             }
             Control::RemoveListener(listener) => self.remove_listener(&listener),
             // Who does not wait for the answer does not need it.
@@ -74,29 +74,29 @@ impl InformerLoop {
             Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes))),
             Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change))),
             Control::NotifyUnchanged(notify) => self.parts.fifo.set_skip_unchanged(!notify),
-            Control::TryOut(successor) => self.try_out(successor),
-            Control::Hold(generation, done) => {
-                if self.hold(generation).await {
+            Control::StartCandidate(candidate) => self.start_candidate(candidate),
+            Control::Pause(generation, done) => {
+                if self.pause(generation).await {
                     let _ = done.send(());
                 }
             }
-            Control::Release(generation) => self.release(generation),
-            Control::Rest(done) => {
-                let snapshot = self.rest().await;
+            Control::Resume(generation) => self.resume(generation),
+            Control::Quiesce(done) => {
+                let snapshot = self.quiesce().await;
                 let _ = done.send(snapshot);
             }
-            Control::Follow(olds) => self.follows = olds,
-            Control::TakeOver(order, done) => {
-                self.take_over(order).await;
-                self.once_told(done);
+            Control::DeliverAfter(sources) => self.predecessors = sources,
+            Control::TransferIn(transfer, done) => {
+                self.transfer_in(transfer).await;
+                self.reply_once_delivered(done);
             }
-            Control::Leave(heirs, done) => {
-                self.leave(&heirs).await;
+            Control::Drain(targets, done) => {
+                self.drain(&targets).await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
             Control::Stop(done) => {
-                self.drain().await;
+                self.process_remaining().await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -147,7 +147,7 @@ impl InformerLoop {
             store.declare_index(&name)?;
         }
         let old = std::mem::replace(&mut self.parts.store, store);
-        self.parts.garbage.throw(old.into_garbage());
+        self.parts.dropper.drop_later(old.into_garbage());
         for name in &removed {
             self.parts.metrics.forget_index(name);
             self.index_warnings.forget(name);
@@ -156,7 +156,7 @@ impl InformerLoop {
             self.parts.metrics.set_index_attached(name, true);
         }
         self.parts.native_indexes = names.into_iter().map(|name| (name, 0)).collect();
-        self.begin_feeds_anew();
+        self.restart_feeds();
         self.publish();
         Ok(())
     }
@@ -169,7 +169,7 @@ impl InformerLoop {
 
     fn attach(&self, listener: &ListenerHandle) {
         let now = self.parts.environment.now();
-        self.follow(listener);
+        self.deliver_after_predecessors(listener);
         match &self.parts.durable {
             Some(durable) => durable.journal.attach(listener, now),
             None => listener.attach(self.parts.source, self.parts.store.published(), now),
@@ -177,22 +177,22 @@ impl InformerLoop {
     }
 
     /// What the reflector had handed over before it was stopped is processed to the end.
-    async fn drain(&mut self) {
+    async fn process_remaining(&mut self) {
         while let Ok(updates) = self.parts.updates.try_recv() {
-            self.take(updates).await;
+            self.receive(updates).await;
         }
     }
 
     /// The source is over: what it held is freed elsewhere.
     pub(super) fn end(mut self) {
-        self.leave_feeds();
+        self.remove_all_feeds();
         let Self {
             parts,
             listeners,
             batch,
             ..
         } = self;
-        parts.garbage.throw((parts.store.into_garbage(), batch));
+        parts.dropper.drop_later((parts.store.into_garbage(), batch));
         drop(listeners);
     }
 }

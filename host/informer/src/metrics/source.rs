@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::Series;
 use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
-use crate::updates::EventKind;
+use crate::update_channel::EventKind;
 
 /// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the
 /// same.
@@ -18,12 +18,12 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
 /// One source's part of a gauge that several sources share: what it added is taken back when it goes.
 #[derive(Debug)]
-pub(crate) struct GaugePart {
+pub(crate) struct GaugeShare {
     gauge: Gauge,
     part: AtomicI64,
 }
 
-impl GaugePart {
+impl GaugeShare {
     fn new(gauge: Gauge) -> Self {
         Self {
             gauge,
@@ -78,13 +78,13 @@ pub(crate) struct SourceMetrics {
     labels: InformerLabels,
     events: [Counter; 5],
     pub(crate) source_epochs: Counter,
-    pub(crate) watch_list_refused: GaugePart,
-    pub(crate) outdated_keys: GaugePart,
-    pub(crate) guard_off: GaugePart,
-    pub(crate) store_objects: GaugePart,
-    pub(crate) store_bytes: GaugePart,
-    pub(crate) delta_fifo_keys: GaugePart,
-    pub(crate) channel_bytes: GaugePart,
+    pub(crate) watch_list_refused: GaugeShare,
+    pub(crate) outdated_keys: GaugeShare,
+    pub(crate) guard_off: GaugeShare,
+    pub(crate) store_objects: GaugeShare,
+    pub(crate) store_bytes: GaugeShare,
+    pub(crate) delta_fifo_keys: GaugeShare,
+    pub(crate) channel_bytes: GaugeShare,
     resource_version: Gauge,
     pub(crate) handler_panics: Counter,
     pub(crate) stop_undelivered: Counter,
@@ -100,7 +100,7 @@ impl SourceMetrics {
         let events = ["added", "modified", "deleted", "bookmark", "error"]
             .map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
         let part = |family: &prometheus_client::metrics::family::Family<InformerLabels, Gauge>| {
-            GaugePart::new(family.get_or_create_owned(&labels))
+            GaugeShare::new(family.get_or_create_owned(&labels))
         };
         Self {
             events,

@@ -1,6 +1,5 @@
 //! Several namespaces under one name, and how they change, on the embedded API server.
 
-mod disk;
 mod durable;
 mod random;
 mod resources;

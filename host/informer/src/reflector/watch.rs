@@ -8,12 +8,15 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::frames::LineSplitter;
 use kube::client::Body;
 
-use super::decide::{FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, Pace, WatchNext, after_watch_failure};
-use super::events::FrameReading;
+use super::failure_policy::{
+    FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, RetryPace, WatchDecision, after_watch_failure,
+};
+use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, Cause, Frames, Patience, WatchQuery, open};
+use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery, open};
 use crate::backoff::with_jitter;
-use crate::status::{Reach, Step};
+use crate::source_name::log;
+use crate::status::{ReflectorState, RequestCounter};
 
 /// How long a watch may stay silent once the API server should have ended it: for clocks that differ and servers that
 /// are busy.
@@ -41,9 +44,9 @@ pub(super) struct OpenWatch {
     pub(super) frames: Frames,
     pub(super) splitter: LineSplitter,
     /// When it was opened.
-    pub(super) began: Moment,
+    pub(super) opened_at: Moment,
     /// What was read of it and has not been delivered, and when.
-    pub(super) rest: FrameReading,
+    pub(super) unread: FrameUpdates,
     pub(super) received: Moment,
 }
 
@@ -76,17 +79,17 @@ impl Reflector {
         match opened {
             Ok(response) => {
                 metrics.count_watch("ok");
-                status.count(Step::Watch);
+                status.count(RequestCounter::Watches);
                 self.watch_is_open();
                 let open = self.begin_watch(response.into_body(), timeout);
                 self.read_watch(open).await
             }
-            Err(error) => self.not_watched(error),
+            Err(error) => self.watch_failed(error),
         }
     }
 
     /// No watch could be opened.
-    pub(super) fn not_watched(&self, error: ApiError) -> WatchEnd {
+    pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
         self.parts.metrics.count_watch(error.cause().word());
         WatchEnd::Failed(error)
     }
@@ -106,14 +109,14 @@ impl Reflector {
     }
 
     fn begin_watch(&self, body: Body, timeout: Duration) -> OpenWatch {
-        let began = self.parts.environment.now();
-        let patience = self.patience_from(began, timeout);
+        let opened_at = self.parts.environment.now();
+        let silence_timeout = self.silence_timeout_from(opened_at, timeout);
         OpenWatch {
-            frames: Frames::new(body, self.parts.environment.clone(), patience),
+            frames: Frames::new(body, self.parts.environment.clone(), silence_timeout),
             splitter: LineSplitter::new(self.parts.options.watch_line_bytes_max),
-            began,
-            rest: FrameReading::default(),
-            received: began,
+            opened_at,
+            unread: FrameUpdates::default(),
+            received: opened_at,
         }
     }
 
@@ -122,54 +125,54 @@ impl Reflector {
         let OpenWatch {
             mut frames,
             mut splitter,
-            began,
-            rest,
+            opened_at,
+            unread,
             received,
         } = open;
-        let mut events = rest.counts.sum();
-        match self.deliver(rest, received).await {
+        let mut events = unread.counts.sum();
+        match self.deliver(unread, received).await {
             Ok(true) => frames.touch(self.parts.environment.now()),
             Ok(false) => {}
             Err(end) => return end,
         }
         let error = loop {
-            let frame = match self.next_frame(&mut frames, began).await {
+            let frame = match self.next_frame(&mut frames, opened_at).await {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             };
-            let mut reading = FrameReading::default();
-            self.read_lines(&mut splitter, &frame.bytes, &mut reading);
+            let mut updates = FrameUpdates::default();
+            self.read_lines(&mut splitter, &frame.bytes, &mut updates);
             // An API server sends each event as a frame of its own. Those that are there make one message, one batch,
             // one root.
             let mut read = frame.bytes.len();
-            while reading.error.is_none()
+            while updates.error.is_none()
                 && read < MESSAGE_BYTES_MAX
-                && let Some(bytes) = frames.more().await
+                && let Some(bytes) = frames.next_ready().await
             {
                 read += bytes.len();
-                self.read_lines(&mut splitter, &bytes, &mut reading);
+                self.read_lines(&mut splitter, &bytes, &mut updates);
             }
-            events += reading.counts.sum();
-            if reading.counts.bookmark > 0 {
-                frames.set_patience(Patience {
+            events += updates.counts.sum();
+            if updates.counts.bookmark > 0 {
+                frames.set_silence_timeout(SilenceTimeout {
                     until: Moment::ZERO,
                     silence: BOOKMARK_SILENCE_MAX,
                 });
             }
-            match self.deliver(reading, frame.received).await {
+            match self.deliver(updates, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
                 Ok(false) => {}
                 Err(end) => return end,
             }
         };
-        let mut reading = FrameReading::default();
-        self.read_unfinished(&mut splitter, &mut reading);
-        events += reading.counts.sum();
+        let mut updates = FrameUpdates::default();
+        self.read_unfinished(&mut splitter, &mut updates);
+        events += updates.counts.sum();
         let now = self.parts.environment.now();
-        match self.deliver(reading, now).await {
+        match self.deliver(updates, now).await {
             Ok(_) => WatchEnd::Ended {
-                lasted: now - began,
+                lasted: now - opened_at,
                 events,
                 error,
             },
@@ -178,27 +181,27 @@ impl Reflector {
     }
 
     /// Hands what a frame brought to the loop; whether that had to wait. A watch that told of an error is over.
-    async fn deliver(&mut self, reading: FrameReading, received: Moment) -> Result<bool, WatchEnd> {
-        let FrameReading {
-            updates,
+    async fn deliver(&mut self, updates: FrameUpdates, received: Moment) -> Result<bool, WatchEnd> {
+        let FrameUpdates {
+            items,
             bytes,
             counts,
             outdated,
             error,
-        } = reading;
+        } = updates;
         self.has_outdated |= outdated;
         self.parts.metrics.count_events(&counts);
         if counts.sum() > 0 {
             self.parts.status.saw_frame(received, counts.bookmark > 0);
-            self.saw_life(&counts);
+            self.record_activity(&counts);
         }
         let mut waited = false;
-        if !updates.is_empty() {
-            self.see(&updates);
+        if !items.is_empty() {
+            self.record_seen(&items);
             waited = self
                 .parts
                 .updates
-                .send(updates, bytes, received)
+                .send(items, bytes, received)
                 .await
                 .map_err(|_| WatchEnd::LoopGone)?;
         }
@@ -206,18 +209,18 @@ impl Reflector {
     }
 
     /// What comes after a watch.
-    pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchNext {
+    pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchDecision {
         match end {
-            WatchEnd::LoopGone => WatchNext::LoopGone,
+            WatchEnd::LoopGone => WatchDecision::LoopGone,
             WatchEnd::Failed(error) => {
                 let decision = after_watch_failure(&error);
-                self.set_reach(decision.reach);
+                self.set_reflector_state(decision.reach);
                 let pause = self.pause(decision.pace);
                 self.report("watch", &error.to_string(), pause);
-                self.was_away |= error.cause() == Cause::Unreachable;
+                self.check_rollback |= error.cause() == ApiErrorCause::Unreachable;
                 match decision.relist {
-                    Some(reason) => WatchNext::RelistAfter(pause, reason),
-                    None => WatchNext::ReopenAfter(pause),
+                    Some(reason) => WatchDecision::RelistAfter(pause, reason),
+                    None => WatchDecision::ReopenAfter(pause),
                 }
             }
             WatchEnd::Ended { lasted, events, error } => self.after_ended_watch(lasted, events, error),
@@ -225,35 +228,35 @@ impl Reflector {
     }
 
     /// A watch that ended is opened again at once, unless such ends are all there is.
-    fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchNext {
+    fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchDecision {
         if let Some(ApiError::Silent(_)) = error {
-            self.set_reach(Reach::Down);
+            self.set_reflector_state(ReflectorState::Disconnected);
             // Half open; or an API server of the past, which is silent until what was seen already is passed.
-            self.was_away = true;
+            self.check_rollback = true;
         }
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
             if let Some(error) = error {
-                tracing::info!("{}: watch: {error}; opened again", self.parts.name);
+                log!(info, *self.parts.name, %error, "watch interrupted; reopening it");
                 self.set_error(format!("watch: {error}"));
             }
-            return WatchNext::Reopen;
+            return WatchDecision::Reopen;
         }
         self.fruitless_watches += 1;
         if lasted >= SHORT_WATCH && self.fruitless_watches <= FRUITLESS_WATCHES_FREE {
-            return WatchNext::Reopen;
+            return WatchDecision::Reopen;
         }
-        self.doubt();
-        let pause = self.pause(Pace::Backoff { at_least: None });
+        self.suspect();
+        let pause = self.pause(RetryPace::Backoff { at_least: None });
         let text = match error {
             Some(error) => error.to_string(),
-            None => format!("it ended after {} ms without a single event", lasted.as_millis()),
+            None => format!("the watch ended after {} ms without any event", lasted.as_millis()),
         };
         self.report("watch", &text, pause);
         if self.fruitless_watches < FRUITLESS_WATCHES_BEFORE_LIST {
-            return WatchNext::ReopenAfter(pause);
+            return WatchDecision::ReopenAfter(pause);
         }
         self.fruitless_watches = 0;
-        WatchNext::RelistAfter(pause, "short-watch")
+        WatchDecision::RelistAfter(pause, "short-watch")
     }
 }

@@ -19,30 +19,31 @@ use informant_object::ResourceVersion;
 use informant_object::frames::{Bookmark, Line, LineSplitter, WatchEventType, WatchLine};
 
 use super::Reflector;
-use super::events::{FrameReading, read_error};
-use super::list::{Listed, result_of};
+use super::list::{FetchedList, result_label};
 use super::paging::ListPlan;
 use super::staging::Staging;
 use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
-use super::watch_list_support::{AfterStream, after_refusal};
-use super::{ListEnd, ReflectorParts};
-use crate::api::{ApiError, Frames, Patience, WatchListQuery, open};
+use super::watch_lines::{FrameUpdates, read_error};
+use super::watch_list_support::{WatchListFallback, after_refusal};
+use super::{ListFailure, ReflectorParts};
+use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery, open};
 use crate::backoff::with_jitter;
-use crate::status::{Reach, Step, WatchListUse};
+use crate::source_name::log;
+use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 
 /// How long a WatchList may be silent before its initial events have ended. A server that ignores what it is asked for
 /// sends all it has and waits for changes; one that knows it sends the end mark right behind.
 pub(super) const INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// After so many initial events other tasks get their turn, however much is there already: about a millisecond.
-const EVENTS_PER_TURN_MAX: usize = 256;
+/// After so many initial events other tasks get their since_yield, however much is there already: about a millisecond.
+const EVENTS_PER_YIELD: usize = 256;
 
 /// Why there is no open watch with the state before it.
-pub(super) enum StreamEnd {
+pub(super) enum WatchListFailure {
     /// The state is to be asked for by LIST.
-    ListInstead,
+    FallBackToList,
     /// As a list that ended so.
-    Over(ListEnd),
+    List(ListFailure),
 }
 
 /// Why a WatchList did not come to its end.
@@ -50,78 +51,91 @@ enum StreamFailure {
     /// The API server said no, on the request or in the stream.
     Refused(ApiError),
     /// The stream ended or broke before the end mark.
-    BrokeOff(Option<ApiError>),
+    Interrupted(Option<ApiError>),
     /// The end mark did not come in time.
-    Late(String),
+    TimedOut(String),
 }
 
 /// A WatchList whose initial events have come whole.
-struct Streamed {
-    listed: Listed,
+struct FetchedWatchList {
+    fetched: FetchedList,
     open: OpenWatch,
 }
 
 impl Reflector {
     /// Asks for all there is by a WatchList, hands it to the loop, and returns the watch that goes on behind it.
-    pub(super) async fn watch_list(&mut self) -> Result<OpenWatch, StreamEnd> {
+    pub(super) async fn watch_list(&mut self) -> Result<OpenWatch, WatchListFailure> {
         let mut plan = self.versions.stream_plan();
         loop {
             let failure = match self.stream_by(&plan).await {
-                Ok(Streamed { listed, open }) => return self.take_stream(&plan, listed, open).await,
+                Ok(FetchedWatchList { fetched, open }) => return self.submit_stream(&plan, fetched, open).await,
                 Err(failure) => failure,
             };
             match self.after_stream(&failure, &plan) {
-                AfterStream::AskForTheNewest => {
+                WatchListFallback::RetryNewest => {
                     self.versions.refused();
                     plan = self.versions.stream_plan();
                 }
-                AfterStream::ListInstead => return Err(StreamEnd::ListInstead),
-                AfterStream::ListFromNowOn => {
+                WatchListFallback::ListOnce => return Err(WatchListFailure::FallBackToList),
+                WatchListFallback::ListForAWhile => {
                     let now = self.parts.environment.now();
                     self.watch_list.refused(now);
                     self.parts.status.set_watch_list(WatchListUse::Refused(failure.text()));
-                    return Err(StreamEnd::ListInstead);
+                    return Err(WatchListFailure::FallBackToList);
                 }
-                AfterStream::Fail => return Err(StreamEnd::Over(ListEnd::Failed(failure.into_error()))),
+                WatchListFallback::Fail => {
+                    return Err(WatchListFailure::List(ListFailure::Failed(failure.into_error())));
+                }
             }
         }
     }
 
     /// The initial events are complete: has the loop judge them. Then the connection is the watch.
-    async fn take_stream(&mut self, plan: &ListPlan, listed: Listed, open: OpenWatch) -> Result<OpenWatch, StreamEnd> {
-        let end = self.hand_over(plan, listed).await;
+    async fn submit_stream(
+        &mut self,
+        plan: &ListPlan,
+        fetched: FetchedList,
+        open: OpenWatch,
+    ) -> Result<OpenWatch, WatchListFailure> {
+        let end = self.submit_list(plan, fetched).await;
         let ReflectorParts { metrics, status, .. } = &self.parts;
-        metrics.count_watch_list(result_of(&end));
-        end.map_err(StreamEnd::Over)?;
+        metrics.count_watch_list(result_label(&end));
+        end.map_err(WatchListFailure::List)?;
         self.watch_list.worked();
         status.set_watch_list(WatchListUse::InUse);
         metrics.count_watch("ok");
-        status.count(Step::Watch);
-        self.set_reach(Reach::Open);
+        status.count(RequestCounter::Watches);
+        self.set_reflector_state(ReflectorState::Watching);
         Ok(open)
     }
 
     /// Counts and tells what went wrong, and says what comes next.
-    fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> AfterStream {
+    fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
         self.parts.metrics.count_watch_list(failure.word());
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
-            StreamFailure::BrokeOff(_) => self.watch_list.broke(),
-            StreamFailure::Late(_) => AfterStream::ListFromNowOn,
+            StreamFailure::Interrupted(_) => self.watch_list.interrupted(),
+            StreamFailure::TimedOut(_) => WatchListFallback::ListForAWhile,
         };
-        let goes_on = match next {
-            AfterStream::AskForTheNewest => "asking for the newest state instead",
-            AfterStream::ListInstead => "listing instead",
-            AfterStream::ListFromNowOn => "listing from now on",
+        let action = match next {
+            WatchListFallback::RetryNewest => "retrying with the newest state",
+            WatchListFallback::ListOnce => "falling back to LIST once",
+            WatchListFallback::ListForAWhile => "using LIST for an hour",
             // The failed list is reported.
-            AfterStream::Fail => return next,
+            WatchListFallback::Fail => return next,
         };
-        tracing::info!("{}: watch-list: {}; {goes_on}", self.parts.name, failure.text());
+        log!(
+            info,
+            *self.parts.name,
+            error = failure.text(),
+            action,
+            "WatchList failed"
+        );
         next
     }
 
     /// One WatchList, up to the end of its initial events.
-    async fn stream_by(&self, plan: &ListPlan) -> Result<Streamed, StreamFailure> {
+    async fn stream_by(&self, plan: &ListPlan) -> Result<FetchedWatchList, StreamFailure> {
         let ReflectorParts {
             environment,
             options,
@@ -130,7 +144,7 @@ impl Reflector {
             client,
             ..
         } = &self.parts;
-        status.count(Step::List);
+        status.count(RequestCounter::Lists);
         let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
         let query = WatchListQuery {
             version: plan.version.as_deref(),
@@ -140,91 +154,91 @@ impl Reflector {
         let response = open(client, environment, request)
             .await
             .map_err(StreamFailure::Refused)?;
-        let began = environment.now();
-        let patience = Patience {
+        let opened_at = environment.now();
+        let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: INITIAL_EVENTS_SILENCE_MAX,
         };
         let mut open = OpenWatch {
-            frames: Frames::new(response.into_body(), environment.clone(), patience),
+            frames: Frames::new(response.into_body(), environment.clone(), silence_timeout),
             splitter: LineSplitter::new(options.watch_line_bytes_max),
-            began,
-            rest: FrameReading::default(),
-            received: began,
+            opened_at,
+            unread: FrameUpdates::default(),
+            received: opened_at,
         };
-        let listed = tokio::select! {
+        let fetched = tokio::select! {
             biased;
-            listed = self.read_initial_events(&mut open) => listed?,
+            fetched = self.read_initial_events(&mut open) => fetched?,
             () = environment.sleep(options.initial_events_max) => {
                 let seconds = options.initial_events_max.as_secs();
-                return Err(StreamFailure::Late(format!("the initial events did not end within {seconds} s")));
+                return Err(StreamFailure::TimedOut(format!("the initial events did not end within {seconds} s")));
             }
         };
         // Bookmarks come, so that their absence is a sign from now on.
-        open.frames.set_patience(Patience {
+        open.frames.set_silence_timeout(SilenceTimeout {
             until: Moment::ZERO,
             silence: BOOKMARK_SILENCE_MAX,
         });
-        Ok(Streamed { listed, open })
+        Ok(FetchedWatchList { fetched, open })
     }
 
     /// Stages all events up to the end mark. What stands behind it in the same frame waits in `open`.
-    async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<Listed, StreamFailure> {
+    async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
         let mut staging = self.staging();
-        let mut turn = 0;
+        let mut since_yield = 0;
         loop {
             let frame = match open.frames.next().await {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Err(StreamFailure::BrokeOff(None)),
+                Ok(None) => return Err(StreamFailure::Interrupted(None)),
                 Err(ApiError::Silent(silence)) => {
                     let seconds = silence.as_secs();
-                    let text = format!("nothing came for {seconds} s, and no mark that the initial events ended");
-                    return Err(StreamFailure::Late(text));
+                    let text = format!("no data for {seconds} s and no end mark after the initial events");
+                    return Err(StreamFailure::TimedOut(text));
                 }
-                Err(error) => return Err(StreamFailure::BrokeOff(Some(error))),
+                Err(error) => return Err(StreamFailure::Interrupted(Some(error))),
             };
             // What is there already needs no look at the clock; each event is a frame of its own.
             let mut bytes = Some(frame.bytes);
             while let Some(frame_bytes) = bytes {
-                if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut turn)? {
+                if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)? {
                     open.received = frame.received;
-                    return Ok(Listed {
+                    return Ok(FetchedList {
                         staged: staging.finish(),
                         version,
                         pages: 1,
                     });
                 }
-                if turn >= EVENTS_PER_TURN_MAX {
-                    turn = 0;
+                if since_yield >= EVENTS_PER_YIELD {
+                    since_yield = 0;
                     tokio::task::yield_now().await;
                     break;
                 }
-                bytes = open.frames.more().await;
+                bytes = open.frames.next_ready().await;
             }
         }
     }
 
-    /// Stages the events of one frame, and counts them into `turn`. The version of the end mark if that is among them;
+    /// Stages the events of one frame, and counts them into `since_yield`. The version of the end mark if that is among them;
     /// what stands behind it then waits in `open`.
     fn stage_frame(
         &self,
         frame: &[u8],
         open: &mut OpenWatch,
         staging: &mut Staging<'_>,
-        turn: &mut usize,
+        since_yield: &mut usize,
     ) -> Result<Option<ResourceVersion>, StreamFailure> {
         let mut lines = open.splitter.feed(frame);
         while let Some(line) = lines.next_line() {
             let Some(version) = self.stage_line(line, staging)? else {
-                *turn += 1;
+                *since_yield += 1;
                 continue;
             };
-            let rest = &mut open.rest;
-            rest.counts.bookmark += 1;
-            while rest.error.is_none()
+            let unread = &mut open.unread;
+            unread.counts.bookmark += 1;
+            while unread.error.is_none()
                 && let Some(line) = lines.next_line()
             {
-                self.read_one(line, rest);
+                self.read_one(line, unread);
             }
             return Ok(Some(version));
         }
@@ -236,20 +250,20 @@ impl Reflector {
         let line = match line {
             Line::Json(line) => line,
             Line::TooLong(too_long) => {
-                staging.take_too_long(too_long);
+                staging.skip_too_long(too_long);
                 return Ok(None);
             }
         };
-        let mut reading = FrameReading::default();
+        let mut updates = FrameUpdates::default();
         match WatchLine::parse(line) {
             Ok(event) => match event.event_type {
                 WatchEventType::Bookmark => return Ok(self.end_mark(event.object)),
-                WatchEventType::Error => read_error(event.object, &mut reading),
-                _ => staging.take_event(&event),
+                WatchEventType::Error => read_error(event.object, &mut updates),
+                _ => staging.stage_event(&event),
             },
-            Err(error) => self.read_foreign(line, &error, &mut reading),
+            Err(error) => self.read_non_event(line, &error, &mut updates),
         }
-        reading
+        updates
             .error
             .map_or(Ok(None), |error| Err(StreamFailure::Refused(error)))
     }
@@ -260,7 +274,7 @@ impl Reflector {
             Ok(bookmark) => Some(bookmark.version).filter(|_| bookmark.initial_events_end),
             Err(error) => {
                 self.parts.status.count_skipped("not-json");
-                tracing::warn!("{}: a bookmark cannot be read and is skipped: {error}", self.parts.name);
+                log!(warn, *self.parts.name, %error, "bookmark skipped: it cannot be parsed");
                 None
             }
         }
@@ -272,22 +286,22 @@ impl StreamFailure {
     fn word(&self) -> &'static str {
         match self {
             Self::Refused(error) => error.cause().word(),
-            Self::BrokeOff(_) => "broke-off",
-            Self::Late(_) => "late",
+            Self::Interrupted(_) => "broke-off",
+            Self::TimedOut(_) => "late",
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Self::Refused(error) | Self::BrokeOff(Some(error)) => error.to_string(),
-            Self::BrokeOff(None) => "it ended before its initial events did".to_owned(),
-            Self::Late(text) => text.clone(),
+            Self::Refused(error) | Self::Interrupted(Some(error)) => error.to_string(),
+            Self::Interrupted(None) => "the stream ended before its initial events did".to_owned(),
+            Self::TimedOut(text) => text.clone(),
         }
     }
 
     fn into_error(self) -> ApiError {
         match self {
-            Self::Refused(error) | Self::BrokeOff(Some(error)) => error,
+            Self::Refused(error) | Self::Interrupted(Some(error)) => error,
             other => ApiError::Damaged(other.text()),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
-use crate::api::{ApiError, Cause};
+use crate::api::{ApiError, ApiErrorCause};
 
 /// How long a WatchList is not asked for after the API server has refused it or let it go on without an end. An API
 /// server learns new tricks by an upgrade only, and a question costs one request per relist.
@@ -16,13 +16,13 @@ pub(crate) const BROKEN_STREAMS_BEFORE_LIST: u32 = 3;
 
 /// What a WatchList that did not come to its end means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterStream {
+pub(super) enum WatchListFallback {
     /// Once more, and at once, for the newest state.
-    AskForTheNewest,
+    RetryNewest,
     /// The state is asked for by LIST this time.
-    ListInstead,
+    ListOnce,
     /// And so from now on, for a while.
-    ListFromNowOn,
+    ListForAWhile,
     /// It counts as a list that failed.
     Fail,
 }
@@ -45,7 +45,7 @@ impl WatchListSupport {
         }
     }
 
-    pub(super) fn is_worth_asking(&self, now: Moment) -> bool {
+    pub(super) fn should_try(&self, now: Moment) -> bool {
         self.wanted && self.not_before.is_none_or(|moment| now >= moment)
     }
 
@@ -62,7 +62,7 @@ impl WatchListSupport {
 
     /// A LIST was refused in the same manner: it was not about the WatchList.
     pub(super) fn listing_failed(&mut self, error: &ApiError) -> bool {
-        let forgotten = is_about_the_option(error) && self.not_before.is_some();
+        let forgotten = is_unsupported(error) && self.not_before.is_some();
         if forgotten {
             self.not_before = None;
         }
@@ -70,12 +70,12 @@ impl WatchListSupport {
     }
 
     /// It broke off before its end.
-    pub(super) fn broke(&mut self) -> AfterStream {
+    pub(super) fn interrupted(&mut self) -> WatchListFallback {
         self.broken_in_a_row += 1;
         if self.broken_in_a_row < BROKEN_STREAMS_BEFORE_LIST {
-            AfterStream::ListInstead
+            WatchListFallback::ListOnce
         } else {
-            AfterStream::ListFromNowOn
+            WatchListFallback::ListForAWhile
         }
     }
 }
@@ -84,21 +84,26 @@ impl WatchListSupport {
 /// newest state already.
 ///
 /// Source: client-go `watchList`: a version that is gone is asked for anew, everything it cannot retry falls back.
-pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> AfterStream {
-    if is_about_the_option(error) {
-        return AfterStream::ListFromNowOn;
+pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> WatchListFallback {
+    if is_unsupported(error) {
+        return WatchListFallback::ListForAWhile;
     }
     match error.cause() {
-        Cause::Expired | Cause::VersionTooLarge if !any_version => AfterStream::AskForTheNewest,
+        ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge if !any_version => WatchListFallback::RetryNewest,
         // A list of the newest state needs no cache that has caught up, and some may list but not watch.
-        Cause::Expired | Cause::VersionTooLarge | Cause::Forbidden | Cause::Other(_) => AfterStream::ListInstead,
-        Cause::TooManyRequests(_) | Cause::NotFound | Cause::Unreachable => AfterStream::Fail,
+        ApiErrorCause::Expired
+        | ApiErrorCause::VersionTooLarge
+        | ApiErrorCause::Forbidden
+        | ApiErrorCause::Other(_) => WatchListFallback::ListOnce,
+        ApiErrorCause::TooManyRequests(_) | ApiErrorCause::NotFound | ApiErrorCause::Unreachable => {
+            WatchListFallback::Fail
+        }
     }
 }
 
 /// Whether the API server does not take `sendInitialEvents`: an invalid request or option (400, 422), a method or a
 /// form it does not have (405, 406, 501).
-fn is_about_the_option(error: &ApiError) -> bool {
+fn is_unsupported(error: &ApiError) -> bool {
     match error {
         ApiError::Refused { code, message, .. } => {
             matches!(code, 400 | 405 | 406 | 422 | 501) || message.contains("sendInitialEvents")
@@ -124,7 +129,7 @@ mod tests {
         for code in [400, 405, 406, 422, 501] {
             assert_eq!(
                 after_refusal(&refused(code, ""), true),
-                AfterStream::ListFromNowOn,
+                WatchListFallback::ListForAWhile,
                 "{code}"
             );
         }
@@ -132,45 +137,45 @@ mod tests {
             403,
             "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
         );
-        assert_eq!(after_refusal(&worded, true), AfterStream::ListFromNowOn);
+        assert_eq!(after_refusal(&worded, true), WatchListFallback::ListForAWhile);
     }
 
     #[test]
     fn a_version_that_is_gone_is_asked_for_anew_once() {
-        assert_eq!(after_refusal(&refused(410, ""), false), AfterStream::AskForTheNewest);
-        assert_eq!(after_refusal(&refused(410, ""), true), AfterStream::ListInstead);
+        assert_eq!(after_refusal(&refused(410, ""), false), WatchListFallback::RetryNewest);
+        assert_eq!(after_refusal(&refused(410, ""), true), WatchListFallback::ListOnce);
     }
 
     #[test]
     fn trouble_that_a_list_would_meet_too_is_left_to_the_back_off() {
-        assert_eq!(after_refusal(&refused(429, ""), true), AfterStream::Fail);
-        assert_eq!(after_refusal(&refused(404, ""), true), AfterStream::Fail);
-        assert_eq!(after_refusal(&refused(500, ""), true), AfterStream::ListInstead);
+        assert_eq!(after_refusal(&refused(429, ""), true), WatchListFallback::Fail);
+        assert_eq!(after_refusal(&refused(404, ""), true), WatchListFallback::Fail);
+        assert_eq!(after_refusal(&refused(500, ""), true), WatchListFallback::ListOnce);
         assert_eq!(
             after_refusal(&refused(403, "pods is forbidden"), true),
-            AfterStream::ListInstead
+            WatchListFallback::ListOnce
         );
     }
 
     #[test]
     fn a_refusal_is_remembered_for_a_while_and_success_forgets_it() {
         let mut support = WatchListSupport::new(true);
-        assert!(support.is_worth_asking(Moment::ZERO));
+        assert!(support.should_try(Moment::ZERO));
         support.refused(Moment::ZERO);
-        assert!(!support.is_worth_asking(Moment::ZERO + (WATCH_LIST_RETRY_PACE - Duration::from_nanos(1))));
-        assert!(support.is_worth_asking(Moment::ZERO + WATCH_LIST_RETRY_PACE));
+        assert!(!support.should_try(Moment::ZERO + (WATCH_LIST_RETRY_PACE - Duration::from_nanos(1))));
+        assert!(support.should_try(Moment::ZERO + WATCH_LIST_RETRY_PACE));
         support.worked();
-        assert!(support.is_worth_asking(Moment::ZERO));
-        assert!(!WatchListSupport::new(false).is_worth_asking(Moment::ZERO));
+        assert!(support.should_try(Moment::ZERO));
+        assert!(!WatchListSupport::new(false).should_try(Moment::ZERO));
     }
 
     #[test]
     fn one_that_breaks_off_time_and_again_is_given_up() {
         let mut support = WatchListSupport::new(true);
-        assert_eq!(support.broke(), AfterStream::ListInstead);
-        assert_eq!(support.broke(), AfterStream::ListInstead);
-        assert_eq!(support.broke(), AfterStream::ListFromNowOn);
+        assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
+        assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
+        assert_eq!(support.interrupted(), WatchListFallback::ListForAWhile);
         support.worked();
-        assert_eq!(support.broke(), AfterStream::ListInstead);
+        assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
     }
 }

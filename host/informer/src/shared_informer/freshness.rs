@@ -96,7 +96,7 @@ impl SharedInformer {
     }
 
     async fn seen(&self, wanted: &ResourceVersion, number: u64, epoch: u64) -> Result<Snapshot, NotFresh> {
-        let waiting = self.status.wait_for_publishing();
+        let waiting = self.status.subscribe_published();
         loop {
             // Listening begins before looking, so that nothing that is published in between is slept through.
             let mut published = std::pin::pin!(waiting.published());

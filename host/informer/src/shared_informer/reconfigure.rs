@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::start::{indexes_of, request_of, spawn_reflector};
 use super::{InformerStopped, SharedInformer};
-use crate::informer_loop::{Control, IndexersChange, Successor};
-use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, Trial};
+use crate::informer_loop::{Candidate, Control, IndexersChange};
+use crate::reflector::{Probation, Reflector, ReflectorOptions, ReflectorParts};
 use crate::spec::SourceSpec;
-use crate::updates::channel;
+use crate::update_channel::channel;
 
 /// Why a change was refused. What ran before runs on as it was.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ impl SharedInformer {
     /// # Errors
     /// [`ReconfigureError`]; nothing is changed then.
     pub async fn reconfigure(&self, spec: SourceSpec, reflector: ReflectorOptions) -> Result<(), ReconfigureError> {
-        let _turn = self.reconfigure_turn.lock().await;
+        let _turn = self.reconfigure_lock.lock().await;
         let (before, reflector_before) = {
             let members = self.members();
             if members.stopped {
@@ -67,7 +67,7 @@ impl SharedInformer {
             }
             (Arc::clone(&members.spec), members.reflector)
         };
-        judge_identity(&before, &spec)?;
+        validate_identity(&before, &spec)?;
         spec.shape()?;
         if spec.indexes != before.indexes {
             let (done, changed) = oneshot::channel();
@@ -75,16 +75,16 @@ impl SharedInformer {
                 removed: before.indexes.iter().map(|(name, _)| name.clone()).collect(),
                 added: indexes_of(&spec, Vec::new()),
             };
-            self.tell(Control::ChangeIndexers(change, done))?;
+            self.send_command(Control::ChangeIndexers(change, done))?;
             changed.await.map_err(|_| InformerStopped)??;
         }
         if spec.relist_notify_unchanged != before.relist_notify_unchanged {
-            self.tell(Control::NotifyUnchanged(spec.relist_notify_unchanged))?;
+            self.send_command(Control::NotifyUnchanged(spec.relist_notify_unchanged))?;
         }
         let other_request = request_of(&spec) != request_of(&before);
-        let other_shape = !spec.keeps_the_same(&before);
-        if other_request || other_shape || reflector != reflector_before {
-            self.try_out(&spec, reflector, other_shape)?;
+        let shape_changed = !spec.keeps_same_shape(&before);
+        if other_request || shape_changed || reflector != reflector_before {
+            self.start_candidate(&spec, reflector, shape_changed)?;
         }
         let mut members = self.members();
         members.spec = Arc::new(spec);
@@ -106,8 +106,13 @@ impl SharedInformer {
         }
     }
 
-    /// Starts a reflector on trial beside the one that runs.
-    fn try_out(&self, spec: &SourceSpec, options: ReflectorOptions, other_shape: bool) -> Result<(), ReconfigureError> {
+    /// Starts a reflector on probation beside the one that runs.
+    fn start_candidate(
+        &self,
+        spec: &SourceSpec,
+        options: ReflectorOptions,
+        shape_changed: bool,
+    ) -> Result<(), ReconfigureError> {
         let shape = spec.shape()?;
         let generation = {
             let mut members = self.members();
@@ -115,11 +120,11 @@ impl SharedInformer {
             members.generation
         };
         // One that is under way may be in yet another shape.
-        let other_shape = other_shape || self.status.reconfiguring().borrow().is_some();
+        let shape_changed = shape_changed || self.status.reconfiguring().borrow().is_some();
         let (sender, updates) = channel(self.channel_bytes_max, Arc::clone(&self.metrics));
         let cancel: CancellationToken = self.cancel.child_token();
         self.status.set_reconfiguring();
-        self.tell(Control::TryOut(Successor {
+        self.send_command(Control::StartCandidate(Candidate {
             generation,
             updates,
             reflector: cancel.clone(),
@@ -130,16 +135,16 @@ impl SharedInformer {
             shape,
             client: self.client.clone(),
             environment: Arc::clone(&self.environment.0),
-            shown: Arc::clone(&self.source),
+            source: Arc::clone(&self.source),
             updates: sender,
             status: Arc::clone(&self.status),
             metrics: Arc::clone(&self.metrics),
             options,
             generation,
-            trial: Some(Trial {
+            probation: Some(Probation {
                 control: self.control.clone(),
-                other_shape,
-                is_handed_over: Arc::default(),
+                shape_changed,
+                list_submitted: Arc::default(),
             }),
         });
         spawn_reflector(&self.environment.0, reflector, &self.status, generation, cancel);
@@ -148,7 +153,7 @@ impl SharedInformer {
 }
 
 /// What a source is cannot change; only what is asked of it and kept of it.
-pub(crate) fn judge_identity(before: &SourceSpec, spec: &SourceSpec) -> Result<(), ReconfigureError> {
+pub(crate) fn validate_identity(before: &SourceSpec, spec: &SourceSpec) -> Result<(), ReconfigureError> {
     let differing = [
         ("the informer's name", before.informer != spec.informer),
         ("the cluster", before.cluster != spec.cluster),

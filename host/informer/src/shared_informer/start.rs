@@ -14,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
 use crate::api::CollectionRequest;
-use crate::garbage::GarbageBin;
+use crate::background_drop::BackgroundDropper;
 use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::{InformerMetrics, SourceMetrics};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts};
+use crate::source_name::{SourceName, log};
 use crate::spec::SourceSpec;
-use crate::status::{Reach, StatusCell, WatchListUse};
-use crate::updates::channel;
+use crate::status::{ReflectorState, StatusTracker, WatchListUse};
+use crate::update_channel::channel;
 
 /// The number of a source's first reflector.
 const FIRST_GENERATION: u64 = 1;
@@ -44,9 +45,9 @@ pub enum StartError {
         /// What is wrong.
         source: IndexConflict,
     },
-    /// It is to be kept from one process to the next, and cannot be.
-    #[error("informer {informer}: it cannot be kept: {source}")]
-    Keep {
+    /// Its durable storage could not be opened.
+    #[error("informer {informer}: cannot open its durable storage: {source}")]
+    Durable {
         /// The informer.
         informer: String,
         /// Why.
@@ -89,8 +90,8 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let place = |info| catalog.add_source(info);
-        Self::start_at(spec, client, environment, &catalog, place, metrics, options)
+        let register = |info| catalog.add_source(info);
+        Self::start_in(spec, client, environment, &catalog, register, metrics, options)
     }
 
     /// As [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows it.
@@ -102,31 +103,31 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let place = |info| catalog.add_staged_source(info);
-        Self::start_at(spec, client, environment, &catalog, place, metrics, options)
+        let register = |info| catalog.add_staged_source(info);
+        Self::start_in(spec, client, environment, &catalog, register, metrics, options)
     }
 
-    fn start_at(
+    fn start_in(
         spec: SourceSpec,
         client: Client,
         environment: Arc<dyn Environment>,
         catalog: &Catalog,
-        place: impl FnOnce(SourceInfo) -> SourceId,
+        register: impl FnOnce(SourceInfo) -> SourceId,
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
         let shape = shape_of(&spec)?;
-        let id = place(info_of(&spec));
+        let id = register(info_of(&spec));
         let indexes = indexes_of(&spec, options.index_funcs);
         let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
         let store = store_of(catalog, id, &spec, indexes)?;
-        let name = name_of(&spec);
+        let name = Arc::new(SourceName::of(&spec));
         let source = catalog.source(id).expect("the source was just added");
         let metrics = metrics_of(&spec, metrics, &native_indexes);
         let status = Arc::new(status_of(&source, &metrics, &environment, &options.reflector));
-        let garbage = GarbageBin::new(&*environment);
+        let dropper = BackgroundDropper::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
-        let (control, orders) = mpsc::unbounded_channel();
+        let (control, commands) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let reflector_cancel = cancel.child_token();
         let informer_loop = InformerLoop::new(LoopParts {
@@ -136,11 +137,11 @@ impl SharedInformer {
             fifo: fifo_of(options.transform, &spec, environment.random()),
             store,
             updates,
-            control: orders,
+            control: commands,
             environment: Arc::clone(&environment),
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
-            garbage: garbage.clone(),
+            dropper: dropper.clone(),
             native_indexes,
             durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
@@ -151,16 +152,16 @@ impl SharedInformer {
             shape,
             client: client.clone(),
             environment: Arc::clone(&environment),
-            shown: Arc::clone(&source),
+            source: Arc::clone(&source),
             updates: sender,
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
             options: options.reflector,
             generation: FIRST_GENERATION,
-            trial: None,
+            probation: None,
         });
         let (ended, loop_ended) = watch::channel(false);
-        spawn_loop(&environment, informer_loop, &status, ended);
+        spawn_loop(&environment, informer_loop, &status, &name, ended);
         spawn_reflector(&environment, reflector, &status, FIRST_GENERATION, reflector_cancel);
         Ok(Self {
             name,
@@ -171,13 +172,13 @@ impl SharedInformer {
             control,
             status,
             metrics,
-            garbage,
+            dropper,
             cancel,
             durable: options.durable,
-            deletes_told: watch::Sender::new(false),
+            deletes_queued: watch::Sender::new(false),
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
-            reconfigure_turn: tokio::sync::Mutex::default(),
+            reconfigure_lock: tokio::sync::Mutex::default(),
             members: std::sync::Mutex::new(Members::of(spec, options.reflector)),
         })
     }
@@ -217,8 +218,8 @@ fn status_of(
     metrics: &Arc<SourceMetrics>,
     environment: &Arc<dyn Environment>,
     reflector: &ReflectorOptions,
-) -> StatusCell {
-    let status = StatusCell::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
+) -> StatusTracker {
+    let status = StatusTracker::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
     status.begin_generation(FIRST_GENERATION);
     if !reflector.watch_list {
         status.set_watch_list(WatchListUse::Off);
@@ -254,17 +255,19 @@ fn fifo_of(transform: Option<Box<dyn Transform>>, spec: &SourceSpec, hash_seed: 
 fn spawn_loop(
     environment: &Arc<dyn Environment>,
     informer_loop: InformerLoop,
-    status: &Arc<StatusCell>,
+    status: &Arc<StatusTracker>,
+    name: &Arc<SourceName>,
     ended: watch::Sender<bool>,
 ) {
-    let last_words = LastWords {
+    let end_guard = TaskEndGuard {
         status: Arc::clone(status),
+        name: Arc::clone(name),
         task: "informer loop",
         generation: None,
     };
     let task = async move {
         informer_loop.run().await;
-        drop(last_words);
+        drop(end_guard);
         ended.send_replace(true);
     };
     environment.spawn("informer-loop", Box::pin(task));
@@ -273,19 +276,20 @@ fn spawn_loop(
 pub(super) fn spawn_reflector(
     environment: &Arc<dyn Environment>,
     reflector: Reflector,
-    status: &Arc<StatusCell>,
+    status: &Arc<StatusTracker>,
     generation: u64,
     cancel: CancellationToken,
 ) {
-    let last_words = LastWords {
+    let end_guard = TaskEndGuard {
         status: Arc::clone(status),
+        name: reflector.name(),
         task: "reflector",
         generation: Some(generation),
     };
     let task = async move {
         // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
         or_cancelled(&cancel, reflector.run()).await;
-        drop(last_words);
+        drop(end_guard);
     };
     environment.spawn("reflector", Box::pin(task));
 }
@@ -299,28 +303,34 @@ async fn or_cancelled(cancel: &CancellationToken, task: impl Future<Output = ()>
 }
 
 /// Says that a task is over, also if it panicked: a source that nobody serves any more must not look alive.
-struct LastWords {
-    status: Arc<StatusCell>,
+struct TaskEndGuard {
+    status: Arc<StatusTracker>,
+    name: Arc<SourceName>,
     task: &'static str,
-    /// Which reflector: one that was succeeded, or is on trial, does not speak for the source.
+    /// Which reflector: one that was succeeded, or is on probation, does not speak for the source.
     generation: Option<u64>,
 }
 
-impl Drop for LastWords {
+impl Drop for TaskEndGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            log!(
+                error,
+                self.name,
+                task = self.task,
+                "source stopped: its task panicked, which is a bug in Informant"
+            );
             let text = format!(
-                "the {} panicked, which is a defect of Informant; the source is served no more",
+                "the {} panicked, which is a bug in Informant; the source is no longer served",
                 self.task
             );
-            tracing::error!("{text}");
             self.status.set_error(text);
         }
         if self
             .generation
             .is_none_or(|generation| self.status.is_current(generation))
         {
-            self.status.set_reach(Reach::Stopped);
+            self.status.set_reflector_state(ReflectorState::Stopped);
         }
     }
 }
@@ -351,18 +361,4 @@ pub(super) fn request_of(spec: &SourceSpec) -> CollectionRequest {
         field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
         metadata_only: spec.metadata_only,
     }
-}
-
-fn name_of(spec: &SourceSpec) -> String {
-    let namespace = spec
-        .namespace
-        .as_ref()
-        .map(|namespace| format!(" in {namespace}"))
-        .unwrap_or_default();
-    let cluster = if spec.cluster.is_empty() {
-        String::new()
-    } else {
-        format!(", cluster {}", spec.cluster)
-    };
-    format!("informer {} ({}{namespace}{cluster})", spec.informer, spec.resource)
 }

@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use super::SharedInformer;
 use crate::handler::Registration;
 use crate::informer_loop::Control;
-use crate::status::Reach;
+use crate::source_name::log;
+use crate::status::ReflectorState;
 
 /// How long it is waited, at first, before a listener that somebody else pulls from is asked again whether it is empty.
 const DRAINED_POLL: Duration = Duration::from_millis(10);
@@ -17,7 +18,7 @@ const DRAINED_POLL: Duration = Duration::from_millis(10);
 const DRAINED_POLL_MAX: Duration = Duration::from_millis(500);
 
 /// How long what was acknowledged last may take to be kept at the end.
-const LAST_FLUSH_MAX: Duration = Duration::from_secs(1);
+const FINAL_FLUSH_MAX: Duration = Duration::from_secs(1);
 
 /// What an orderly stop could not bring to its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl SharedInformer {
         };
         // What was shown is kept and told first; at the end, what was acknowledged of it.
         self.flush_journal(until).await;
-        self.deletes_told.send_replace(true);
+        self.deletes_queued.send_replace(true);
         for handler in &handlers {
             handler.listener().close();
         }
@@ -76,11 +77,14 @@ impl SharedInformer {
         }
         self.metrics.stop_undelivered.inc_by(report.undelivered);
         if !report.is_clean() {
-            tracing::warn!(
-                "{}: stopped after its deadline of {:.1} s: {} events were not delivered",
+            log!(
+                warn,
                 self.name,
-                deadline.as_secs_f64(),
-                report.undelivered
+                undelivered = report.undelivered,
+                still_running = report.still_running,
+                loop_unfinished = report.loop_unfinished,
+                deadline_seconds = deadline.as_secs_f64(),
+                "informer stopped before everything was delivered"
             );
         }
         self.leave_catalog();
@@ -121,7 +125,7 @@ impl SharedInformer {
     /// Lets the loop process what it was handed; whether it came to an end in time.
     async fn finish_loop(&self, until: Moment) -> bool {
         let (done, finished) = oneshot::channel();
-        if self.tell(Control::Stop(done)).is_err() {
+        if self.send_command(Control::Stop(done)).is_err() {
             return true;
         }
         self.before(until, finished).await.is_some()
@@ -146,7 +150,7 @@ impl SharedInformer {
             self.environment.0.sleep(pause.min(left)).await;
             pause = (pause * 2).min(DRAINED_POLL_MAX);
         }
-        self.flush_journal(until.max(self.environment.0.now() + LAST_FLUSH_MAX))
+        self.flush_journal(until.max(self.environment.0.now() + FINAL_FLUSH_MAX))
             .await;
         let discarded = || listener.stats().counters.discarded;
         let before = discarded();
@@ -165,9 +169,9 @@ impl SharedInformer {
     }
 
     fn leave_catalog(&self) {
-        self.status.set_reach(Reach::Stopped);
+        self.status.set_reflector_state(ReflectorState::Stopped);
         if let Some(garbage) = self.catalog.remove_source(self.source()) {
-            self.garbage.throw(garbage);
+            self.dropper.drop_later(garbage);
         }
         self.metrics.retire();
     }

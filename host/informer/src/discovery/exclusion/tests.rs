@@ -47,10 +47,10 @@ fn exclude(entries: &[&str]) -> Exclude {
 /// Which of `entries` leave nothing out, a line each.
 fn idle(entries: &[&str], unread_groups: &[&str]) -> String {
     let unread_groups = unread_groups.iter().map(ToString::to_string).collect();
-    let judged = judge(&exclude(entries), &served(), &unread_groups);
-    let idle = judged.iter().filter_map(|(entry, exclusion)| match exclusion {
-        Exclusion::LeavesOut => None,
-        Exclusion::Idle(idle) => Some(format!("`{entry}` {idle}")),
+    let checked = check_exclusions(&exclude(entries), &served(), &unread_groups);
+    let idle = checked.iter().filter_map(|(entry, exclusion)| match exclusion {
+        Exclusion::Effective => None,
+        Exclusion::Unused(idle) => Some(format!("`{entry}` {idle}")),
     });
     idle.collect::<Vec<_>>().join("\n")
 }
@@ -96,15 +96,15 @@ fn a_version_in_which_a_resource_is_not_watched_is_idle_unless_the_one_in_which_
 #[test]
 fn a_group_that_does_not_answer_is_not_judged() {
     let entries = ["shop.example.com/v9/*", "shop.example.com/v1/things", "v1/secret"];
-    let judged = judge(
+    let checked = check_exclusions(
         &exclude(&entries),
         &served(),
         &BTreeSet::from(["shop.example.com".to_owned()]),
     );
-    assert_eq!(judged.keys().collect::<Vec<_>>(), ["v1/secret"]);
+    assert_eq!(checked.keys().collect::<Vec<_>>(), ["v1/secret"]);
 }
 
 #[test]
 fn where_nothing_is_served_nothing_is_judged() {
-    assert!(judge(&exclude(&["v1/secret"]), &[], &BTreeSet::new()).is_empty());
+    assert!(check_exclusions(&exclude(&["v1/secret"]), &[], &BTreeSet::new()).is_empty());
 }

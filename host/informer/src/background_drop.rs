@@ -10,14 +10,14 @@ use tokio::sync::mpsc;
 
 /// Takes what is to be freed. Cheap to clone; the task behind it ends with the last clone.
 #[derive(Debug, Clone)]
-pub(crate) struct GarbageBin(mpsc::UnboundedSender<Box<dyn Any + Send>>);
+pub(crate) struct BackgroundDropper(mpsc::UnboundedSender<Box<dyn Any + Send>>);
 
-impl GarbageBin {
+impl BackgroundDropper {
     /// A bin with its own task.
     pub(crate) fn new(environment: &dyn Environment) -> Self {
         let (sender, mut receiver) = mpsc::unbounded_channel::<Box<dyn Any + Send>>();
         environment.spawn(
-            "informer-garbage",
+            "background-drop",
             Box::pin(async move {
                 while let Some(garbage) = receiver.recv().await {
                     drop(garbage);
@@ -29,7 +29,7 @@ impl GarbageBin {
     }
 
     /// Has `garbage` freed elsewhere.
-    pub(crate) fn throw(&self, garbage: impl Any + Send) {
+    pub(crate) fn drop_later(&self, garbage: impl Any + Send) {
         // A runtime that shuts down takes no more; then it is freed here after all.
         drop(self.0.send(Box::new(garbage)));
     }

@@ -5,37 +5,37 @@
 //! asks.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::{Environment, Moment, Source, SourceState};
 use informant_object::{Key, KeyRef, ResourceVersion};
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 
-use super::publishing::{Publishing, Waiting};
 use super::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};
 use crate::metrics::SourceMetrics;
 
-/// Whether the source can be reached, as its reflector sees it.
+/// The source's state as its reflector sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Not yet, or not at the moment.
-    Down,
+pub(crate) enum ReflectorState {
+    /// No watch is open: not yet, or not at the moment.
+    Disconnected,
     /// A watch is open.
-    Open,
+    Watching,
     /// The resource does not exist (404).
-    Missing,
-    /// It may not be read (401, 403).
+    ResourceMissing,
+    /// Reading it is not allowed (401, 403).
     Forbidden,
-    /// Nobody tries any more.
+    /// The reflector is over.
     Stopped,
 }
 
 /// Written by one source's reflector and loop, read by everybody.
 #[derive(Debug)]
-pub(crate) struct StatusCell {
+pub(crate) struct StatusTracker {
     /// Where everybody else looks.
-    shown: Arc<Source>,
+    source: Arc<Source>,
     metrics: Arc<SourceMetrics>,
     environment: EnvironmentRef,
     /// Nanoseconds of the last frame's moment plus one; 0 is never.
@@ -48,7 +48,7 @@ pub(crate) struct StatusCell {
     /// The number of the reflector whose word counts.
     generation: AtomicU64,
     reconfiguring: watch::Sender<Option<Reconfiguring>>,
-    publishing: Publishing,
+    published: PublishNotifier,
 }
 
 /// An environment, opaque to `Debug`.
@@ -62,7 +62,7 @@ impl std::fmt::Debug for EnvironmentRef {
 
 #[derive(Debug)]
 struct Inner {
-    reach: Reach,
+    reflector: ReflectorState,
     state: SourceState,
     version: ResourceVersion,
     epoch: u64,
@@ -75,18 +75,18 @@ struct Inner {
     outdated: BTreeSet<Key>,
 }
 
-/// What the reflector counts.
+/// A counter of the reflector's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    List,
-    Relist,
-    Watch,
+pub(crate) enum RequestCounter {
+    Lists,
+    Relists,
+    Watches,
 }
 
-impl StatusCell {
-    pub(crate) fn new(shown: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
+impl StatusTracker {
+    pub(crate) fn new(source: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
         let inner = Inner {
-            reach: Reach::Down,
+            reflector: ReflectorState::Disconnected,
             state: SourceState::Syncing,
             version: ResourceVersion::default(),
             epoch: 0,
@@ -100,7 +100,7 @@ impl StatusCell {
         };
         metrics.set_state(SourceState::Syncing);
         Self {
-            shown,
+            source,
             metrics,
             environment: EnvironmentRef(environment),
             last_event: AtomicU64::new(0),
@@ -111,33 +111,33 @@ impl StatusCell {
             synced: watch::Sender::new(false),
             generation: AtomicU64::new(0),
             reconfiguring: watch::Sender::new(None),
-            publishing: Publishing::default(),
+            published: PublishNotifier::default(),
         }
     }
 
     /// Another state is published.
-    pub(crate) fn tell_published(&self) {
-        self.publishing.tell();
+    pub(crate) fn notify_published(&self) {
+        self.published.notify();
     }
 
     /// Begins to wait for states to be published.
-    pub(crate) fn wait_for_publishing(&self) -> Waiting<'_> {
-        self.publishing.wait()
+    pub(crate) fn subscribe_published(&self) -> PublishWaiter<'_> {
+        self.published.subscribe()
     }
 
-    pub(crate) fn set_reach(&self, reach: Reach) {
+    pub(crate) fn set_reflector_state(&self, reflector: ReflectorState) {
         let mut inner = self.lock();
-        inner.reach = reach;
-        self.show_state(&mut inner);
+        inner.reflector = reflector;
+        self.update_state(&mut inner);
     }
 
     /// The first list is in the store.
     pub(crate) fn set_synced(&self) {
         let mut inner = self.lock();
         if !self.synced.send_replace(true) {
-            self.shown.set_synced();
+            self.source.set_synced();
             self.metrics.set_synced();
-            self.show_state(&mut inner);
+            self.update_state(&mut inner);
         }
     }
 
@@ -155,7 +155,7 @@ impl StatusCell {
         self.generation.store(generation, Ordering::SeqCst);
     }
 
-    /// Whether that reflector speaks for the source: not one on trial, nor one that was succeeded.
+    /// Whether that reflector speaks for the source: not one on probation, nor one that was succeeded.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.generation.load(Ordering::SeqCst) == generation
     }
@@ -194,16 +194,16 @@ impl StatusCell {
 
     pub(crate) fn set_error(&self, text: String) {
         let now = self.environment.0.now();
-        self.shown.set_trouble(&text);
+        self.source.set_trouble(&text);
         self.lock().last_error = Some((text, now));
     }
 
-    pub(crate) fn count(&self, step: Step) {
+    pub(crate) fn count(&self, step: RequestCounter) {
         let mut inner = self.lock();
         match step {
-            Step::List => inner.lists += 1,
-            Step::Relist => inner.relists += 1,
-            Step::Watch => inner.watches += 1,
+            RequestCounter::Lists => inner.lists += 1,
+            RequestCounter::Relists => inner.relists += 1,
+            RequestCounter::Watches => inner.watches += 1,
         }
     }
 
@@ -277,7 +277,7 @@ impl StatusCell {
         };
         let inner = self.lock();
         SourceStatus {
-            source: self.shown.id(),
+            source: self.source.id(),
             state: inner.state,
             synced: self.is_synced(),
             version: inner.version.clone(),
@@ -300,24 +300,63 @@ impl StatusCell {
         }
     }
 
-    fn show_state(&self, inner: &mut Inner) {
-        let state = match (inner.reach, self.is_synced()) {
-            (Reach::Stopped, _) => SourceState::Stopped,
-            (Reach::Missing, _) => SourceState::WaitingForResource,
-            (Reach::Forbidden, _) => SourceState::Forbidden,
+    fn update_state(&self, inner: &mut Inner) {
+        let state = match (inner.reflector, self.is_synced()) {
+            (ReflectorState::Stopped, _) => SourceState::Stopped,
+            (ReflectorState::ResourceMissing, _) => SourceState::WaitingForResource,
+            (ReflectorState::Forbidden, _) => SourceState::Forbidden,
             (_, false) => SourceState::Syncing,
-            (Reach::Open, true) => SourceState::Live,
-            (Reach::Down, true) => SourceState::Stale,
+            (ReflectorState::Watching, true) => SourceState::Live,
+            (ReflectorState::Disconnected, true) => SourceState::Stale,
         };
         if state != inner.state {
-            tracing::debug!(source = %self.shown.id(), from = ?inner.state, to = ?state, "source state");
+            tracing::debug!(source = %self.source.id(), from = %inner.state, to = %state, "source state changed");
             inner.state = state;
-            self.shown.set_state(state);
+            self.source.set_state(state);
             self.metrics.set_state(state);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells those who wait for a version that another state is published. Costs the loop one load while nobody waits.
+#[derive(Debug, Default)]
+pub(super) struct PublishNotifier {
+    waiting: AtomicUsize,
+    published: Notify,
+}
+
+impl PublishNotifier {
+    /// Another state is published.
+    pub(super) fn notify(&self) {
+        // Who began to wait after this was read takes the store's lock after the publishing did, and finds the new
+        // state.
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.published.notify_waiters();
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> PublishWaiter<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        PublishWaiter(self)
+    }
+}
+
+/// Somebody waits for states to be published, until it is dropped.
+pub(crate) struct PublishWaiter<'a>(&'a PublishNotifier);
+
+impl PublishWaiter<'_> {
+    /// Ends once another state is published; those published before it is enabled do not count.
+    pub(crate) fn published(&self) -> Notified<'_> {
+        self.0.published.notified()
+    }
+}
+
+impl Drop for PublishWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }

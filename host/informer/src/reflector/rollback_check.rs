@@ -9,14 +9,14 @@ use informant_cache::Moment;
 use informant_object::frames::ListSplitter;
 
 use super::Reflector;
-use crate::api::{ANSWER_SILENCE_MAX, ApiError, Frames, ListQuery, Patience, open};
+use crate::api::{ANSWER_SILENCE_MAX, ApiError, Frames, ListQuery, SilenceTimeout, open};
 
 /// The smallest list there is; its head has the version.
 const ITEMS: usize = 1;
 
 impl Reflector {
     /// Whether the newest state is older than what was seen. Versions that are no numbers cannot tell.
-    pub(super) async fn went_back(&self) -> Result<bool, ApiError> {
+    pub(super) async fn was_rolled_back(&self) -> Result<bool, ApiError> {
         let Some(seen) = self.versions.last().and_then(|version| version.number()) else {
             return Ok(false);
         };
@@ -32,11 +32,11 @@ impl Reflector {
             continuation: None,
         })?;
         let response = open(&self.parts.client, environment, request).await?;
-        let patience = Patience {
+        let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: ANSWER_SILENCE_MAX,
         };
-        let mut frames = Frames::new(response.into_body(), environment.clone(), patience);
+        let mut frames = Frames::new(response.into_body(), environment.clone(), silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
         while let Some(frame) = frames.next().await? {
             splitter.push(frame.bytes);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use informant_cache::Moment;
 
-use crate::api::{ApiError, Cause};
+use crate::api::{ApiError, ApiErrorCause};
 use crate::backoff::{Backoff, with_jitter};
-use crate::status::Reach;
+use crate::status::ReflectorState;
 
 /// How often a source that may not be read (401, 403) is tried, plus up to a fifth: rights change by hand, and every
 /// attempt is an audit entry.
@@ -28,7 +28,7 @@ pub(crate) const FRUITLESS_WATCHES_BEFORE_LIST: u32 = 5;
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Pace {
+pub(crate) enum RetryPace {
     /// As the back-off says, but at least as long as the API server asked for.
     Backoff { at_least: Option<Duration> },
     /// At a stated pace.
@@ -37,30 +37,30 @@ pub(crate) enum Pace {
 
 /// What a failed list means.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct AfterList {
-    pub(crate) reach: Reach,
-    pub(crate) pace: Pace,
+pub(crate) struct ListFailureDecision {
+    pub(crate) reach: ReflectorState,
+    pub(crate) pace: RetryPace,
 }
 
 /// What a watch that failed means.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct AfterWatch {
-    pub(crate) reach: Reach,
-    pub(crate) pace: Pace,
+pub(crate) struct WatchFailureDecision {
+    pub(crate) reach: ReflectorState,
+    pub(crate) pace: RetryPace,
     /// Why a list is needed; `None`: open the watch again where it was.
     pub(crate) relist: Option<&'static str>,
 }
 
 /// What the reflector does once a watch has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum WatchNext {
+pub(crate) enum WatchDecision {
     LoopGone,
     Reopen,
     ReopenAfter(Duration),
     RelistAfter(Duration, &'static str),
 }
 
-impl Pace {
+impl RetryPace {
     pub(crate) fn pause(self, backoff: &mut Backoff, now: Moment, random: u64) -> Duration {
         match self {
             Self::Every(pace) => with_jitter(pace, PACE_JITTER_PERCENT, random),
@@ -70,9 +70,9 @@ impl Pace {
 }
 
 /// After a list that failed (its second attempt without a version included).
-pub(crate) fn after_list_failure(error: &ApiError) -> AfterList {
-    let (reach, pace) = reach_and_pace(error.cause());
-    AfterList { reach, pace }
+pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
+    let (reach, pace) = state_and_pace(error.cause());
+    ListFailureDecision { reach, pace }
 }
 
 /// After a watch that could not be opened, or that ended with an error.
@@ -80,21 +80,28 @@ pub(crate) fn after_list_failure(error: &ApiError) -> AfterList {
 /// Source: client-go `handleWatch` and `watchHandler`: 429 and refused connections open the watch again, anything else
 /// lists anew after the back-off. Departure: every failure of the connection counts as a refused one does. It says
 /// nothing about the version, so a list would only add load to a server in trouble.
-pub(crate) fn after_watch_failure(error: &ApiError) -> AfterWatch {
+pub(crate) fn after_watch_failure(error: &ApiError) -> WatchFailureDecision {
     let cause = error.cause();
-    let (reach, pace) = reach_and_pace(cause);
+    let (reach, pace) = state_and_pace(cause);
     let relist = match cause {
-        Cause::TooManyRequests(_) | Cause::Unreachable => None,
+        ApiErrorCause::TooManyRequests(_) | ApiErrorCause::Unreachable => None,
         other => Some(other.word()),
     };
-    AfterWatch { reach, pace, relist }
+    WatchFailureDecision { reach, pace, relist }
 }
 
-fn reach_and_pace(cause: Cause) -> (Reach, Pace) {
+fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {
     match cause {
-        Cause::Forbidden => (Reach::Forbidden, Pace::Every(FORBIDDEN_RETRY_PACE)),
-        Cause::NotFound => (Reach::Missing, Pace::Every(MISSING_RESOURCE_RETRY_PACE)),
-        Cause::TooManyRequests(wait) | Cause::Other(wait) => (Reach::Down, Pace::Backoff { at_least: wait }),
-        Cause::Expired | Cause::VersionTooLarge | Cause::Unreachable => (Reach::Down, Pace::Backoff { at_least: None }),
+        ApiErrorCause::Forbidden => (ReflectorState::Forbidden, RetryPace::Every(FORBIDDEN_RETRY_PACE)),
+        ApiErrorCause::NotFound => (
+            ReflectorState::ResourceMissing,
+            RetryPace::Every(MISSING_RESOURCE_RETRY_PACE),
+        ),
+        ApiErrorCause::TooManyRequests(wait) | ApiErrorCause::Other(wait) => {
+            (ReflectorState::Disconnected, RetryPace::Backoff { at_least: wait })
+        }
+        ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge | ApiErrorCause::Unreachable => {
+            (ReflectorState::Disconnected, RetryPace::Backoff { at_least: None })
+        }
     }
 }

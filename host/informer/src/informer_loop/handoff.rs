@@ -1,8 +1,8 @@
 //! One source after another: what the sources of an informer hand over when its namespaces change.
 //!
 //! ```text
-//! old: Rest (nothing new is read) ──────────────────────────────────────▶ Leave: deletes for what no heir covers, then the end
-//! new: synced, told to nobody ─▶ as far as the old ones ─▶ TakeOver: the difference to what the old ones showed
+//! old: Rest (nothing new is read) ──────────────────────────────────────▶ Leave: deletes for what no target covers, then the end
+//! new: synced, told to nobody ─▶ as far as the old ones ─▶ SourceTransfer: the difference to what the old ones showed
 //! ```
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::resource::GroupVersionResource;
 
 /// A source that rests, as a new one takes over from it; or a new one, as an old one leaves.
 #[derive(Debug, Clone)]
-pub(crate) struct Neighbor {
+pub(crate) struct SourceHandoff {
     pub(crate) source: SourceId,
     pub(crate) resource: GroupVersionResource,
     /// `None` is all of them.
@@ -26,16 +26,16 @@ pub(crate) struct Neighbor {
 }
 
 /// What a new source takes over.
-pub(crate) struct TakeOver {
+pub(crate) struct SourceTransfer {
     pub(crate) listeners: Vec<ListenerHandle>,
     /// The namespace of the new source; `None` is all of them.
     pub(crate) namespace: Option<String>,
-    pub(crate) from: Arc<Vec<Neighbor>>,
+    pub(crate) from: Arc<Vec<SourceHandoff>>,
 }
 
 /// What a listener is given of the sources before.
-struct Inheritance {
-    olds: Vec<SourceId>,
+struct ListenerTransfer {
+    sources: Vec<SourceId>,
     new: SourceId,
     namespace: Option<String>,
     snapshot: Snapshot,
@@ -43,14 +43,14 @@ struct Inheritance {
     now: Moment,
 }
 
-impl Inheritance {
-    fn give(&self, listener: &ListenerHandle) {
+impl ListenerTransfer {
+    fn apply(&self, listener: &ListenerHandle) {
         let scope = |key: KeyRef<'_>| covers(self.namespace.as_deref(), key);
-        listener.inherit(&self.olds, self.new, &scope, &self.snapshot, &self.changes, self.now);
+        listener.inherit(&self.sources, self.new, &scope, &self.snapshot, &self.changes, self.now);
     }
 }
 
-impl Neighbor {
+impl SourceHandoff {
     fn covers(&self, key: KeyRef<'_>) -> bool {
         covers(self.namespace.as_deref(), key)
     }
@@ -62,13 +62,13 @@ impl Neighbor {
 
     /// Whether it is known to hold all that `other` held of what both cover: it has seen as far, or holds the very
     /// same.
-    pub(crate) fn has_seen(&self, other: &Neighbor) -> bool {
-        let number = |neighbor: &Neighbor| neighbor.snapshot.version().and_then(|version| version.number());
-        let is_as_far = number(self).zip(number(other)).is_none_or(|(own, other)| own >= other);
-        self.resource != other.resource || is_as_far || self.holds_the_same(other)
+    pub(crate) fn has_caught_up_with(&self, other: &SourceHandoff) -> bool {
+        let number = |handoff: &SourceHandoff| handoff.snapshot.version().and_then(|version| version.number());
+        let has_reached = number(self).zip(number(other)).is_none_or(|(own, other)| own >= other);
+        self.resource != other.resource || has_reached || self.holds_the_same(other)
     }
 
-    fn holds_the_same(&self, other: &Neighbor) -> bool {
+    fn holds_the_same(&self, other: &SourceHandoff) -> bool {
         let shared = |object: &&Object| self.covers(object.key()) && other.covers(object.key());
         let is_same = |object: &Object| {
             let held = self.get(object.key());
@@ -87,44 +87,44 @@ fn covers(namespace: Option<&str>, key: KeyRef<'_>) -> bool {
 
 impl InformerLoop {
     /// Reads nothing any more. What was read is in the snapshot.
-    pub(super) async fn rest(&mut self) -> Snapshot {
-        if let Some(successor) = self.successor.take() {
-            successor.reflector.cancel();
+    pub(super) async fn quiesce(&mut self) -> Snapshot {
+        if let Some(candidate) = self.candidate.take() {
+            candidate.reflector.cancel();
         }
         self.parts.reflector.cancel();
         self.process_queued().await;
-        self.held = true;
+        self.paused = true;
         self.parts.store.published().clone()
     }
 
     /// Tells listeners how this source differs from what they were told by others: at once, or when the journal comes
     /// to it.
-    pub(super) async fn take_over(&mut self, order: TakeOver) {
-        let TakeOver {
+    pub(super) async fn transfer_in(&mut self, request: SourceTransfer) {
+        let SourceTransfer {
             listeners,
             namespace,
             from,
-        } = order;
+        } = request;
         let snapshot = self.parts.store.published().clone();
         let now = self.parts.environment.now();
         let mut changes = Vec::new();
-        for (place, object) in snapshot.iter().enumerate() {
-            if place % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
+        for (index, object) in snapshot.iter().enumerate() {
+            if index % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
                 tokio::task::yield_now().await;
             }
-            let mut covering = from.iter().filter(|neighbor| neighbor.covers(object.key()));
-            differ(
-                covering.find_map(|neighbor| neighbor.get(object.key())),
+            let mut covering = from.iter().filter(|handoff| handoff.covers(object.key()));
+            push_difference(
+                covering.find_map(|handoff| handoff.get(object.key())),
                 object,
                 now,
                 &mut changes,
             );
         }
-        for neighbor in from.iter() {
-            vanished(neighbor, namespace.as_deref(), &snapshot, now, &mut changes);
+        for handoff in from.iter() {
+            push_vanished(handoff, namespace.as_deref(), &snapshot, now, &mut changes);
         }
-        let inheritance = Arc::new(Inheritance {
-            olds: from.iter().map(|neighbor| neighbor.source).collect(),
+        let transfer = Arc::new(ListenerTransfer {
+            sources: from.iter().map(|handoff| handoff.source).collect(),
             new: self.parts.source,
             namespace,
             snapshot,
@@ -135,22 +135,22 @@ impl InformerLoop {
             if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
                 continue;
             }
-            self.follow(&listener);
+            self.deliver_after_predecessors(&listener);
             match &self.parts.durable {
                 Some(durable) => {
-                    let (heir, inheritance) = (listener.clone(), Arc::clone(&inheritance));
+                    let (target, transfer) = (listener.clone(), Arc::clone(&transfer));
                     durable
                         .journal
-                        .adopt(&listener, Box::new(move || inheritance.give(&heir)));
+                        .adopt(&listener, Box::new(move || transfer.apply(&target)));
                 }
-                None => inheritance.give(&listener),
+                None => transfer.apply(&listener),
             }
             self.listeners.push(listener);
         }
     }
 
     /// Answers once all that was told so far has reached its listeners.
-    pub(super) fn once_told(&self, done: oneshot::Sender<()>) {
+    pub(super) fn reply_once_delivered(&self, done: oneshot::Sender<()>) {
         // Who does not wait for the answer does not need it.
         match &self.parts.durable {
             Some(durable) => durable.journal.flush(Box::new(move || {
@@ -162,37 +162,37 @@ impl InformerLoop {
         }
     }
 
-    /// Has what waits in `listener` for sources that left this one's place go before what this one shows.
-    pub(super) fn follow(&self, listener: &ListenerHandle) {
-        if self.follows.is_empty() {
+    /// Has what waits in `listener` for sources that left this one's index go before what this one shows.
+    pub(super) fn deliver_after_predecessors(&self, listener: &ListenerHandle) {
+        if self.predecessors.is_empty() {
             return;
         }
         let namespace = self.parts.namespace.as_deref();
-        listener.follow(&self.follows, self.parts.source, &|key| covers(namespace, key));
+        listener.follow(&self.predecessors, self.parts.source, &|key| covers(namespace, key));
     }
 
     /// Tells listeners that what no other source tells of is gone from the informer. The loop is over then.
-    pub(super) async fn leave(&mut self, heirs: &[Neighbor]) {
-        let snapshot = self.rest().await;
+    pub(super) async fn drain(&mut self, targets: &[SourceHandoff]) {
+        let snapshot = self.quiesce().await;
         let now = self.parts.environment.now();
-        for (place, object) in snapshot.iter().enumerate() {
-            if place % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
+        for (index, object) in snapshot.iter().enumerate() {
+            if index % BATCH_DELTAS_MAX == BATCH_DELTAS_MAX - 1 {
                 tokio::task::yield_now().await;
             }
             self.parts.store.delete(object.key());
-            // What an heir covers is the heir's to tell of.
-            if self.synced && !heirs.iter().any(|heir| heir.covers(object.key())) {
-                self.changes.push(left(object, now));
+            // What an target covers is the target's to tell of.
+            if self.synced && !targets.iter().any(|target| target.covers(object.key())) {
+                self.changes.push(removal(object, now));
             }
         }
         self.publish();
-        self.tell_listeners();
-        self.parts.garbage.throw(snapshot.into_garbage());
+        self.notify_listeners();
+        self.parts.dropper.drop_later(snapshot.into_garbage());
     }
 }
 
 /// Notes what is to be told of `object`, given what was told of its name by another source.
-fn differ(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<Change>) {
+fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<Change>) {
     let Some(known) = known else {
         return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
     };
@@ -219,7 +219,13 @@ fn differ(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Ve
 
 /// Notes as deletes what another source told of, and the one that takes over for `namespace` does not hold. What is
 /// newer than all it has seen, its watch will bring.
-fn vanished(known: &Neighbor, namespace: Option<&str>, holds: &Snapshot, now: Moment, changes: &mut Vec<Change>) {
+fn push_vanished(
+    known: &SourceHandoff,
+    namespace: Option<&str>,
+    holds: &Snapshot,
+    now: Moment,
+    changes: &mut Vec<Change>,
+) {
     let seen = holds.version().and_then(|version| version.number());
     let is_seen = |object: &Object| {
         let own = object.version().number();
@@ -229,10 +235,10 @@ fn vanished(known: &Neighbor, namespace: Option<&str>, holds: &Snapshot, now: Mo
         let key = object.key();
         covers(namespace, key) && holds.get(key).is_none() && is_seen(object)
     });
-    changes.extend(gone.map(|object| left(object, now)));
+    changes.extend(gone.map(|object| removal(object, now)));
 }
 
-fn left(object: &Object, now: Moment) -> Change {
+fn removal(object: &Object, now: Moment) -> Change {
     let delete = ChangeKind::Delete {
         last: Some(object.clone()),
         key: object.key().to_key(),

@@ -1,8 +1,9 @@
-//! The indexes of plugins: fed with each batch before it is published, waited for within a budget, attached whole or
+//! The indexes of plugins: fed_changes with each batch before it is published, waited for within a budget, attached whole or
 //! not at all.
 //!
 //! Source: DESIGN's rule for index plugins; client-go runs index functions under the store's lock, without a limit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +11,18 @@ use informant_cache::index_feed::{IndexFeedHandle, IndexPoll};
 use informant_cache::{Environment, IndexConflict, Moment};
 use tokio::sync::Notify;
 
-use super::{InformerLoop, warn_of_index};
+use super::{InformerLoop, warn_index_failure};
+use crate::source_name::log;
 
 /// How long a batch waits for the values of index plugins. What is not there then is published without; a second time
 /// within 10 s holds the index back for longer. Per batch and for all plugins together.
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
 /// The index plugins of one source.
-pub(super) struct Feeds {
+pub(super) struct IndexFeeds {
     feeds: Vec<Feed>,
-    /// Whoever has news for this loop says so here.
-    news: Arc<Notify>,
+    /// Whoever has notify for this loop says so here.
+    notify: Arc<Notify>,
 }
 
 struct Feed {
@@ -29,11 +31,11 @@ struct Feed {
     attached: bool,
 }
 
-impl Feeds {
+impl IndexFeeds {
     pub(super) fn new() -> Self {
         Self {
             feeds: Vec::new(),
-            news: Arc::new(Notify::new()),
+            notify: Arc::new(Notify::new()),
         }
     }
 
@@ -46,7 +48,7 @@ impl Feeds {
         self.feeds.iter().flat_map(|feed| feed.names.iter().cloned()).collect()
     }
 
-    /// Resolves when some index has news, or may be attached again.
+    /// Resolves when some index has notify, or may be attached again.
     pub(super) async fn woken(&self, environment: &dyn Environment, source: informant_object::SourceId) {
         let held = self
             .feeds
@@ -54,11 +56,11 @@ impl Feeds {
             .filter_map(|feed| feed.handle.held_until(source))
             .min();
         match held {
-            None => self.news.notified().await,
+            None => self.notify.notified().await,
             Some(until) => {
                 tokio::select! {
                     biased;
-                    () = self.news.notified() => {}
+                    () = self.notify.notified() => {}
                     () = environment.sleep(until - environment.now()) => {}
                 }
             }
@@ -82,8 +84,8 @@ impl InformerLoop {
         for name in &names {
             self.parts.metrics.set_index_attached(name, false);
         }
-        let news = Arc::clone(&self.feeds.news);
-        handle.add_source(self.parts.source, Arc::new(move || news.notify_one()));
+        let notify = Arc::clone(&self.feeds.notify);
+        handle.add_source(self.parts.source, Arc::new(move || notify.notify_one()));
         self.feeds.feeds.push(Feed {
             handle,
             names,
@@ -107,18 +109,18 @@ impl InformerLoop {
     }
 
     /// The store is another: every index is computed from the beginning.
-    pub(super) fn begin_feeds_anew(&mut self) {
+    pub(super) fn restart_feeds(&mut self) {
         for at in 0..self.feeds.feeds.len() {
             let handle = self.feeds.feeds[at].handle.clone();
             handle.remove_source(self.parts.source);
-            let news = Arc::clone(&self.feeds.news);
-            handle.add_source(self.parts.source, Arc::new(move || news.notify_one()));
+            let notify = Arc::clone(&self.feeds.notify);
+            handle.add_source(self.parts.source, Arc::new(move || notify.notify_one()));
             self.set_attached(at, false);
         }
     }
 
     /// The source is over.
-    pub(super) fn leave_feeds(&mut self) {
+    pub(super) fn remove_all_feeds(&mut self) {
         for (name, _) in &self.parts.native_indexes {
             self.parts.metrics.forget_index(name);
         }
@@ -133,29 +135,29 @@ impl InformerLoop {
     /// Hands the changes that were not handed in yet to the index plugins, and waits for their values within the
     /// budget.
     pub(super) async fn feed_indexes(&mut self) {
-        if self.feeds.is_empty() || self.fed == self.changes.len() {
+        if self.feeds.is_empty() || self.fed_changes == self.changes.len() {
             return;
         }
         for feed in &self.feeds.feeds {
-            feed.handle.submit(self.parts.source, &self.changes[self.fed..]);
+            feed.handle.submit(self.parts.source, &self.changes[self.fed_changes..]);
         }
-        self.fed = self.changes.len();
+        self.fed_changes = self.changes.len();
         if !self.poll_feeds() {
             return;
         }
         let mut budget = self.parts.environment.sleep(INDEX_BUDGET);
-        let news = Arc::clone(&self.feeds.news);
+        let notify = Arc::clone(&self.feeds.notify);
         loop {
             tokio::select! {
                 biased;
-                () = news.notified() => if !self.poll_feeds() { return },
+                () = notify.notified() => if !self.poll_feeds() { return },
                 () = &mut budget => return self.overrun(),
             }
         }
     }
 
-    /// An index has news while nothing is being processed.
-    pub(super) fn tend_feeds(&mut self) {
+    /// An index has notify while nothing is being processed.
+    pub(super) fn handle_feed_news(&mut self) {
         self.begin_backfills();
         self.poll_feeds();
         self.publish();
@@ -182,12 +184,12 @@ impl InformerLoop {
         for at in 0..self.feeds.feeds.len() {
             let poll = self.feeds.feeds[at].handle.poll(self.parts.source, now);
             computing |= matches!(poll, IndexPoll::Computing);
-            self.heed(at, poll);
+            self.apply_poll(at, poll);
         }
         computing
     }
 
-    fn heed(&mut self, at: usize, poll: IndexPoll) {
+    fn apply_poll(&mut self, at: usize, poll: IndexPoll) {
         let feed = &self.feeds.feeds[at];
         if let Some(failed) = feed.handle.take_failed(self.parts.source) {
             for name in &feed.names {
@@ -195,7 +197,7 @@ impl InformerLoop {
             }
             let (index, now) = (feed.names.join(", "), self.parts.environment.now());
             if let Some(count) = self.index_warnings.count(&index, failed.count, now) {
-                warn_of_index(&self.parts.name, &index, &failed.key, &failed.error, count);
+                warn_index_failure(&self.parts.name, &index, &failed.key, &failed.error, count);
             }
         }
         match poll {
@@ -221,13 +223,15 @@ impl InformerLoop {
             let poll = self.feeds.feeds[at].handle.overrun(self.parts.source, now);
             if was_attached && matches!(poll, IndexPoll::Detached) {
                 let names = self.feeds.feeds[at].names.join(", ");
-                tracing::warn!(
-                    "{}: index {names} took longer than {} ms for one batch; published without it",
-                    self.parts.name,
-                    INDEX_BUDGET.as_millis()
+                log!(
+                    warn,
+                    *self.parts.name,
+                    index = names,
+                    budget_ms = INDEX_BUDGET.as_millis(),
+                    "index too slow for this batch; published without it"
                 );
             }
-            self.heed(at, poll);
+            self.apply_poll(at, poll);
         }
     }
 
@@ -262,5 +266,65 @@ impl InformerLoop {
                 .expect("the index was declared with its feed");
             self.parts.metrics.forget_index(name);
         }
+    }
+}
+
+/// The log is told of one index's failures no more often than this; what fails meanwhile is counted in the next line.
+pub(crate) const INDEX_WARNING_PERIOD: Duration = Duration::from_secs(60);
+
+/// What was last of each index of a source, by name.
+#[derive(Debug, Default)]
+pub(super) struct IndexWarnings(BTreeMap<String, LastWarning>);
+
+#[derive(Debug)]
+struct LastWarning {
+    when: Moment,
+    /// Failures since.
+    unreported: u64,
+}
+
+impl IndexWarnings {
+    /// Another `failures` of `index`, at least one. How many failures a line is to speak of now, if one is due.
+    pub(super) fn count(&mut self, index: &str, failures: u64, now: Moment) -> Option<u64> {
+        let Some(last) = self.0.get_mut(index) else {
+            self.0.insert(
+                index.to_owned(),
+                LastWarning {
+                    when: now,
+                    unreported: 0,
+                },
+            );
+            return Some(failures);
+        };
+        last.unreported += failures;
+        if now - last.when < INDEX_WARNING_PERIOD {
+            return None;
+        }
+        last.when = now;
+        Some(std::mem::take(&mut last.unreported))
+    }
+
+    /// The index is gone.
+    pub(super) fn forget(&mut self, index: &str) {
+        self.0.remove(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_said_at_once_and_later_ones_once_a_minute_with_their_number() {
+        let mut warnings = IndexWarnings::default();
+        let at = |seconds: u64| Moment::from_nanos(seconds * 1_000_000_000);
+        assert_eq!(warnings.count("x", 1, at(0)), Some(1));
+        assert_eq!(warnings.count("x", 5, at(1)), None);
+        assert_eq!(warnings.count("y", 2, at(1)), Some(2), "each index for itself");
+        assert_eq!(warnings.count("x", 1, at(59)), None);
+        assert_eq!(warnings.count("x", 1, at(60)), Some(7));
+        assert_eq!(warnings.count("x", 1, at(61)), None);
+        warnings.forget("x");
+        assert_eq!(warnings.count("x", 1, at(62)), Some(1));
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Promises: order; at most [`CHANNEL_BYTES_MAX`] of objects on the way, and one message more if that alone is larger.
-//! A reflector that finds no room waits, does not read its socket meanwhile, and so slows the API server down instead
+//! A reflector that finds no permit waits, does not read its socket meanwhile, and so slows the API server down instead
 //! of filling memory. A message is what was at hand, not an event: a frame holds about ten, and a channel's lock and
 //! wake-up cost as much as an event is allowed to.
 
@@ -63,18 +63,18 @@ pub(crate) struct StagedList {
 pub(crate) struct Updates {
     pub(crate) updates: Vec<Update>,
     pub(crate) received: Moment,
-    room: Room,
+    permit: ChannelPermit,
 }
 
 /// The part of the channel's bytes that a message takes, given back when it is dropped.
 #[derive(Debug)]
-struct Room {
+struct ChannelPermit {
     bytes: usize,
     metrics: Arc<SourceMetrics>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Room {
+impl Drop for ChannelPermit {
     fn drop(&mut self) {
         self.metrics.channel_bytes.add(-signed(self.bytes));
     }
@@ -84,7 +84,7 @@ impl Drop for Room {
 #[derive(Debug)]
 pub(crate) struct UpdateSender {
     messages: mpsc::UnboundedSender<Updates>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
     bytes_max: usize,
     metrics: Arc<SourceMetrics>,
 }
@@ -103,7 +103,7 @@ pub(crate) fn channel(bytes_max: usize, metrics: Arc<SourceMetrics>) -> (UpdateS
     (
         UpdateSender {
             messages,
-            room: Arc::new(Semaphore::new(bytes_max)),
+            capacity: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
             metrics,
         },
@@ -112,20 +112,20 @@ pub(crate) fn channel(bytes_max: usize, metrics: Arc<SourceMetrics>) -> (UpdateS
 }
 
 impl UpdateSender {
-    /// Sends `updates`, of `bytes` in all, once there is room. Whether that had to be waited for.
+    /// Sends `updates`, of `bytes` in all, once there is permit. Whether that had to be waited for.
     pub(crate) async fn send(&self, updates: Vec<Update>, bytes: usize, received: Moment) -> Result<bool, LoopGone> {
         // What is larger than the channel waits until it has it for itself.
         let bytes = bytes.min(self.bytes_max);
         let permits = u32::try_from(bytes).expect("the channel holds less than 4 GiB");
-        let (permit, waited) = match Arc::clone(&self.room).try_acquire_many_owned(permits) {
+        let (permit, waited) = match Arc::clone(&self.capacity).try_acquire_many_owned(permits) {
             Ok(permit) => (permit, false),
             Err(_) => {
-                let permit = Arc::clone(&self.room).acquire_many_owned(permits).await;
+                let permit = Arc::clone(&self.capacity).acquire_many_owned(permits).await;
                 (permit.expect("the semaphore is never closed"), true)
             }
         };
         self.metrics.channel_bytes.add(signed(bytes));
-        let room = Room {
+        let permit = ChannelPermit {
             bytes,
             metrics: Arc::clone(&self.metrics),
             _permit: permit,
@@ -134,7 +134,7 @@ impl UpdateSender {
             .send(Updates {
                 updates,
                 received,
-                room,
+                permit,
             })
             .map(|()| waited)
             .map_err(|_| LoopGone)
@@ -142,9 +142,9 @@ impl UpdateSender {
 }
 
 impl Updates {
-    /// Gives the message's room back and keeps what it brought.
+    /// Gives the message's permit back and keeps what it brought.
     pub(crate) fn into_parts(self) -> (Vec<Update>, Moment) {
-        drop(self.room);
+        drop(self.permit);
         (self.updates, self.received)
     }
 }

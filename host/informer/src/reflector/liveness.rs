@@ -2,7 +2,7 @@
 //!
 //! A connection that is open proves nothing: it may be half open, its API server may be one that lags or one of the
 //! past, a proxy may end each watch after a moment, cleanly, forever. So signs of life are asked for: an answer when
-//! the watch is opened, events or bookmarks while it is open. Where they are missing, the source is [`Reach::Down`]
+//! the watch is opened, events or bookmarks while it is open. Where they are missing, the source is [`ReflectorState::Disconnected`]
 //! (shown as stale), the watch is opened again, and the API server asked how new it is.
 
 use std::time::Duration;
@@ -13,22 +13,22 @@ use kube::client::Body;
 
 use super::Reflector;
 use super::watch::{BOOKMARK_SILENCE_MAX, FRUITLESS_WATCH, WATCH_SLACK};
-use crate::api::{ApiError, Frame, Frames, Patience};
+use crate::api::{ApiError, Frame, Frames, SilenceTimeout};
 use crate::metrics::EventCounts;
-use crate::status::Reach;
+use crate::status::ReflectorState;
 
 /// How long the answer to a watch may take before the source is shown as stale. It is waited for all the same, up to
 /// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server answers at once, a busy one within a second or
 /// two.
-pub(super) const WATCH_OPENS_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const WATCH_OPEN_WARNING: Duration = Duration::from_secs(10);
 
 /// What was learned of how this API server's watches live.
 #[derive(Debug, Default)]
-pub(super) struct Life {
+pub(super) struct Liveness {
     /// It sends bookmarks: so each watch is expected to, from its beginning.
     sends_bookmarks: bool,
     /// Watches ended soon and without a sign of life. The next one has to show one before it counts as alive.
-    in_doubt: bool,
+    suspected: bool,
 }
 
 impl Reflector {
@@ -38,67 +38,71 @@ impl Reflector {
         tokio::select! {
             biased;
             opened = &mut opening => return opened,
-            () = self.parts.environment.sleep(WATCH_OPENS_WITHIN) => {}
+            () = self.parts.environment.sleep(WATCH_OPEN_WARNING) => {}
         }
-        self.set_reach(Reach::Down);
-        self.set_error(format!("watch: no answer for {} s", WATCH_OPENS_WITHIN.as_secs()));
+        self.set_reflector_state(ReflectorState::Disconnected);
+        self.set_error(format!("watch: no response for {} s", WATCH_OPEN_WARNING.as_secs()));
         opening.await
     }
 
     /// A watch is open. After fruitless ones that is not enough.
     pub(super) fn watch_is_open(&self) {
-        if !self.life.in_doubt {
-            self.set_reach(Reach::Open);
+        if !self.liveness.suspected {
+            self.set_reflector_state(ReflectorState::Watching);
         }
     }
 
-    /// How long a watch may be silent that began just now and is to last for `timeout`. Without bookmarks only its end
+    /// How long a watch may be silent that opened_at just now and is to last for `timeout`. Without bookmarks only its end
     /// is certain.
-    pub(super) fn patience_from(&self, began: Moment, timeout: Duration) -> Patience {
-        if self.life.sends_bookmarks {
-            Patience {
+    pub(super) fn silence_timeout_from(&self, opened_at: Moment, timeout: Duration) -> SilenceTimeout {
+        if self.liveness.sends_bookmarks {
+            SilenceTimeout {
                 until: Moment::ZERO,
                 silence: BOOKMARK_SILENCE_MAX,
             }
         } else {
-            Patience {
-                until: began + timeout + WATCH_SLACK,
+            SilenceTimeout {
+                until: opened_at + timeout + WATCH_SLACK,
                 silence: WATCH_SLACK,
             }
         }
     }
 
-    /// The next frame of a watch that began at `began`. One that lasts is believed though it is silent.
-    pub(super) async fn next_frame(&mut self, frames: &mut Frames, began: Moment) -> Result<Option<Frame>, ApiError> {
-        if !self.life.in_doubt {
+    /// The next frame of a watch that opened_at at `opened_at`. One that lasts is believed though it is silent.
+    pub(super) async fn next_frame(
+        &mut self,
+        frames: &mut Frames,
+        opened_at: Moment,
+    ) -> Result<Option<Frame>, ApiError> {
+        if !self.liveness.suspected {
             return frames.next().await;
         }
-        let lasted = self.parts.environment.now() - began;
+        let lasted = self.parts.environment.now() - opened_at;
         tokio::select! {
             biased;
             frame = frames.next() => return frame,
             () = self.parts.environment.sleep(FRUITLESS_WATCH.saturating_sub(lasted)) => {}
         }
-        self.believe();
+        self.confirm();
         frames.next().await
     }
 
     /// The watch brought this.
-    pub(super) fn saw_life(&mut self, counts: &EventCounts) {
-        self.life.sends_bookmarks |= counts.bookmark > 0;
-        if self.life.in_doubt && counts.sum() > counts.error {
-            self.believe();
+    pub(super) fn record_activity(&mut self, counts: &EventCounts) {
+        self.liveness.sends_bookmarks |= counts.bookmark > 0;
+        if self.liveness.suspected && counts.sum() > counts.error {
+            self.confirm();
         }
     }
 
     /// Another watch ended soon and without having shown anything.
-    pub(super) fn doubt(&mut self) {
-        self.life.in_doubt = true;
-        self.set_reach(Reach::Down);
+    pub(super) fn suspect(&mut self) {
+        self.liveness.suspected = true;
+        self.set_reflector_state(ReflectorState::Disconnected);
     }
 
-    fn believe(&mut self) {
-        self.life.in_doubt = false;
-        self.set_reach(Reach::Open);
+    fn confirm(&mut self) {
+        self.liveness.suspected = false;
+        self.set_reflector_state(ReflectorState::Watching);
     }
 }

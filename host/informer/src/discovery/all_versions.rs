@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::DISCOVERY_BYTES_MAX;
 use super::resources::{ApiGroup, ApiResource, resources_of};
-use crate::api::{ApiError, Cause, get_json_as};
+use crate::api::{ApiError, ApiErrorCause, get_json_as};
 
 /// v2 came with Kubernetes 1.30, v2beta1 with 1.26, in which nobody serves it unless told to.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -46,7 +46,7 @@ pub(super) struct ServedVersion {
 /// # Errors
 /// [`ApiError`] if the API server does not say which groups there are. A version that does not answer is
 /// [`ServedVersion::unread`]: one broken extension server must not hide the others.
-pub(super) async fn everything(
+pub(super) async fn all_versions(
     client: &Client,
     environment: &Arc<dyn Environment>,
 ) -> Result<Vec<ServedVersion>, ApiError> {
@@ -60,14 +60,14 @@ pub(super) async fn everything(
         let core = root.versions.into_iter().map(|version| (String::new(), version));
         let of_groups = root.groups.into_iter().flat_map(ApiGroup::versions_by_preference);
         for (group, version) in core.chain(of_groups) {
-            served.extend(ask(client, environment, group, version).await);
+            served.extend(fetch_version(client, environment, group, version).await);
         }
     }
     Ok(served)
 }
 
 /// What one version has; none if it went since its name was read.
-async fn ask(
+async fn fetch_version(
     client: &Client,
     environment: &Arc<dyn Environment>,
     group: String,
@@ -75,7 +75,7 @@ async fn ask(
 ) -> Option<ServedVersion> {
     let (resources, unread) = match resources_of(client, environment, &group, &version).await {
         Ok(resources) => (resources, None),
-        Err(error) if error.cause() == Cause::NotFound => return None,
+        Err(error) if error.cause() == ApiErrorCause::NotFound => return None,
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
     Some(ServedVersion {
