@@ -1,16 +1,16 @@
-//! The informer that Rust lacks: lists and watches a resource of a Kubernetes cluster, keeps its objects in an indexed
-//! store that never makes a reader wait, and tells handlers what changed.
+//! Kubernetes informers in Rust: list and watch a resource of a cluster, keep its objects in an indexed store whose
+//! readers never wait, and notify handlers of changes.
 //!
 //! ```text
 //! API server ─▶ reflector ─▶ channel, bounded in bytes ─▶ informer loop (DeltaFIFO, store, indexes) ─▶ listeners ─▶ handlers
 //! ```
 //!
-//! This room owns everything that waits for a cluster: [`discover`] finds out what a name means, a [`SharedInformer`]
-//! serves one source, a [`SharedInformerFactory`] several. It promises that each source is visibly in one state
-//! ([`SourceStatus`]), that what goes wrong is retried at a stated pace and shown, and that nothing is dropped without
-//! a counter ([`InformerMetrics`]). Time, tasks and chance come from an [`Environment`](informant_cache::Environment),
-//! so that a whole informer replays from a seed under paused time; [`TokioEnvironment`] is the one for daily use. Of
-//! kube it uses the client alone. What is kept, and how handlers are served, is `informant-cache`'s.
+//! This crate contains everything that waits for a cluster: [`discover`] resolves a resource name, a [`SharedInformer`]
+//! serves one source, a [`SharedInformerFactory`] several. Each source is visibly in one state ([`SourceStatus`]),
+//! failures are retried at a stated pace and shown, and nothing is dropped without a counter ([`InformerMetrics`]).
+//! Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so that a whole informer can
+//! be replayed from a seed under paused time; [`TokioEnvironment`] is the production one. Only the client of kube is
+//! used. The store and the delivery to handlers are in `informant-cache`.
 
 mod api;
 mod background_drop;

@@ -1,15 +1,15 @@
-//! The reflector: lists a collection, watches it from there on, and tells the informer loop what it sees.
+//! The reflector: lists a collection, watches it, and sends what it sees to the informer loop.
 //!
 //! ```text
 //! watch-list, or list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ from the beginning when it cannot go on
 //! ```
 //!
-//! Owns what is asked of the API server and when: versions, paging, back-off, deadlines. Promises that whatever the API
-//! server does, the next step is one of: go on, try again after a stated wait, list anew; each visible in the source's
-//! state, its last error and a counter. Everything is cancelled by dropping the future of [`Reflector::run`]. Does not
-//! know the store beyond a snapshot to compare with.
+//! Decides when to send which request: resource versions, paging, back-off, deadlines. Whatever the API server does,
+//! the next step is one of: continue, retry after a stated wait, relist. Each shows in the source's state, its last
+//! error and a counter. Dropping the future of [`Reflector::run`] cancels everything. Of the store it only knows a
+//! snapshot to compare with.
 //!
-//! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so.
+//! Follows client-go's `tools/cache/reflector.go`; departures are noted where they occur.
 
 mod failure_policy;
 mod list;
@@ -45,31 +45,32 @@ use watch::OpenWatch;
 use watch_list::WatchListFailure;
 use watch_list_support::WatchListSupport;
 
-/// How many items a page of a list is asked to hold. Source: client-go's pager.
+/// Page size of a list, in items. Source: client-go's pager.
 pub(crate) const LIST_PAGE_ITEMS: usize = 500;
 
-/// How long the initial events of a WatchList may take in all. A busy API server brings a hundred thousand large
-/// objects in half a minute; one that does not know what it is asked for never says that they ended.
+/// How long the initial events of a WatchList may take in all. A busy API server sends a hundred thousand large objects
+/// in half a minute; one that does not support the request never marks their end.
 pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 
-/// How a reflector departs from the usual.
+/// Options of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReflectorOptions {
-    /// How retries are paced.
+    /// Back-off between retries.
     pub backoff: BackoffOptions,
-    /// The least time after which the API server is asked to end a watch; the time asked for is between this and twice
-    /// this, so that a thousand watches do not end together. Default 5 min.
+    /// The shortest time after which the API server is asked to end a watch. The requested time is between this and
+    /// twice this, so that a thousand watches do not end together. Default 5 min.
     pub watch_timeout_min: Duration,
-    /// The longest line of a watch and the longest item of a list that is taken; a longer one is skipped, its key
-    /// marked outdated and counted. Default 16 MiB.
+    /// The longest accepted line of a watch and item of a list. Longer ones are skipped and counted, and their key is
+    /// marked outdated. Default 16 MiB.
     pub watch_line_bytes_max: usize,
-    /// How many items a page of a list is asked to hold. Unset, lists are paged by 500 where the API server reads its
-    /// database, and come in one piece where its watch cache can serve them.
+    /// Page size of a list, in items. If unset, lists are paged by 500 where the API server reads its database, and are
+    /// not paged where its watch cache can serve them.
     pub page_items: Option<usize>,
-    /// Whether the state is asked for by a WatchList first (a watch that begins with all there is), and by LIST only
-    /// where that is refused or does not end. Default true.
+    /// Whether to fetch the state by WatchList (a watch that starts with the current state). LIST is then used only
+    /// where a WatchList is refused or does not end. Default true.
     pub watch_list: bool,
-    /// How long the initial events of a WatchList may take; after it LIST is used, and remembered. Default 3 min.
+    /// How long the initial events of a WatchList may take. After that LIST is used, also for the following relists.
+    /// Default 3 min.
     pub initial_events_max: Duration,
 }
 
@@ -86,9 +87,9 @@ impl Default for ReflectorOptions {
     }
 }
 
-/// What a reflector is made of.
+/// What a reflector is built from.
 pub(crate) struct ReflectorParts {
-    /// What errors and logs call the source, for example "informer `pods` (v1/pods)".
+    /// What errors and logs call the source.
     pub(crate) name: Arc<SourceName>,
     pub(crate) request: CollectionRequest,
     pub(crate) shape: Shape,
@@ -99,9 +100,9 @@ pub(crate) struct ReflectorParts {
     pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) options: ReflectorOptions,
-    /// Which of the source's reflectors this is.
+    /// The reflector's number among those of its source.
     pub(crate) generation: u64,
-    /// Another one runs, and goes on until this one has its first list.
+    /// Set while another reflector runs and keeps running until this one has its first list.
     pub(crate) probation: Option<Probation>,
 }
 
@@ -111,28 +112,29 @@ pub(crate) struct Reflector {
     versions: ListVersions,
     watch_list: WatchListSupport,
     backoff: Backoff,
-    /// Whether some key is marked outdated, so that events have to look.
+    /// Whether some key is marked outdated, so that events have to be checked against the outdated keys.
     has_outdated: bool,
-    /// Watches in a row that ended soon and without an event.
+    /// Consecutive watches that ended early and without an event.
     fruitless_watches: u32,
-    /// The API server could not be reached, or the last watch fell silent: it may be another one, or one of the past.
+    /// Set after the API server was unreachable or the watch went silent: it may be another server now, or a restored
+    /// one.
     check_rollback: bool,
     liveness: Liveness,
 }
 
-/// Why a round of list and watch is over.
+/// Why a list-and-watch round ended.
 enum RoundEnd {
-    /// The loop is gone: so is the reason to go on.
+    /// The loop is gone, so the reflector stops.
     LoopGone,
-    /// Begin again with a list, after so long.
+    /// Relist after this time.
     RetryAfter(Duration),
 }
 
-/// What a list came to.
+/// Why a list failed.
 enum ListFailure {
     LoopGone,
     Failed(ApiError),
-    /// A lagging replica answered: older than what is known.
+    /// A lagging replica answered: the list is older than what was already seen.
     Rejected {
         list: u64,
         high_water: u64,
@@ -157,7 +159,7 @@ impl Reflector {
         Arc::clone(&self.parts.name)
     }
 
-    /// Lists and watches until the loop is gone. Dropping the future stops it wherever it is.
+    /// Lists and watches until the loop is gone. Dropping the future stops it at any point.
     pub(crate) async fn run(mut self) {
         while let RoundEnd::RetryAfter(pause) = self.list_and_watch().await {
             self.parts.environment.sleep(pause).await;
@@ -179,7 +181,7 @@ impl Reflector {
         }
     }
 
-    /// Brings all there is to the loop. By a WatchList there is an open watch afterwards.
+    /// Fetches the whole state and sends it to the loop. After a WatchList, returns its open watch.
     async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
         if self.watch_list.should_try(self.parts.environment.now()) {
             match self.watch_list().await {
@@ -220,12 +222,12 @@ impl Reflector {
         }
     }
 
-    /// Whether the API server was away and is back with less than what was seen.
+    /// Whether the API server was unreachable and now serves less than what was seen.
     async fn cluster_was_rolled_back(&mut self) -> Result<bool, ApiError> {
         Ok(std::mem::take(&mut self.check_rollback) && self.was_rolled_back().await?)
     }
 
-    /// Lists anew, consistently: only that opens another epoch.
+    /// Relists consistently: only a consistent list can start a new epoch.
     fn relist_after_rollback(&mut self) -> RoundEnd {
         self.versions.refused();
         self.parts.metrics.count_relist("went-back");
@@ -233,7 +235,7 @@ impl Reflector {
         RoundEnd::RetryAfter(Duration::ZERO)
     }
 
-    /// Notes a list that failed, and says how long to wait.
+    /// Reports a failed list and returns how long to wait.
     fn list_failed(&mut self, error: &ApiError) -> Duration {
         let decision = after_list_failure(error);
         self.set_reflector_state(decision.reach);
@@ -252,7 +254,7 @@ impl Reflector {
         pause
     }
 
-    /// The error of the moment: for people who look, and in the log. Paced as the attempts are, so it cannot flood.
+    /// Logs an error and makes it the source's last error. As frequent as the attempts, so it cannot flood the log.
     fn report(&self, request: &'static str, error: &str, pause: Duration) {
         let retry_in_seconds = pause.as_secs_f64();
         let name = &self.parts.name;
@@ -274,7 +276,7 @@ impl Reflector {
         self.set_error(format!("{request}: {error}"));
     }
 
-    /// Says whether the source can be reached, if this reflector is the one that speaks for it.
+    /// Sets the state of the source, if this reflector is its current one.
     fn set_reflector_state(&self, reach: ReflectorState) {
         if self.parts.status.is_current(self.parts.generation) {
             self.parts.status.set_reflector_state(reach);

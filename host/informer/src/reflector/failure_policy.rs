@@ -1,4 +1,4 @@
-//! What comes next after something went wrong: pure rules, one table for lists and one for watches.
+//! What to do after a failure: pure rules, one table for lists and one for watches.
 
 use std::time::Duration;
 
@@ -8,46 +8,46 @@ use crate::api::{ApiError, ApiErrorCause};
 use crate::backoff::{Backoff, with_jitter};
 use crate::status::ReflectorState;
 
-/// How often a source that may not be read (401, 403) is tried, plus up to a fifth: rights change by hand, and every
-/// attempt is an audit entry.
+/// How often to retry a source that must not be read (401, 403), plus up to a fifth: permissions change by hand, and
+/// each attempt is an audit entry.
 pub(crate) const FORBIDDEN_RETRY_PACE: Duration = Duration::from_secs(30);
 
-/// How often a resource that does not exist (404) is looked for, plus up to a fifth: a definition of a custom resource
-/// that is applied should be picked up while its author still watches.
+/// How often to look for a resource that does not exist (404), plus up to a fifth: a custom resource definition that is
+/// applied should be picked up while its author still watches.
 pub(crate) const MISSING_RESOURCE_RETRY_PACE: Duration = Duration::from_secs(10);
 
-/// The share of a stated pace that chance may add.
+/// Jitter of a fixed pace, in percent.
 const PACE_JITTER_PERCENT: u32 = 20;
 
-/// So many watches in a row may end soon and without an event before the next one has to wait.
+/// How many watches in a row may end early and without an event before the next one has to wait.
 pub(crate) const FRUITLESS_WATCHES_FREE: u32 = 2;
 
-/// After so many watches in a row that ended soon and without an event, the version they begin at is doubted, and a
-/// list made. client-go lists after each one, which costs a server in trouble more than it tells us.
+/// After this many watches in a row that ended early and without an event, their start version is suspect and the
+/// source is relisted. client-go relists after each one, which costs a struggling server more than it tells us.
 pub(crate) const FRUITLESS_WATCHES_BEFORE_LIST: u32 = 5;
 
 /// How long to wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum RetryPace {
-    /// As the back-off says, but at least as long as the API server asked for.
+    /// By the back-off, but at least as long as the API server asked for.
     Backoff { at_least: Option<Duration> },
-    /// At a stated pace.
+    /// At a fixed pace.
     Every(Duration),
 }
 
-/// What a failed list means.
+/// What to do after a failed list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ListFailureDecision {
     pub(crate) reach: ReflectorState,
     pub(crate) pace: RetryPace,
 }
 
-/// What a watch that failed means.
+/// What to do after a failed watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WatchFailureDecision {
     pub(crate) reach: ReflectorState,
     pub(crate) pace: RetryPace,
-    /// Why a list is needed; `None`: open the watch again where it was.
+    /// Why to relist; `None`: reopen the watch where it was.
     pub(crate) relist: Option<&'static str>,
 }
 
@@ -69,17 +69,17 @@ impl RetryPace {
     }
 }
 
-/// After a list that failed (its second attempt without a version included).
+/// After a failed list (including its second attempt without a version).
 pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
     let (reach, pace) = state_and_pace(error.cause());
     ListFailureDecision { reach, pace }
 }
 
-/// After a watch that could not be opened, or that ended with an error.
+/// After a watch that could not be opened or ended with an error.
 ///
-/// Source: client-go `handleWatch` and `watchHandler`: 429 and refused connections open the watch again, anything else
-/// lists anew after the back-off. Departure: every failure of the connection counts as a refused one does. It says
-/// nothing about the version, so a list would only add load to a server in trouble.
+/// Source: client-go `handleWatch` and `watchHandler`: after 429 and refused connections the watch is reopened, after
+/// anything else the source is relisted with back-off. Departure: every connection failure counts like a refused one.
+/// It says nothing about the version, so a list would only add load to a struggling server.
 pub(crate) fn after_watch_failure(error: &ApiError) -> WatchFailureDecision {
     let cause = error.cause();
     let (reach, pace) = state_and_pace(cause);

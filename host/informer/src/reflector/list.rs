@@ -1,4 +1,4 @@
-//! LIST: pages read item by item, staged, answer at the end, handed over whole.
+//! LIST: pages read item by item, staged, checked at the end, and submitted as a whole.
 
 use std::sync::atomic::Ordering;
 
@@ -16,10 +16,10 @@ use crate::source_name::log;
 use crate::status::RequestCounter;
 use crate::update_channel::{StagedList, Update};
 
-/// After so many items other tasks get their since_yield, however much of the answer is there already: about a millisecond.
+/// After this many items other tasks get a turn, even if more of the response is ready: about a millisecond.
 const ITEMS_PER_YIELD: usize = 256;
 
-/// A list that has come whole, by LIST or by WatchList.
+/// A complete list, from LIST or WatchList.
 pub(super) struct FetchedList {
     pub(super) staged: Staged,
     pub(super) version: ResourceVersion,
@@ -35,7 +35,7 @@ impl Reflector {
             && is_version_error(error)
             && plan.version.is_some()
         {
-            // At once, and once: the API server knows a newer or an older history; whatever it has now will do.
+            // Once, without waiting: the API server has a newer or an older history; whatever it has now will do.
             log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
             self.parts.metrics.count_list(error.cause().word());
             self.versions.refused();
@@ -55,7 +55,7 @@ impl Reflector {
         }
     }
 
-    /// Has the loop judge a list, and take it if it is believed.
+    /// Submits a list to the loop, which checks it and applies it if it is accepted.
     pub(super) async fn submit_list(&mut self, plan: &ListPlan, fetched: FetchedList) -> Result<(), ListFailure> {
         let FetchedList { staged, version, pages } = fetched;
         let source = if plan.version.is_none() {
@@ -83,7 +83,7 @@ impl Reflector {
         match answer.await.map_err(|_| ListFailure::LoopGone)? {
             ListVerdict::Outdated { list, high_water } => {
                 self.parts.status.count_rejected("list");
-                // The next one is to be consistent: only a replica's cache can lag.
+                // The next list must be consistent: only a replica's cache can lag.
                 self.versions.refused();
                 return Err(ListFailure::Rejected { list, high_water });
             }
@@ -104,8 +104,8 @@ impl Reflector {
         Ok(())
     }
 
-    /// One list with all its pages. If the continuation expires on a later page, once more in one piece, at the same
-    /// version.
+    /// One list with all its pages. If the continuation expires on a later page, lists once more without pages, at the
+    /// same version.
     ///
     /// Source: client-go `tools/pager`, FullListIfExpired.
     async fn list_by(&self, plan: &ListPlan) -> Result<FetchedList, ApiError> {
@@ -130,7 +130,7 @@ impl Reflector {
         }
     }
 
-    /// All pages; an error says on which page (from 0) it happened.
+    /// All pages; an error names the page (from 0) on which it happened.
     async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
         let mut staging = self.staging();
         let mut continuation = String::new();
@@ -157,8 +157,7 @@ impl Reflector {
         }
     }
 
-    /// A stage for a list. What another reflector stored may hold other fields: then nothing of it is taken for
-    /// unchanged.
+    /// Staging for a list. If another reflector stored objects in another shape, none of them counts as unchanged.
     pub(super) fn staging(&self) -> Staging<'_> {
         let staging = Staging::new(&self.parts, self.parts.source.snapshot());
         match &self.parts.probation {
@@ -167,7 +166,7 @@ impl Reflector {
         }
     }
 
-    /// One page: its items go to `staging` as they arrive, what else it says is returned.
+    /// One page: its items go to `staging` as they arrive; returns its head.
     async fn list_page(&self, query: &ListQuery<'_>, staging: &mut Staging<'_>) -> Result<ListHead, ApiError> {
         let environment = &self.parts.environment;
         let request = self.parts.request.list(query)?;
@@ -193,7 +192,7 @@ impl Reflector {
     }
 }
 
-/// What came of handing a list over, in the words of the counters.
+/// The counter label for the result of a list.
 pub(super) fn result_label(end: &Result<(), ListFailure>) -> &'static str {
     match end {
         Ok(()) => "ok",

@@ -1,9 +1,10 @@
-//! Whether a watch is alive, and what the source shows while that is in doubt.
+//! Whether a watch is alive, and what the source shows while that is unknown.
 //!
-//! A connection that is open proves nothing: it may be half open, its API server may be one that lags or one of the
-//! past, a proxy may end each watch after a moment, cleanly, forever. So signs of life are asked for: an answer when
-//! the watch is opened, events or bookmarks while it is open. Where they are missing, the source is [`ReflectorState::Disconnected`]
-//! (shown as stale), the watch is opened again, and the API server asked how new it is.
+//! An open connection proves nothing: it may be half-open, its API server may lag or be a restored older one, and a
+//! proxy may end each watch after a moment, cleanly, forever. So the reflector expects signs of life: a response when
+//! it opens the watch, events or bookmarks while the watch is open. If they are missing, the source is
+//! [`ReflectorState::Disconnected`] (shown as stale), the watch is reopened, and the API server is asked for its newest
+//! version.
 
 use std::time::Duration;
 
@@ -17,22 +18,22 @@ use crate::api::{ApiError, Frame, Frames, SilenceTimeout};
 use crate::metrics::EventCounts;
 use crate::status::ReflectorState;
 
-/// How long the answer to a watch may take before the source is shown as stale. It is waited for all the same, up to
-/// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server answers at once, a busy one within a second or
-/// two.
+/// How long the response to a watch may take before the source is shown as stale. The reflector keeps waiting, up to
+/// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server responds at once, a busy one within a second
+/// or two.
 pub(super) const WATCH_OPEN_WARNING: Duration = Duration::from_secs(10);
 
-/// What was learned of how this API server's watches live.
+/// What is known about the liveness of this API server's watches.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    /// It sends bookmarks: so each watch is expected to, from its beginning.
+    /// It sends bookmarks, so each watch is expected to, from its start.
     sends_bookmarks: bool,
-    /// Watches ended soon and without a sign of life. The next one has to show one before it counts as alive.
+    /// Watches ended early and without a sign of life. The next one has to show one before it counts as alive.
     suspected: bool,
 }
 
 impl Reflector {
-    /// Waits for a watch to be opened; says so when that takes long.
+    /// Opens a watch; shows the source as stale if that takes long.
     pub(super) async fn open_watch_in_time(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let mut opening = std::pin::pin!(self.open_watch(timeout));
         tokio::select! {
@@ -45,15 +46,15 @@ impl Reflector {
         opening.await
     }
 
-    /// A watch is open. After fruitless ones that is not enough.
+    /// A watch is open. After fruitless watches that is not enough to be live.
     pub(super) fn watch_is_open(&self) {
         if !self.liveness.suspected {
             self.set_reflector_state(ReflectorState::Watching);
         }
     }
 
-    /// How long a watch may be silent that opened_at just now and is to last for `timeout`. Without bookmarks only its end
-    /// is certain.
+    /// How long a watch may be silent that was opened just now and is to last for `timeout`. Without bookmarks only its
+    /// end is certain.
     pub(super) fn silence_timeout_from(&self, opened_at: Moment, timeout: Duration) -> SilenceTimeout {
         if self.liveness.sends_bookmarks {
             SilenceTimeout {
@@ -68,7 +69,7 @@ impl Reflector {
         }
     }
 
-    /// The next frame of a watch that opened_at at `opened_at`. One that lasts is believed though it is silent.
+    /// The next frame of a watch. A suspect watch that lasts is confirmed even if it is silent.
     pub(super) async fn next_frame(
         &mut self,
         frames: &mut Frames,
@@ -87,7 +88,7 @@ impl Reflector {
         frames.next().await
     }
 
-    /// The watch brought this.
+    /// Records what the watch received.
     pub(super) fn record_activity(&mut self, counts: &EventCounts) {
         self.liveness.sends_bookmarks |= counts.bookmark > 0;
         if self.liveness.suspected && counts.sum() > counts.error {
@@ -95,7 +96,7 @@ impl Reflector {
         }
     }
 
-    /// Another watch ended soon and without having shown anything.
+    /// Another watch ended early without any event.
     pub(super) fn suspect(&mut self) {
         self.liveness.suspected = true;
         self.set_reflector_state(ReflectorState::Disconnected);

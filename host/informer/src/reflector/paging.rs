@@ -4,32 +4,32 @@ use informant_object::ResourceVersion;
 
 use super::LIST_PAGE_ITEMS;
 
-/// What past lists and watches tell about the next list.
+/// What past lists and watches imply for the next list.
 ///
 /// Source: client-go `relistResourceVersion` and the paging rules of `Reflector.list`.
 #[derive(Debug, Default)]
 pub(crate) struct ListVersions {
-    /// Always ask for pages of so many items.
+    /// Always request pages of this many items.
     page_items: Option<usize>,
-    /// Up to where the source has been seen.
+    /// The version up to which the source was seen.
     last: Option<ResourceVersion>,
-    /// The last version was refused as expired or too large: ask for the newest state.
+    /// The last version was refused as expired or too large: request the newest state.
     unavailable: bool,
-    /// A list at "0" came in pages: the server has no watch cache, so that pages stay worth asking for.
+    /// A list at "0" came in pages: the server has no watch cache, so keep paging.
     paginated: bool,
 }
 
 /// What a list asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListPlan {
-    /// `None` asks for the newest state, consistently.
+    /// `None` requests the newest state, consistently.
     pub(crate) version: Option<String>,
-    /// Items per page; 0 leaves it to the server, so that its watch cache may answer.
+    /// Items per page; 0 leaves it to the server, so that its watch cache can serve the list.
     pub(crate) limit: usize,
 }
 
 impl ListVersions {
-    /// Knows of no list; `page_items` as in [`ReflectorOptions`](super::ReflectorOptions).
+    /// Before the first list; `page_items` as in [`ReflectorOptions`](super::ReflectorOptions).
     pub(crate) fn new(page_items: Option<usize>) -> Self {
         Self {
             page_items,
@@ -37,13 +37,12 @@ impl ListVersions {
         }
     }
 
-    /// What the next list asks for: anything at first, then nothing older than what was seen, the newest after a
-    /// refusal.
+    /// The next list: any version at first, then nothing older than what was seen, the newest state after a refusal.
     pub(crate) fn plan(&self) -> ListPlan {
         let version = match &self.last {
             _ if self.unavailable => None,
             None => Some("0".to_owned()),
-            // A server without versions: whatever it has now.
+            // A server without versions: accept whatever it has now.
             Some(last) if last.is_empty() => None,
             Some(last) => Some(last.as_str().to_owned()),
         };
@@ -57,8 +56,7 @@ impl ListVersions {
         ListPlan { version, limit }
     }
 
-    /// What the next WatchList asks for: the newest state at first and after a refusal, else nothing older than what
-    /// was seen.
+    /// The next WatchList: the newest state at first and after a refusal, else nothing older than what was seen.
     ///
     /// Source: client-go `rewatchResourceVersion`.
     pub(crate) fn stream_plan(&self) -> ListPlan {
@@ -69,12 +67,12 @@ impl ListVersions {
         }
     }
 
-    /// The version asked for is expired or too large.
+    /// The requested version is expired or too large.
     pub(crate) fn refused(&mut self) {
         self.unavailable = true;
     }
 
-    /// A list by `plan` succeeded at `version`, in so many pages.
+    /// A list by `plan` succeeded at `version`, in `pages` pages.
     pub(crate) fn listed(&mut self, plan: &ListPlan, version: &ResourceVersion, pages: usize) {
         if plan.version.as_deref() == Some("0") && pages > 1 {
             self.paginated = true;
@@ -83,12 +81,12 @@ impl ListVersions {
         self.last = Some(version.clone());
     }
 
-    /// The watch has shown everything up to `version`.
+    /// The watch received everything up to `version`.
     pub(crate) fn seen(&mut self, version: ResourceVersion) {
         self.last = Some(version);
     }
 
-    /// Up to where the source has been seen.
+    /// The version up to which the source was seen.
     pub(crate) fn last(&self) -> Option<&ResourceVersion> {
         self.last.as_ref()
     }

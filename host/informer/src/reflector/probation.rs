@@ -1,7 +1,7 @@
-//! A reflector beside the one that runs, for a source that is sent for in another way.
+//! A second reflector for a source whose request changes, on probation until its first list is accepted.
 //!
-//! It first asks for one object, to learn whether the new request is answered at all; only then is the other reflector
-//! paused and the whole state sent for, consistently. Whatever fails on the way, the other one goes on meanwhile.
+//! It first requests a single object, to learn whether the new request works at all. Only then does it pause the
+//! running reflector and list the whole state, consistently. If anything fails, the running reflector continues.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use super::{ListFailure, Reflector};
 use crate::api::{ApiError, ListQuery, open};
 use crate::informer_loop::Control;
 
-/// How long the reflector that runs is paused while the new state is listed. Above it the list is given up, the other one
-/// goes on, and the next attempt comes after the back-off.
+/// How long the running reflector is paused while the new state is listed. After that the list is abandoned, the
+/// running reflector continues, and the next attempt follows after the back-off.
 pub(crate) const RECONFIGURE_HOLD_MAX: Duration = Duration::from_secs(60);
 
-/// How a reflector on probation has the other one paused.
+/// What a reflector on probation needs to pause the running one.
 #[derive(Clone)]
 pub(crate) struct Probation {
     pub(crate) control: mpsc::UnboundedSender<Control>,
-    /// Objects are kept in another shape than before.
+    /// The stored objects have another shape than the new ones.
     pub(crate) shape_changed: bool,
-    /// Whether the list is with the loop. From then on it is the loop that decides.
+    /// Whether the list was submitted to the loop. From then on the loop decides.
     pub(crate) list_submitted: Arc<AtomicBool>,
 }
 
 impl Reflector {
-    /// Obtains the state by a request that was never answered before. Afterwards this reflector is the source's.
+    /// Fetches the state with a request that has not succeeded yet. Afterwards this reflector is the source's.
     pub(super) async fn list_on_probation(&mut self, probation: &Probation) -> Result<Option<OpenWatch>, ListFailure> {
         self.preflight().await.map_err(ListFailure::Failed)?;
         let generation = self.parts.generation;
         let (done, paused) = oneshot::channel();
         let sent = probation.control.send(Control::Pause(generation, done));
         sent.map_err(|_| ListFailure::LoopGone)?;
-        // No answer: another request is wanted by now.
+        // No answer: yet another request is wanted by now.
         paused.await.map_err(|_| ListFailure::LoopGone)?;
-        // The newest state: nothing older than what the other one has shown.
+        // Request the newest state: nothing older than what the other reflector has sent.
         self.versions.refused();
         let environment = Arc::clone(&self.parts.environment);
         probation.list_submitted.store(false, Ordering::Relaxed);
@@ -48,8 +48,8 @@ impl Reflector {
             biased;
             result = &mut fetch_state => result,
             () = environment.sleep(RECONFIGURE_HOLD_MAX) => {
-                // A list that the loop has may be believed already: who gave it up now would leave the source without a
-                // reflector.
+                // The loop may have accepted a submitted list already: giving it up now would leave the source without
+                // a reflector.
                 if probation.list_submitted.load(Ordering::Relaxed) {
                     fetch_state.await
                 } else {
@@ -58,13 +58,13 @@ impl Reflector {
             }
         };
         if result.is_err() {
-            // The loop is gone, or learns of it.
+            // An error means that the loop is gone.
             let _ = probation.control.send(Control::Resume(generation));
         }
         result
     }
 
-    /// Whether the request is answered: asks for one object.
+    /// Checks that the request works: requests one object.
     async fn preflight(&self) -> Result<(), ApiError> {
         let query = ListQuery {
             version: None,

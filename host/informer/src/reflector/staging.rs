@@ -1,5 +1,5 @@
-//! A list on its way in, by LIST or by WatchList: items become objects as they arrive, and are staged until the last
-//! one is there.
+//! Staging of a list, by LIST or by WatchList: items become objects as they arrive and are held until the last one is
+//! there.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,29 +14,28 @@ use super::ReflectorParts;
 use crate::source_name::{SourceName, log};
 use crate::status::StatusTracker;
 
-/// What a list has brought so far.
+/// A list that is being received.
 ///
-/// An item that the store holds already, with the same uid and version, is recognized before anything is copied, and
-/// the store's own object is staged in its position: a relist in which little changed costs a scan per item and a handle
-/// of eight bytes.
+/// An item with the same uid and version as in the store is recognized before anything is copied, and the store's own
+/// object is staged instead: a relist with few changes costs a scan per item and a handle of eight bytes.
 pub(super) struct Staging<'a> {
     name: &'a SourceName,
     shape: &'a Shape,
     status: &'a StatusTracker,
-    /// What the store holds; empty before the first list.
+    /// The store's content; empty before the first list.
     known: Snapshot,
-    /// What the store holds may have been cut otherwise.
+    /// The stored objects may have another shape.
     shape_changed: bool,
     objects: Vec<Object>,
-    /// Where each of `objects` is, once that had to be asked.
+    /// The position of each of `objects`, once it was needed.
     positions: Option<BTreeMap<Key, usize>>,
-    /// Bytes of the objects that are new.
+    /// Bytes of the new objects.
     new_bytes: usize,
     /// Whether a key was marked outdated.
     outdated: bool,
 }
 
-/// What a list brought.
+/// A complete staged list.
 pub(super) struct Staged {
     pub(super) objects: Vec<Object>,
     pub(super) new_bytes: usize,
@@ -59,7 +58,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Takes the next item of a list that `splitter` holds, in one scan; whether there was one.
+    /// Stages the next item of the list in `splitter`, in one scan; false if there is none.
     ///
     /// # Errors
     /// As [`ListSplitter::next_object`].
@@ -79,7 +78,7 @@ impl<'a> Staging<'a> {
         Ok(true)
     }
 
-    /// What the store holds was read in another way: every item is read anew. The loop compares.
+    /// The stored objects have another shape: parses every item. The loop compares.
     pub(super) fn reparsing_all(self) -> Self {
         Self {
             shape_changed: true,
@@ -87,8 +86,8 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what
-    /// happens meanwhile.
+    /// Stages the object of an event before the end of a WatchList's initial events. All of them are ADDED, except for
+    /// changes that happen meanwhile.
     pub(super) fn stage_event(&mut self, event: &WatchLine<'_>) {
         let shape = self.shape;
         if event.event_type == WatchEventType::Deleted {
@@ -123,7 +122,7 @@ impl<'a> Staging<'a> {
         log!(warn, *self.name, %key, %kind, "list item skipped: unexpected kind");
     }
 
-    /// An item cannot be used. It is counted; what the store holds of it stays, because a broken item is no reason to
+    /// Skips and counts an item that cannot be parsed. The stored object stays, because a broken item is no reason to
     /// report its object as deleted.
     fn skip_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
         self.status.count_skipped(skip_reason(error));
@@ -133,7 +132,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// An item was too large to be taken: what the store holds of it stays, outdated.
+    /// Skips an item that is too large: the stored object stays and is marked outdated.
     pub(super) fn skip_too_long(&mut self, too_long: TooLong) {
         self.status.count_skipped("too-long");
         let Some(key) = too_long.key else {
@@ -165,7 +164,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// The store's own object, if `head` is that of the same state of it.
+    /// The store's own object, if `head` has its uid and version.
     fn unchanged(&self, head: &ObjectHead<'_>) -> Option<Object> {
         if self.shape_changed {
             return None;
@@ -182,7 +181,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Stages `object`; in position of an older state of it, if positions are known.
+    /// Stages `object`, replacing an older state of it if positions are known.
     fn put(&mut self, object: Object) {
         if let Some(positions) = &mut self.positions {
             let position = self.objects.len();
@@ -197,7 +196,7 @@ impl<'a> Staging<'a> {
         self.objects.push(object);
     }
 
-    /// Takes what was deleted while the initial events came out again.
+    /// Unstages an object that was deleted among the initial events.
     fn remove(&mut self, event: &WatchLine<'_>) {
         let key = match head(event.object) {
             Ok(head) => head.key().to_key(),
@@ -216,7 +215,7 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// From now on it is known where each staged object is. Only what happens while the initial events come needs that.
+    /// Starts to track the position of each staged object. Only changes among the initial events need that.
     fn index_positions(&mut self) -> &mut BTreeMap<Key, usize> {
         let objects = &self.objects;
         self.positions.get_or_insert_with(|| {
@@ -228,7 +227,7 @@ impl<'a> Staging<'a> {
     }
 }
 
-/// Whether `object` is what was asked for.
+/// Whether `object` has the kind and API version of the source.
 pub(super) fn has_expected_type(object: &Object, shape: &Shape) -> bool {
     object.kind() == shape.kind && object.api_version() == shape.api_version
 }
@@ -241,7 +240,7 @@ pub(super) fn skip_reason(error: &ObjectError) -> &'static str {
     }
 }
 
-/// Whose state `json` was to be, if that can be told although the whole cannot be used.
+/// The key of an object that cannot be parsed as a whole, if it can be read.
 pub(super) fn key_of_invalid(json: &[u8]) -> Option<Key> {
     #[derive(Deserialize)]
     struct Item {

@@ -1,4 +1,4 @@
-//! WATCH: opened at a version, read frame by frame, and what its end means.
+//! WATCH: opened at a version, read frame by frame, and what to do when it ends.
 
 use std::time::Duration;
 
@@ -18,34 +18,32 @@ use crate::backoff::with_jitter;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter};
 
-/// How long a watch may stay silent once the API server should have ended it: for clocks that differ and servers that
-/// are busy.
+/// How long a watch may stay silent after the API server should have ended it: allows for clock differences and busy
+/// servers.
 pub(super) const WATCH_SLACK: Duration = Duration::from_secs(30);
 
-/// How long a watch may stay silent once it has shown a bookmark. They come about once a minute, so that three minutes
-/// without any, and without events, are a connection that is half open.
+/// How long a watch may stay silent after its first bookmark. Bookmarks come about once a minute, so three minutes
+/// without any, and without events, mean a half-open connection.
 pub(super) const BOOKMARK_SILENCE_MAX: Duration = Duration::from_secs(180);
 
-/// A watch that ends sooner without having shown anything is not opened again at once. Source: client-go
-/// `VeryShortWatchError`.
+/// A watch that ends sooner without any event is not reopened at once. Source: client-go `VeryShortWatchError`.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// A watch that shows nothing and ends sooner than this, which no API server does by itself, was of no use: some
-/// proxies end every connection after a few seconds, cleanly, forever.
+/// A watch without events that ends sooner than this, which no API server does by itself, was fruitless: some proxies
+/// end every connection after a few seconds, cleanly, forever.
 pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 
-/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what
-/// a batch and the waking of handlers cost, and little enough to be in the processor's cache still when the loop takes
-/// them.
+/// Above this many bytes the events read so far go to the loop without looking for more. Enough events to amortize a
+/// batch and the waking of handlers, and few enough to still be in the CPU cache when the loop processes them.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// A watch that is open, and how far it has been read.
+/// An open watch and what was read of it.
 pub(super) struct OpenWatch {
     pub(super) frames: Frames,
     pub(super) splitter: LineSplitter,
     /// When it was opened.
     pub(super) opened_at: Moment,
-    /// What was read of it and has not been delivered, and when.
+    /// What was read and has not been delivered yet, and when.
     pub(super) unread: FrameUpdates,
     pub(super) received: Moment,
 }
@@ -54,9 +52,9 @@ pub(super) struct OpenWatch {
 #[derive(Debug)]
 pub(super) enum WatchEnd {
     LoopGone,
-    /// It could not be opened, or told of an error.
+    /// It could not be opened, or sent an ERROR event.
     Failed(ApiError),
-    /// It ended: cleanly, or because the connection broke or fell silent.
+    /// It ended: cleanly, or because the connection broke or went silent.
     Ended {
         lasted: Duration,
         events: u64,
@@ -65,7 +63,7 @@ pub(super) enum WatchEnd {
 }
 
 impl Reflector {
-    /// Opens a watch where the source has been seen up to, and reads it to its end.
+    /// Opens a watch at the last seen version and reads it to its end.
     pub(super) async fn watch(&mut self) -> WatchEnd {
         let ReflectorParts {
             environment,
@@ -88,7 +86,7 @@ impl Reflector {
         }
     }
 
-    /// No watch could be opened.
+    /// The watch could not be opened.
     pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
         self.parts.metrics.count_watch(error.cause().word());
         WatchEnd::Failed(error)
@@ -96,7 +94,7 @@ impl Reflector {
 
     pub(super) async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
-        // The decimal number after it.
+        // The next integer.
         let too_late = seeded_bug(SeededBug::WatchResumesTooLate)
             .then(|| version.parse::<u64>().map(|version| (version + 1).to_string()))
             .and_then(Result::ok);
@@ -120,7 +118,7 @@ impl Reflector {
         }
     }
 
-    /// Reads a watch from where it stands to its end.
+    /// Reads an open watch to its end.
     pub(super) async fn read_watch(&mut self, open: OpenWatch) -> WatchEnd {
         let OpenWatch {
             mut frames,
@@ -143,8 +141,8 @@ impl Reflector {
             };
             let mut updates = FrameUpdates::default();
             self.read_lines(&mut splitter, &frame.bytes, &mut updates);
-            // An API server sends each event as a frame of its own. Those that are there make one message, one batch,
-            // one root.
+            // An API server sends each event as a frame of its own. All frames that are ready become one message, one
+            // batch, one root.
             let mut read = frame.bytes.len();
             while updates.error.is_none()
                 && read < MESSAGE_BYTES_MAX
@@ -180,7 +178,7 @@ impl Reflector {
         }
     }
 
-    /// Hands what a frame brought to the loop; whether that had to wait. A watch that told of an error is over.
+    /// Sends the updates of a frame to the loop; returns whether that had to wait. An ERROR event ends the watch.
     async fn deliver(&mut self, updates: FrameUpdates, received: Moment) -> Result<bool, WatchEnd> {
         let FrameUpdates {
             items,
@@ -208,7 +206,7 @@ impl Reflector {
         error.map_or(Ok(waited), |error| Err(WatchEnd::Failed(error)))
     }
 
-    /// What comes after a watch.
+    /// Decides what to do after a watch.
     pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchDecision {
         match end {
             WatchEnd::LoopGone => WatchDecision::LoopGone,
@@ -227,11 +225,11 @@ impl Reflector {
         }
     }
 
-    /// A watch that ended is opened again at once, unless such ends are all there is.
+    /// A watch that ended is reopened at once, unless watches keep ending early.
     fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchDecision {
         if let Some(ApiError::Silent(_)) = error {
             self.set_reflector_state(ReflectorState::Disconnected);
-            // Half open; or an API server of the past, which is silent until what was seen already is passed.
+            // Half-open; or a restored API server, which is silent until it passes the version that was already seen.
             self.check_rollback = true;
         }
         if events > 0 || lasted >= FRUITLESS_WATCH {

@@ -1,4 +1,4 @@
-//! The lines of a watch, turned into updates, a frame at a time.
+//! Parses the lines of a watch into updates, a frame at a time.
 
 use informant_object::VersionRef;
 use informant_object::frames::{Bookmark, Line, LineSplitter, TooLong, WatchEventType, WatchLine, WatchLineError};
@@ -10,21 +10,21 @@ use crate::metrics::EventCounts;
 use crate::source_name::log;
 use crate::update_channel::{EventKind, Update};
 
-/// What a frame brought.
+/// What a frame contained.
 #[derive(Debug, Default)]
 pub(super) struct FrameUpdates {
     pub(super) items: Vec<Update>,
-    /// Bytes of the objects in `updates`.
+    /// Bytes of the objects in `items`.
     pub(super) bytes: usize,
     pub(super) counts: EventCounts,
     /// Whether a key was marked outdated.
     pub(super) outdated: bool,
-    /// The watch told of an error: it is over.
+    /// An ERROR event: the watch is over.
     pub(super) error: Option<ApiError>,
 }
 
 impl Reflector {
-    /// Reads the lines that end in `frame`, up to an error.
+    /// Reads the lines that end in `frame`, up to an ERROR event.
     pub(super) fn read_lines(&self, splitter: &mut LineSplitter, frame: &[u8], updates: &mut FrameUpdates) {
         let mut lines = splitter.feed(frame);
         while updates.error.is_none()
@@ -42,7 +42,7 @@ impl Reflector {
         }
     }
 
-    /// The stream has ended: a last line that is whole but for its newline counts; one that was cut short comes again.
+    /// The stream has ended: a complete last line without its newline counts; a truncated one will be sent again.
     pub(super) fn read_unfinished(&self, splitter: &mut LineSplitter, updates: &mut FrameUpdates) {
         if let Some(Line::Json(line)) = splitter.finish()
             && let Ok(event) = WatchLine::parse(line)
@@ -83,7 +83,7 @@ impl Reflector {
         }
     }
 
-    /// A line that is no watch event: an answer that came with status 200 all the same, or damage.
+    /// A line that is not a watch event: a Status sent with HTTP status 200, or corrupt data.
     pub(super) fn read_non_event(&self, line: &[u8], error: &WatchLineError, updates: &mut FrameUpdates) {
         if let Some(status) = Status::parse(line) {
             updates.counts.error += 1;
@@ -108,7 +108,7 @@ impl Reflector {
         match Bookmark::parse(object) {
             Ok(bookmark) => {
                 updates.counts.bookmark += 1;
-                // A sign of life all the same; but what was seen stays seen, and "fresh as of" does not go back.
+                // Still a sign of life; but the seen version and "fresh as of" do not go back.
                 if self.versions.last().is_some_and(|last| bookmark.version < *last) {
                     return self.parts.status.count_rejected("bookmark");
                 }
@@ -125,7 +125,7 @@ impl Reflector {
         let name = &self.parts.name;
         self.parts.status.count_skipped("too-long");
         match too_long.key {
-            // The delete of an object does not need its body.
+            // A DELETED event does not need the object's body.
             Some(key) => {
                 log!(
                     warn,
@@ -146,7 +146,7 @@ impl Reflector {
         }
     }
 
-    /// Notes up to where the source has been seen, and that outdated keys in `updates` are outdated no more.
+    /// Records up to which version the source was seen, and that the keys in `updates` are no longer outdated.
     pub(super) fn record_seen(&mut self, updates: &[Update]) {
         let last = updates.iter().rev().find_map(|update| match update {
             Update::Event { object, .. } => Some(object.version()),
@@ -166,8 +166,8 @@ impl Reflector {
         }
     }
 
-    /// Whether the source has been seen further than `version` already: then a watch need not go back to it. (client-go
-    /// does.)
+    /// Whether the source was already seen beyond `version`: then a watch does not need to go back to it (as client-go
+    /// does).
     fn is_behind(&self, version: VersionRef<'_>) -> bool {
         version.is_empty() || self.versions.last().is_some_and(|last| version < last.as_ref())
     }

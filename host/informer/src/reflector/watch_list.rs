@@ -1,16 +1,15 @@
-//! WatchList: a watch that begins with all there is. One request instead of two, objects line by line instead of a
-//! document, and a state that is consistent without a load on the database.
+//! WatchList: a watch that starts with the current state. One request instead of two, objects line by line instead of
+//! one document, and a consistent state without load on the database.
 //!
 //! ```text
 //! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ judged, sent whole ─▶ the same connection is the watch
 //! ```
 //!
-//! Until the bookmark nothing of it is shown to anybody: a stream that ends, breaks, tells of an error or does not come
-//! to its end leaves no trace.
+//! Until the bookmark none of it is visible: a stream that ends, breaks, fails or does not finish leaves no trace.
 //!
-//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: a stream without end has a deadline; that it is
-//! refused, or broke off several times, is remembered
-//! ([`WatchListSupport`](super::watch_list_support::WatchListSupport)); client-go asks again forever.
+//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: the initial events have a deadline; a refusal, or
+//! several broken streams, are remembered ([`WatchListSupport`](super::watch_list_support::WatchListSupport)), while
+//! client-go retries a WatchList forever.
 
 use std::time::Duration;
 
@@ -31,24 +30,24 @@ use crate::backoff::with_jitter;
 use crate::source_name::log;
 use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 
-/// How long a WatchList may be silent before its initial events have ended. A server that ignores what it is asked for
-/// sends all it has and waits for changes; one that knows it sends the end mark right behind.
+/// How long a WatchList may be silent before its initial events have ended. A server that ignores `sendInitialEvents`
+/// sends what it has and waits for changes; one that supports it sends the end mark right after the last object.
 pub(super) const INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// After so many initial events other tasks get their since_yield, however much is there already: about a millisecond.
+/// After this many initial events other tasks get a turn, even if more are ready: about a millisecond.
 const EVENTS_PER_YIELD: usize = 256;
 
-/// Why there is no open watch with the state before it.
+/// Why a WatchList brought no open watch.
 pub(super) enum WatchListFailure {
     /// The state is to be asked for by LIST.
     FallBackToList,
-    /// As a list that ended so.
+    /// Handled like a failed list.
     List(ListFailure),
 }
 
-/// Why a WatchList did not come to its end.
+/// Why a WatchList did not complete.
 enum StreamFailure {
-    /// The API server said no, on the request or in the stream.
+    /// The API server refused it, in the response or in the stream.
     Refused(ApiError),
     /// The stream ended or broke before the end mark.
     Interrupted(Option<ApiError>),
@@ -56,14 +55,15 @@ enum StreamFailure {
     TimedOut(String),
 }
 
-/// A WatchList whose initial events have come whole.
+/// A WatchList whose initial events are complete.
 struct FetchedWatchList {
     fetched: FetchedList,
     open: OpenWatch,
 }
 
 impl Reflector {
-    /// Asks for all there is by a WatchList, hands it to the loop, and returns the watch that goes on behind it.
+    /// Fetches the state by a WatchList, submits it to the loop, and returns the watch that continues on the same
+    /// connection.
     pub(super) async fn watch_list(&mut self) -> Result<OpenWatch, WatchListFailure> {
         let mut plan = self.versions.stream_plan();
         loop {
@@ -90,7 +90,7 @@ impl Reflector {
         }
     }
 
-    /// The initial events are complete: has the loop judge them. Then the connection is the watch.
+    /// The initial events are complete: the loop checks them. Then the connection is the watch.
     async fn submit_stream(
         &mut self,
         plan: &ListPlan,
@@ -109,7 +109,7 @@ impl Reflector {
         Ok(open)
     }
 
-    /// Counts and tells what went wrong, and says what comes next.
+    /// Counts and logs a failure and decides what to do next.
     fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
         self.parts.metrics.count_watch_list(failure.word());
         let next = match failure {
@@ -121,7 +121,7 @@ impl Reflector {
             WatchListFallback::RetryNewest => "retrying with the newest state",
             WatchListFallback::ListOnce => "falling back to LIST once",
             WatchListFallback::ListForAWhile => "using LIST for an hour",
-            // The failed list is reported.
+            // Reported as a failed list.
             WatchListFallback::Fail => return next,
         };
         log!(
@@ -174,7 +174,7 @@ impl Reflector {
                 return Err(StreamFailure::TimedOut(format!("the initial events did not end within {seconds} s")));
             }
         };
-        // Bookmarks come, so that their absence is a sign from now on.
+        // The server sends bookmarks, so their absence means something from now on.
         open.frames.set_silence_timeout(SilenceTimeout {
             until: Moment::ZERO,
             silence: BOOKMARK_SILENCE_MAX,
@@ -182,7 +182,7 @@ impl Reflector {
         Ok(FetchedWatchList { fetched, open })
     }
 
-    /// Stages all events up to the end mark. What stands behind it in the same frame waits in `open`.
+    /// Stages all events up to the end mark. Later events in the same frame wait in `open`.
     async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
         let mut staging = self.staging();
         let mut since_yield = 0;
@@ -197,7 +197,7 @@ impl Reflector {
                 }
                 Err(error) => return Err(StreamFailure::Interrupted(Some(error))),
             };
-            // What is there already needs no look at the clock; each event is a frame of its own.
+            // Frames that are ready need no clock read; each event is a frame of its own.
             let mut bytes = Some(frame.bytes);
             while let Some(frame_bytes) = bytes {
                 if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)? {
@@ -218,8 +218,8 @@ impl Reflector {
         }
     }
 
-    /// Stages the events of one frame, and counts them into `since_yield`. The version of the end mark if that is among them;
-    /// what stands behind it then waits in `open`.
+    /// Stages the events of one frame and counts them into `since_yield`. Returns the version of the end mark if the
+    /// frame contains it; later events then wait in `open`.
     fn stage_frame(
         &self,
         frame: &[u8],
@@ -245,7 +245,7 @@ impl Reflector {
         Ok(None)
     }
 
-    /// Stages one line; the version of the end mark if it is that.
+    /// Stages one line; returns the version if it is the end mark.
     fn stage_line(&self, line: Line<'_>, staging: &mut Staging<'_>) -> Result<Option<ResourceVersion>, StreamFailure> {
         let line = match line {
             Line::Json(line) => line,
@@ -268,7 +268,7 @@ impl Reflector {
             .map_or(Ok(None), |error| Err(StreamFailure::Refused(error)))
     }
 
-    /// The version of a bookmark that ends the initial events. Any other bookmark says nothing yet.
+    /// The version of the bookmark that ends the initial events. Other bookmarks are ignored.
     fn end_mark(&self, bookmark: &[u8]) -> Option<ResourceVersion> {
         match Bookmark::parse(bookmark) {
             Ok(bookmark) => Some(bookmark.version).filter(|_| bookmark.initial_events_end),
@@ -282,7 +282,7 @@ impl Reflector {
 }
 
 impl StreamFailure {
-    /// The word for it in metrics.
+    /// The label in metrics.
     fn word(&self) -> &'static str {
         match self {
             Self::Refused(error) => error.cause().word(),

@@ -1,4 +1,4 @@
-//! Whether a WatchList is worth asking for: what was learned from those before.
+//! Whether to try a WatchList, given how earlier ones ended.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use informant_cache::Moment;
 
 use crate::api::{ApiError, ApiErrorCause};
 
-/// How long a WatchList is not asked for after the API server has refused it or let it go on without an end. An API
-/// server learns new tricks by an upgrade only, and a question costs one request per relist.
+/// How long no WatchList is tried after the API server refused one or did not end its initial events. Only an upgrade
+/// changes that, and each attempt costs a request per relist.
 pub(crate) const WATCH_LIST_RETRY_PACE: Duration = Duration::from_secs(3_600);
 
-/// After so many WatchLists in a row that broke off before their end, LIST is used for a while: a proxy in between may
-/// end every long answer.
+/// After this many interrupted WatchLists in a row, LIST is used for a while: a proxy in between may end every long
+/// response.
 pub(crate) const BROKEN_STREAMS_BEFORE_LIST: u32 = 3;
 
-/// What a WatchList that did not come to its end means.
+/// What to do after an incomplete WatchList.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WatchListFallback {
-    /// Once more, and at once, for the newest state.
+    /// Retry at once, for the newest state.
     RetryNewest,
-    /// The state is asked for by LIST this time.
+    /// Use LIST this time.
     ListOnce,
-    /// And so from now on, for a while.
+    /// Use LIST for a while.
     ListForAWhile,
-    /// It counts as a list that failed.
+    /// Handle it like a failed list.
     Fail,
 }
 
-/// Whether this source's API server gives WatchLists. client-go falls back for one attempt and asks again with the
+/// Whether this source's API server supports WatchList. client-go falls back for one attempt and tries again with the
 /// next.
 #[derive(Debug)]
 pub(super) struct WatchListSupport {
@@ -54,13 +54,14 @@ impl WatchListSupport {
         self.broken_in_a_row = 0;
     }
 
-    /// It was refused, or does not end: not again before a while.
+    /// It was refused or did not end: do not try again for a while.
     pub(super) fn refused(&mut self, now: Moment) {
         self.not_before = Some(now + WATCH_LIST_RETRY_PACE);
         self.broken_in_a_row = 0;
     }
 
-    /// A LIST was refused in the same manner: it was not about the WatchList.
+    /// A LIST was refused for the same reason, so the refusal was not about WatchList. Returns whether that makes
+    /// WatchList worth trying again.
     pub(super) fn listing_failed(&mut self, error: &ApiError) -> bool {
         let forgotten = is_unsupported(error) && self.not_before.is_some();
         if forgotten {
@@ -69,7 +70,7 @@ impl WatchListSupport {
         forgotten
     }
 
-    /// It broke off before its end.
+    /// It was interrupted before its end.
     pub(super) fn interrupted(&mut self) -> WatchListFallback {
         self.broken_in_a_row += 1;
         if self.broken_in_a_row < BROKEN_STREAMS_BEFORE_LIST {
@@ -80,17 +81,17 @@ impl WatchListSupport {
     }
 }
 
-/// What an answer that refuses a WatchList means, on the request or in the stream. `any_version`: it asked for the
-/// newest state already.
+/// What to do after the API server refused a WatchList, in the response or in the stream. `any_version`: it already
+/// requested the newest state.
 ///
-/// Source: client-go `watchList`: a version that is gone is asked for anew, everything it cannot retry falls back.
+/// Source: client-go `watchList`: an expired version is retried, everything that cannot be retried falls back.
 pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> WatchListFallback {
     if is_unsupported(error) {
         return WatchListFallback::ListForAWhile;
     }
     match error.cause() {
         ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge if !any_version => WatchListFallback::RetryNewest,
-        // A list of the newest state needs no cache that has caught up, and some may list but not watch.
+        // A list of the newest state does not need a cache that has caught up, and some users may list but not watch.
         ApiErrorCause::Expired
         | ApiErrorCause::VersionTooLarge
         | ApiErrorCause::Forbidden
@@ -101,8 +102,8 @@ pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> WatchListFal
     }
 }
 
-/// Whether the API server does not take `sendInitialEvents`: an invalid request or option (400, 422), a method or a
-/// form it does not have (405, 406, 501).
+/// Whether the API server does not support `sendInitialEvents`: an invalid request or option (400, 422), or a method or
+/// format that it does not have (405, 406, 501).
 fn is_unsupported(error: &ApiError) -> bool {
     match error {
         ApiError::Refused { code, message, .. } => {
