@@ -1,9 +1,8 @@
-//! From what a configuration says to what an API server serves: [`discover`].
+//! [`discover`]: resolves the resource name of a configuration on an API server.
 //!
 //! A name is either exact (`v1/pods`, `apps/v1/deployments`: one small request) or loose (`pods`, `Pod`, `deploy`,
 //! `deployments.apps`, `deployments.v1.apps`: the core group first, then the groups in the API server's order of
-//! preference, as kubectl does). A name that leads nowhere is answered with what comes close. Reads only; keeps
-//! nothing.
+//! preference, like kubectl). An unknown name fails with similar names as suggestions. Reads only, and keeps no state.
 
 mod all_versions;
 mod exclusion;
@@ -30,76 +29,77 @@ use crate::api::{ApiError, ApiErrorCause};
 use crate::environment::TokioEnvironment;
 use crate::resource::GroupVersionResource;
 
-/// How long an answer of discovery may be. An aggregated one has some 300 bytes for each resource, so that a cluster of
-/// thousands stays far below.
+/// The largest discovery response. An aggregated one has some 300 bytes per resource, so that a cluster with thousands
+/// of them stays far below.
 const DISCOVERY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A resource as it is served.
+/// A served resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovered {
-    /// Where it is served.
+    /// Its group, version and plural.
     pub gvr: GroupVersionResource,
-    /// What its objects say as their kind.
+    /// The kind of its objects.
     pub kind: String,
-    /// Whether its objects live in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
 }
 
-/// Why a name did not lead to a resource that can be watched.
+/// Why a name could not be resolved to a watchable resource.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The API server did not tell what it serves.
+    /// Discovery failed.
     #[error("asking what serves {resource}: {source}")]
     Api {
-        /// The name that was looked for.
+        /// The name.
         resource: ResourceName,
         /// What went wrong.
         source: ApiError,
     },
-    /// Nothing of that name is served.
+    /// No such resource is served.
     #[error("the API server serves no resource {resource}{}", hint(.candidates, .unread))]
     NotFound {
-        /// The name that was looked for.
+        /// The name.
         resource: ResourceName,
-        /// Names that come close, best first, ready to be written into the configuration.
+        /// Similar names, best first, in the form of the configuration.
         candidates: Vec<String>,
-        /// Groups that could not be asked, with the reason.
+        /// Groups that did not answer, with the reason.
         unread: Vec<String>,
     },
-    /// It is served, but cannot be listed and watched.
+    /// It is served, but does not support list and watch.
     #[error(
         "{found} cannot be kept by an informer: it supports only {}; an informer needs `list` and `watch`",
         if .verbs.is_empty() { "no verbs".to_owned() } else { .verbs.join(", ") }
     )]
     NotWatchable {
-        /// What was found.
+        /// The resource.
         found: GroupVersionResource,
-        /// What the API server can do with it.
+        /// Its verbs.
         verbs: Vec<String>,
     },
 }
 
 impl DiscoveryError {
-    /// Whether the resource may well appear later, as a custom resource does whose definition is yet to be applied.
+    /// Whether the resource may appear later, like a custom resource whose definition is not applied yet.
     #[must_use]
     pub fn may_appear(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 }
 
-/// Finds the resource that `name` means.
+/// Resolves `name`.
 ///
 /// # Errors
-/// [`DiscoveryError`]: the API server could not be asked, knows no such resource (with candidates), or cannot list and watch it.
+/// [`DiscoveryError`]: discovery failed, there is no such resource (with suggestions), or it does not support list and
+/// watch.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
 pub async fn discover(client: &Client, name: &ResourceName) -> Result<Discovered, DiscoveryError> {
-    // Waits only for answers, with a deadline each: no randomness, so any seed serves.
+    // Only waits for responses, with a deadline each: without randomness, so any seed will do.
     discover_in(client, Arc::new(TokioEnvironment::current(0)), name).await
 }
 
-/// As [`discover`], in an environment of the caller's.
+/// Like [`discover`], in the given environment.
 ///
 /// # Errors
 /// As [`discover`].
@@ -126,7 +126,7 @@ pub async fn discover_in(
     })
 }
 
-/// One question.
+/// One lookup.
 struct Discovery<'a> {
     client: &'a Client,
     environment: Arc<dyn Environment>,
@@ -156,7 +156,7 @@ impl Discovery<'_> {
         }
     }
 
-    /// Everything that is served, and the versions of groups that did not answer.
+    /// All served resources, and the versions of groups that did not answer.
     async fn all_resources(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
         let versions = all_versions(self.client, &self.environment).await;
         let mut served = Vec::new();

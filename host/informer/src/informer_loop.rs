@@ -1,15 +1,16 @@
-//! The informer loop: one task per source that owns its DeltaFIFO and the writing end of its store.
+//! The informer loop: one task per source that owns its DeltaFIFO and the writing side of its store.
 //!
 //! ```text
 //! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed_changes ─▶ root published ─▶ listeners told
 //! ```
 //!
-//! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes
-//! visible as a whole; at most a batch ([`BATCH_DELTAS_MAX`]) between two points where other tasks get their turn. What
-//! is queued alone is processed at once; what has come meanwhile makes one batch. Nothing here waits for a handler, but
-//! for one that has its informer to itself and asked for that.
+//! Guarantees: handlers only receive what a reader can already look up; one root per batch; a list becomes visible as a
+//! whole; at most one batch ([`BATCH_DELTAS_MAX`]) between two points at which other tasks get a turn. A single queued
+//! event is processed at once; events that arrived meanwhile form one batch. The loop waits for no handler, except for
+//! a blocking one that has its informer to itself.
 //!
-//! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; where it departs, the item says so.
+//! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; departures are noted where they
+//! occur.
 
 mod apply;
 mod candidate;
@@ -39,15 +40,15 @@ use crate::source_name::{SourceName, log};
 use crate::status::StatusTracker;
 use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
-/// How many deltas make a batch: one root is published for them, and other tasks get their turn after it. At about 4 us
-/// each, a millisecond. client-go takes 1,000.
+/// Deltas per batch: one root is published for them, and other tasks get a turn afterwards. At about 4 us each, a
+/// millisecond. client-go uses 1,000.
 pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 
-/// What a loop is made of.
+/// What a loop is built from.
 pub(crate) struct LoopParts {
     pub(crate) name: Arc<SourceName>,
     pub(crate) source: SourceId,
-    /// `None` is all of them.
+    /// `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) fifo: DeltaFifo,
     pub(crate) store: StoreWriter,
@@ -57,11 +58,11 @@ pub(crate) struct LoopParts {
     pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) dropper: BackgroundDropper,
-    /// Native indexes, and how many failures of each have been counted.
+    /// Native indexes, and how many failures of each were counted.
     pub(crate) native_indexes: Vec<(String, u64)>,
-    /// Keeps what is shown, and tells listeners in the loop's place.
+    /// Persists what is published, and delivers to the listeners instead of the loop.
     pub(crate) durable: Option<DurableSource>,
-    /// Ends the reflector that `updates` come from.
+    /// Ends the reflector that sends `updates`.
     pub(crate) reflector: CancellationToken,
 }
 
@@ -69,22 +70,22 @@ pub(crate) struct LoopParts {
 pub(crate) struct InformerLoop {
     parts: LoopParts,
     batch: Batch,
-    /// What listeners are to be told once the root is published.
+    /// What to deliver to listeners once the root is published.
     changes: Vec<Change>,
-    /// How many of `changes` index plugins have been handed.
+    /// How many of `changes` were sent to index plugins.
     fed_changes: usize,
     listeners: Vec<ListenerHandle>,
-    /// The listener that is waited for.
+    /// The listener that the loop waits for.
     blocking_listener: Option<BlockingListener>,
     feeds: IndexFeeds,
     index_warnings: IndexWarnings,
     guard: VersionGuard,
     synced: bool,
-    /// A reflector with another request, until its first list is taken.
+    /// A reflector with another request, until its first list is accepted.
     candidate: Option<Candidate>,
-    /// What the reflector brings waits: its candidate is listing.
+    /// Updates of the reflector wait while its candidate is listing.
     paused: bool,
-    /// Sources that left this one's place a while ago, whose deletes listeners may still be busy with.
+    /// Removed sources with the same scope, whose deletes may still be queued in listeners.
     predecessors: Vec<SourceId>,
     has_reflector: bool,
 }
@@ -113,7 +114,7 @@ impl InformerLoop {
         }
     }
 
-    /// Runs until it is told to stop, or until nobody is left who could tell.
+    /// Runs until it receives a stop, or until all senders are gone.
     pub(crate) async fn run(mut self) {
         loop {
             tokio::select! {
@@ -133,8 +134,8 @@ impl InformerLoop {
         self.end();
     }
 
-    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch. Once a batch was full,
-    /// orders and feeds get their turn before the next message.
+    /// Processes a message, and further ones that are ready, as far as they fit into one batch. After a full batch,
+    /// commands and index feeds are handled before the next message.
     async fn receive(&mut self, first: Updates) {
         let mut next = Some(first);
         while let Some(updates) = next {
@@ -152,7 +153,7 @@ impl InformerLoop {
         self.process_queued().await;
     }
 
-    /// Whether a batch was full, and so processed, on the way.
+    /// Returns whether a batch became full and was processed.
     async fn receive_one(&mut self, update: Update, received: Moment) -> bool {
         match update {
             Update::Event { kind, object } => {
@@ -165,7 +166,8 @@ impl InformerLoop {
                 true
             }
             Update::Bookmark(version) => {
-                // Nor may it: what comes after it may be older, where the API server's progress is ahead of its events.
+                // Nor may it: an event after the bookmark may be older, where the API server's progress is ahead of its
+                // events.
                 if let (true, Some(number)) = (seeded_bug(SeededBug::BookmarkHidesEvents), version.as_ref().number()) {
                     self.guard.resume_from(number);
                 }
@@ -180,7 +182,7 @@ impl InformerLoop {
         }
     }
 
-    /// Processes all that waits in the queue, batch by batch.
+    /// Processes everything in the queue, batch by batch.
     async fn process_queued(&mut self) {
         loop {
             self.wait_for_capacity().await;
@@ -192,7 +194,7 @@ impl InformerLoop {
             self.feed_indexes().await;
             self.publish();
             self.notify_listeners();
-            // What one batch replaced is freed in less time than it takes to have it freed elsewhere.
+            // Freeing what one batch replaced takes less time than sending it elsewhere.
             drop(self.parts.store.take_garbage());
             if !more {
                 return;
@@ -201,8 +203,7 @@ impl InformerLoop {
         }
     }
 
-    /// Waits until the handler that wants to be waited for can take more. Meanwhile nothing is read: in the end the
-    /// socket is full.
+    /// Waits until the blocking handler has capacity. Meanwhile nothing is read: eventually the socket is full.
     async fn wait_for_capacity(&mut self) {
         if let Some(BlockingListener { listener, capacity }) = &self.blocking_listener {
             while !listener.has_room() {
@@ -211,7 +212,7 @@ impl InformerLoop {
         }
     }
 
-    /// Writes one batch to the store; whether more waits.
+    /// Writes one batch to the store; returns whether more is queued.
     fn process_batch(&mut self) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
         self.parts.fifo.pop_batch(BATCH_DELTAS_MAX, &mut batch);
@@ -223,7 +224,7 @@ impl InformerLoop {
         !self.parts.fifo.is_empty()
     }
 
-    /// Shows what was written to readers.
+    /// Makes the written state visible to readers.
     fn publish(&mut self) {
         let LoopParts {
             store,
@@ -249,7 +250,7 @@ impl InformerLoop {
         self.begin_backfills();
     }
 
-    /// Counts what the native indexes failed on since the last publish.
+    /// Counts the failures of native indexes since the last publish.
     fn count_index_failures(&mut self) {
         let LoopParts {
             name,
@@ -275,7 +276,7 @@ impl InformerLoop {
         }
     }
 
-    /// Tells every listener what the batch changed. After [`publish`](Self::publish), never before.
+    /// Delivers the changes of the batch to every listener. After [`publish`](Self::publish), never before.
     fn notify_listeners(&mut self) {
         self.fed_changes = 0;
         if self.changes.is_empty() {

@@ -1,9 +1,9 @@
-//! The numbers of the informer room: [`InformerMetrics`], registered once, and what a source keeps of it.
+//! The metrics of the informer crate: [`InformerMetrics`], registered once, and the handles of each source.
 //!
-//! Labels are looked up once, when a source starts ([`SourceMetrics`]); on the way of an event only atomics are
-//! touched. Sources of one informer in one cluster share their series: counters add up, gauges are sums over these
-//! sources (which is why each source remembers its part), and `informer_synced` is 1 only while all of them are synced.
-//! What a stopped source added to gauges is taken back; series without sources go.
+//! Labels are resolved once, when a source starts ([`SourceMetrics`]); on the event path only atomics are touched.
+//! Sources of one informer in one cluster share their series: counters add up, gauges are sums over these sources (so
+//! each source remembers its share), and `informer_synced` is 1 only while all of them are synced. A stopped source
+//! takes back its share of gauges; series without sources are removed.
 
 mod labels;
 mod source;
@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 pub(crate) use source::{EventCounts, SourceMetrics};
 
-/// All series of the informer room. Cheap to clone; the names get the registry's prefix (`informant_`).
+/// All series of the informer crate. Cheap to clone; the registry adds the prefix (`informant_`).
 #[derive(Debug, Clone, Default)]
 pub struct InformerMetrics(Arc<Series>);
 
@@ -60,7 +60,7 @@ struct Sharing {
 }
 
 impl InformerMetrics {
-    /// Registers every series of this room with `registry`, which is expected to carry the prefix `informant`.
+    /// Registers every series of this crate with `registry`, which should have the prefix `informant`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         metrics.0.register(registry);
@@ -188,7 +188,7 @@ impl Series {
         );
     }
 
-    /// A source joins the series of `labels`.
+    /// A source starts to use the series of `labels`.
     fn join(&self, labels: &InformerLabels) {
         self.change_sharing(labels, |sharing| sharing.sources += 1);
     }
@@ -203,9 +203,9 @@ impl Series {
         });
     }
 
-    /// A source leaves; with the last one the informer's gauges go.
+    /// A source ends; with the last one the informer's gauges are removed.
     fn leave(&self, labels: &InformerLabels) {
-        // Held to the end, so that a source that joins meanwhile does not lose the series it just got.
+        // Held to the end, so that a source that starts meanwhile does not lose its series.
         let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sharing) = all.get_mut(labels) else { return };
         sharing.sources = sharing.sources.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What can go wrong between a request and the end of its answer: [`ApiError`].
+//! [`ApiError`]: why a request failed.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use informant_object::frames::ListError;
 
 use super::status::Status;
 
-/// Why a request of a source, or of discovery, did not bring what it was sent for.
+/// Why a request of a source, or of discovery, failed.
 ///
-/// The text says what happened and what may help; which informer and resource it was about, the caller adds.
+/// The text has the reason and what may help; the caller adds the informer and the resource.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The request could not be written, for example because of a strange resource name.
+    /// The request could not be built, for example because of an invalid resource name.
     #[error("the request could not be built: {0}; check the resource's name, namespace and selectors")]
     Request(#[source] http::Error),
-    /// No answer came: connecting, TLS or logging in failed.
+    /// No response: connecting, TLS or authentication failed.
     #[error("the API server cannot be reached: {}; check its address and that it runs", chain(.0))]
     Unreachable(#[source] Box<kube::Error>),
-    /// The API server answered, and said no.
+    /// The API server refused the request.
     #[error("the API server answered {}{}", .code, message_after(.reason, .message))]
     Refused {
         /// The HTTP status.
         code: u16,
-        /// Kubernetes' word for it, for example `Forbidden`; empty if it gave none.
+        /// The API server's reason, for example `Forbidden`; may be empty.
         reason: String,
-        /// The API server's own explanation.
+        /// The API server's message.
         message: String,
-        /// How long it asks to be left alone.
+        /// How long the API server asks to wait.
         retry_after: Option<Duration>,
-        /// What decides about the next step.
+        /// The cause, which decides what to do next.
         cause: ApiErrorCause,
     },
-    /// The answer is no JSON: a proxy, a login page, or something that is no API server.
+    /// The response is not JSON: a proxy, a login page, or not an API server.
     #[error(
         "the answer is not JSON but {content_type} that begins with {start:?}; the address leads to something that is no \
          Kubernetes API server, or a proxy answers in its place"
@@ -39,50 +39,50 @@ pub enum ApiError {
     NotJson {
         /// The answer's content type.
         content_type: String,
-        /// The answer's beginning.
+        /// The start of the response.
         start: String,
     },
-    /// The answer is compressed although it was asked to come plain.
+    /// The response is compressed although it was requested uncompressed.
     #[error(
         "the answer is compressed ({encoding}) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone"
     )]
     Compressed {
-        /// What `Content-Encoding` says.
+        /// The `Content-Encoding`.
         encoding: String,
     },
-    /// Nothing came for so long that the connection must be taken for dead.
+    /// No data for so long that the connection counts as dead.
     #[error("nothing came for {} s; the connection is taken for dead", .0.as_secs())]
     Silent(Duration),
-    /// What was asked for did not come whole in time.
+    /// The state was not complete in time.
     #[error("the state did not come whole within {} s", .0.as_secs())]
     TooSlow(Duration),
-    /// The connection broke in the midst of the answer.
+    /// The connection broke during the response.
     #[error("the connection broke: {}", chain(.0))]
     Broken(#[source] Box<kube::Error>),
-    /// The answer to a list is no list, or no whole one.
+    /// The response to a list is not a list, or an incomplete one.
     #[error("{0}")]
     List(#[from] ListError),
-    /// The answer is JSON that breaks off or contradicts itself.
+    /// The response is truncated or contradictory JSON.
     #[error("the answer is damaged: {0}")]
     Damaged(String),
 }
 
-/// What decides about the next step after an [`ApiError`].
+/// The cause of an [`ApiError`], which decides what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiErrorCause {
-    /// The version asked for is forgotten (410).
+    /// The requested version is expired (410).
     Expired,
-    /// The version asked for is not reached yet.
+    /// The requested version is in the future.
     VersionTooLarge,
-    /// Too many requests; how long the server asks to be left alone.
+    /// Too many requests; how long the server asks to wait.
     TooManyRequests(Option<Duration>),
-    /// Not logged in (401) or not allowed (403).
+    /// Not authenticated (401) or not allowed (403).
     Forbidden,
     /// The resource does not exist (404).
     NotFound,
-    /// No answer at all.
+    /// No response.
     Unreachable,
-    /// Anything else; how long the server asks to be left alone.
+    /// Anything else; how long the server asks to wait.
     Other(Option<Duration>),
 }
 
@@ -102,7 +102,7 @@ impl ApiError {
         }
     }
 
-    /// What decides about the next step.
+    /// The cause, which decides what to do next.
     #[must_use]
     pub fn cause(&self) -> ApiErrorCause {
         match self {
@@ -120,7 +120,7 @@ impl ApiError {
 }
 
 impl ApiErrorCause {
-    /// The word for it in metrics.
+    /// The label in metrics.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Expired => "expired",
@@ -134,7 +134,7 @@ impl ApiErrorCause {
     }
 }
 
-/// `: reason: message`, as far as there is any.
+/// `: reason: message`, without the missing parts.
 fn message_after(reason: &str, message: &str) -> String {
     match (reason, message) {
         ("", "") => String::new(),
@@ -144,7 +144,7 @@ fn message_after(reason: &str, message: &str) -> String {
     }
 }
 
-/// An error with its causes: kube's and hyper's own texts end where it gets interesting.
+/// An error with its causes: the texts of kube and hyper alone lack the details.
 fn chain(error: &kube::Error) -> String {
     const DEPTH_MAX: usize = 8;
     let mut text = error.to_string();

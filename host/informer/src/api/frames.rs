@@ -1,4 +1,4 @@
-//! The body of an answer, frame by frame, with a deadline on silence.
+//! Reads the body of a response, frame by frame, with a silence timeout.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -17,9 +17,9 @@ use super::error::ApiError;
 /// How long a body may stay silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SilenceTimeout {
-    /// Until then, silence is no fault.
+    /// Until then, silence is allowed.
     pub(crate) until: Moment,
-    /// After that, how long nothing may come.
+    /// After that, the longest time without data.
     pub(crate) silence: Duration,
 }
 
@@ -30,15 +30,15 @@ pub(crate) struct Frame {
     pub(crate) received: Moment,
 }
 
-/// Reads a body. One clock read per frame and no timer that is set anew for each: a timer that fires finds out whether
-/// it still matters.
+/// Reads a body. One clock read per frame, and no timer that is reset for each: a timer that fires checks whether it
+/// still applies.
 pub(crate) struct Frames {
     body: Body,
     environment: Arc<dyn Environment>,
     silence_timeout: SilenceTimeout,
     last: Moment,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// How the body ended, found by [`more`](Frames::next_ready), to be told by [`next`](Frames::next).
+    /// How the body ended, found by [`next_ready`](Frames::next_ready) and returned by [`next`](Frames::next).
     end: Option<Result<(), ApiError>>,
 }
 
@@ -56,7 +56,7 @@ impl Frames {
         }
     }
 
-    /// Sets another silence_timeout, counted from the last frame on.
+    /// Sets another timeout, counted from the last frame.
     pub(crate) fn set_silence_timeout(&mut self, silence_timeout: SilenceTimeout) {
         if silence_timeout != self.silence_timeout {
             self.silence_timeout = silence_timeout;
@@ -66,7 +66,7 @@ impl Frames {
         }
     }
 
-    /// Begins silence anew: the reader was busy elsewhere, and what it did not read cannot count as silence.
+    /// Restarts the silence timeout: the reader was busy elsewhere, and what it did not read does not count as silence.
     pub(crate) fn touch(&mut self, now: Moment) {
         self.last = now;
     }
@@ -99,9 +99,9 @@ impl Frames {
         }
     }
 
-    /// The next frame with data, if it is there already. The connection is a task of its own, which holds one frame
-    /// ready and reads on when that is taken: so it gets one turn before the answer is no. What ends the body is kept
-    /// for [`next`](Self::next).
+    /// The next frame with data, if it is ready. The connection is a task of its own, which holds one frame ready and
+    /// reads on when that is taken: so it gets one turn before the result is `None`. The end of the body is kept for
+    /// [`next`](Self::next).
     pub(crate) async fn next_ready(&mut self) -> Option<Bytes> {
         if self.end.is_some() {
             return None;
@@ -116,7 +116,7 @@ impl Frames {
             Poll::Pending if yielded => Poll::Ready(None),
             Poll::Pending => {
                 yielded = true;
-                // Behind what is ready to run, and before anything is waited for: no look at the sockets.
+                // Runs after the tasks that are ready, and before the runtime waits: without polling sockets.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -125,7 +125,7 @@ impl Frames {
     }
 }
 
-/// The next data of a body; `None` is its end. Trailers say nothing that is needed.
+/// The next data of a body; `None` at its end. Trailers are ignored.
 fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ApiError>> {
     loop {
         let Some(frame) = std::task::ready!(Pin::new(&mut *body).poll_frame(context)) else {
@@ -159,7 +159,7 @@ mod tests {
 
     type Sender = mpsc::Sender<Result<BodyFrame<Bytes>, std::io::Error>>;
 
-    /// A body that holds one frame ready, as a connection does.
+    /// A body that holds one frame ready, like a connection.
     async fn frames() -> (Sender, Frames) {
         let (sender, receiver) = mpsc::channel(0);
         let mut body = Some(StreamBody::new(receiver).boxed_unsync());

@@ -1,5 +1,4 @@
-//! `Status`, the object by which an API server says what went wrong, as the answer to a request or as an ERROR event of
-//! a watch.
+//! `Status`, the object with which an API server reports an error, as a response or as an ERROR event of a watch.
 
 use std::time::Duration;
 
@@ -7,10 +6,10 @@ use serde::Deserialize;
 
 use super::error::ApiErrorCause;
 
-/// The longest an API server may tell a source to stay away: a wrong figure must not silence it for a day.
+/// The longest wait that an API server may ask for: a wrong value must not silence a source for a day.
 pub(crate) const RETRY_AFTER_SECONDS_MAX: u64 = 300;
 
-/// What of a `Status` decides and explains.
+/// The used fields of a `Status`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -28,7 +27,7 @@ pub(crate) struct Details {
     pub(crate) causes: Option<Vec<StatusCause>>,
 }
 
-/// One cause of several.
+/// One of its causes.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct StatusCause {
@@ -37,7 +36,7 @@ pub(crate) struct StatusCause {
 }
 
 impl Status {
-    /// The status in `json`, if that is what it holds.
+    /// The status in `json`, if it is one.
     pub(crate) fn parse(json: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Kind {
@@ -51,7 +50,7 @@ impl Status {
         }
     }
 
-    /// A status that is known by its code alone.
+    /// A status with only a code.
     pub(crate) fn of_code(code: u16) -> Self {
         Self {
             code,
@@ -85,8 +84,8 @@ impl Status {
         Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
     }
 
-    /// Whether the server has not reached the version that was asked for. Three generations of servers say so in three
-    /// ways (client-go `isTooLargeResourceVersionError`).
+    /// Whether the server has not reached the requested version. Three generations of servers report it in three ways
+    /// (client-go `isTooLargeResourceVersionError`).
     fn is_too_large_version(&self) -> bool {
         const TEXT: &str = "Too large resource version";
         let causes = self

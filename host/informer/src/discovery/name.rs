@@ -1,4 +1,4 @@
-//! How a configuration names a resource: [`ResourceName`].
+//! [`ResourceName`]: a resource as named in a configuration.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::resources::ApiResource;
 use crate::resource::GroupVersionResource;
 
-/// A resource as a person writes it.
+/// A resource as people write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceName {
     /// `v1/pods`, `apps/v1/deployments`.
@@ -15,12 +15,12 @@ pub enum ResourceName {
     Loose {
         /// Plural, singular, short name or kind, as written.
         name: String,
-        /// What follows the name's first dot: a group, or a version and a group. Empty if there is no dot.
+        /// What follows the first dot: a group, or a version and a group. Empty without a dot.
         rest: String,
     },
 }
 
-/// A text that names no resource.
+/// The text is not a resource name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` names no resource: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
@@ -31,11 +31,11 @@ pub struct ResourceNameError {
 }
 
 impl ResourceName {
-    /// Reads a resource's name.
+    /// Parses a resource name.
     ///
     /// # Errors
-    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is
-    /// refused: several at once are a [`ResourcePattern`](super::ResourcePattern).
+    /// [`ResourceNameError`] if the text has empty parts, too many of them, or invalid characters. `*` is an error:
+    /// several resources are a [`ResourcePattern`](super::ResourcePattern).
     pub fn parse(text: &str) -> Result<Self, ResourceNameError> {
         let refuse = |problem| {
             Err(ResourceNameError {
@@ -78,7 +78,7 @@ impl ResourceName {
         }
     }
 
-    /// Whether `served` is what a loose name means.
+    /// Whether `served` matches this name.
     pub(super) fn means(&self, served: &ApiResource) -> bool {
         match self {
             Self::Exact(resource) => *resource == served.gvr(),
@@ -86,7 +86,7 @@ impl ResourceName {
         }
     }
 
-    /// The part that names the resource within its group.
+    /// The plural, or the name as written.
     pub(super) fn last(&self) -> &str {
         match self {
             Self::Exact(resource) => &resource.plural,
@@ -104,7 +104,7 @@ impl FromStr for ResourceName {
 }
 
 impl ResourceName {
-    /// The name as a configuration writes it.
+    /// The name as written in a configuration.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -116,7 +116,7 @@ impl ResourceName {
 }
 
 impl fmt::Display for ResourceName {
-    /// As messages quote it.
+    /// The name as quoted in messages.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "`{}`", self.text())
     }

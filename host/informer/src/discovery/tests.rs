@@ -5,7 +5,7 @@ use http::Response;
 use super::*;
 use crate::testing::{TestBody, answer, client, json_answer, refusal};
 
-/// What a small cluster with one custom resource and one broken extension server says.
+/// The responses of a small cluster with one custom resource and one broken extension server.
 fn cluster(path: &str) -> Response<TestBody> {
     match path {
         "/api" => json_answer(r#"{"kind":"APIVersions","versions":["v1"]}"#),
@@ -233,7 +233,7 @@ async fn a_group_that_does_not_answer_has_lost_nothing() {
     assert_eq!(now.resources.len(), 5, "what is served no more is gone");
 }
 
-/// The same cluster, one version later: it says in two answers what it serves.
+/// The same cluster, one version later, with aggregated discovery.
 fn aggregated(
     version: &'static str,
     groups: &'static str,
@@ -287,7 +287,7 @@ async fn what_is_served_comes_in_two_answers_where_the_api_server_can_say_it_so(
     let client = client(aggregated("v2", GROUPS));
     let refused = discover(&client, &ResourceName::parse("odder").unwrap()).await;
     assert!(refused.is_err());
-    // As kube-apiserver writes what has subresources and nothing else.
+    // As kube-apiserver describes a resource that only has subresources.
     let refused = discover(&client, &ResourceName::parse("odd").unwrap()).await;
     insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists what there is. Not all of it could be asked: shop.example.com/v2 (the API service behind it does not answer)");
 }
@@ -307,7 +307,7 @@ async fn all_of(groups: &'static str) -> Result<ServedResources, ApiError> {
 #[tokio::test(start_paused = true)]
 async fn the_kinds_of_an_api_service_that_is_down_do_not_vanish() {
     let served = all_of(GROUPS).await.unwrap();
-    // In another version of the group the same kinds may be served: it is left alone meanwhile.
+    // Another version of the group may serve the same kinds: it is left alone meanwhile.
     assert_eq!(
         names(&served),
         ["v1/pods", "apps/v1/deployments", "shop.example.com/v2/orders"]
@@ -316,7 +316,7 @@ async fn the_kinds_of_an_api_service_that_is_down_do_not_vanish() {
         served.unread.keys().collect::<Vec<_>>(),
         ["shop.example.com/v1", "shop.example.com/v2"]
     );
-    // An API server that was restarted meanwhile has forgotten what there was.
+    // An API server that was restarted meanwhile has forgotten the old resources.
     let forgotten = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"shop.example.com"},"versions":[{"version":"v2","freshness":"Stale"}]}]}"#;
     let now = all_of(forgotten).await.unwrap().after(&served);
     assert_eq!(names(&now), ["v1/pods", "shop.example.com/v2/orders"]);

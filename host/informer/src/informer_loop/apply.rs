@@ -1,4 +1,4 @@
-//! One delta into the store, and what listeners are to hear of it.
+//! Applies one delta to the store and records the changes for listeners.
 //!
 //! Source: client-go `processDeltas`: the store, not the event, decides between add and update.
 
@@ -11,7 +11,7 @@ use super::{InformerLoop, LoopParts};
 use crate::update_channel::EventKind;
 
 impl InformerLoop {
-    /// Whether an event is older than what is known, and so to be refused.
+    /// Whether an event is older than the known state, so that it must be rejected.
     pub(super) fn is_stale(&mut self, kind: EventKind, object: &Object) -> bool {
         let LoopParts { fifo, store, .. } = &self.parts;
         let verdict = self.guard.judge_event(object.version(), || {
@@ -57,12 +57,12 @@ impl InformerLoop {
                 new: object.clone(),
             });
         }
-        // Another incarnation: the delete of the first was not seen.
+        // A new object with the same name: the delete of the first was missed.
         self.record_change(delta, || deleted(old.key(), Some(old.clone()), true));
         self.record_change(delta, || ChangeKind::Add(object.clone()));
     }
 
-    /// What an item of a list says of its object.
+    /// Compares an item of a list with the stored object.
     fn compare_item(&mut self, delta: &Delta, object: &Object) -> ListedItem {
         let Some(old) = self.parts.store.get_by_key(object.key()) else {
             return ListedItem::Changed;
@@ -70,7 +70,7 @@ impl InformerLoop {
         if old.uid() != object.uid() {
             return ListedItem::Changed;
         }
-        // Nothing happened to it between the lists.
+        // The object did not change between the lists.
         let is_same_version = old.version() == object.version() && !object.version().is_empty();
         if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
             return ListedItem::Unchanged(old.clone());
@@ -83,8 +83,7 @@ impl InformerLoop {
         ListedItem::Outdated
     }
 
-    /// client-go tells handlers of what is unchanged, as an update from itself to itself; here those hear of it who ask
-    /// for it.
+    /// client-go notifies handlers of unchanged objects, as updates with equal states; here only if configured.
     fn record_unchanged(&mut self, delta: &Delta, known: Object) {
         let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
         if is_relist && !self.parts.fifo.skips_unchanged() {
@@ -95,17 +94,17 @@ impl InformerLoop {
         }
     }
 
-    /// The last state is the one the delete brought; a tombstone brings what was known.
+    /// The last state is the one in the delete; for a tombstone, the last known one.
     fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
         let stored = self.parts.store.delete(object.key());
         let last = object.object().cloned().or(stored);
-        // Who changes what is asked for knows what became of the rest.
+        // After a reconfiguration the fate of the other objects is known.
         let unknown =
             object.is_tombstone() && delta.reason != Reason::Reconfigured && !seeded_bug(SeededBug::TombstoneUnmarked);
         self.record_change(delta, || deleted(object.key(), last, unknown));
     }
 
-    /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single
+    /// Records a change for listeners and index plugins. Before the first list is complete, they receive no single
     /// objects.
     fn record_change(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
         let has_consumer = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
@@ -119,18 +118,17 @@ impl InformerLoop {
     }
 }
 
-/// What an item of a list says of its object.
+/// An item of a list, compared with the stored object.
 enum ListedItem {
-    /// Something new.
+    /// New or newer.
     Changed,
-    /// What is known.
+    /// The same state.
     Unchanged(Object),
-    /// Less than is known.
+    /// Older.
     Outdated,
 }
 
-/// Whether one version of an object may come in two forms: other fields are kept than before, or the cluster's history
-/// is another.
+/// Whether one version of an object may have two representations: its shape changed, or the cluster was rolled back.
 fn may_differ_at_one_version(reason: Reason) -> bool {
     matches!(reason, Reason::Reconfigured | Reason::Restored)
 }

@@ -1,13 +1,14 @@
-//! A source that is asked for in another way: the new request is tried out beside the reflector that runs, and takes
-//! its place with its first list.
+//! Changing the request of a source: a candidate with the new request runs next to the current reflector and replaces
+//! it with its first list.
 //!
 //! ```text
 //! candidate: probe ─▶ Hold ─▶ list (staged) ─▶ judged ─▶ the difference, reason `reconfigured` ─▶ its watch goes on
 //! reflector: ────────────────┤ waits            └▶ ended            (refused, too slow: Release, it goes on)
 //! ```
 //!
-//! While the candidate lists, the reflector's messages wait in their channel: so the list is at least as new as all
-//! that was shown, and no event that it lacks can be lost. What runs is given up only for a list that was accepted.
+//! While the candidate lists, the reflector's messages wait in their channel. So the list is at least as new as
+//! everything that was published, and no event that it lacks can be lost. The current reflector ends only when a list
+//! is accepted.
 
 use tokio_util::sync::CancellationToken;
 
@@ -18,14 +19,14 @@ use crate::update_channel::{Update, UpdateReceiver, Updates};
 
 /// A reflector on probation.
 pub(crate) struct Candidate {
-    /// The number of its reflector; numbers only grow.
+    /// The number of its reflector; numbers only increase.
     pub(crate) generation: u64,
     pub(crate) updates: UpdateReceiver,
     /// Ends its reflector.
     pub(crate) reflector: CancellationToken,
 }
 
-/// What the candidate, if there is one, brings.
+/// The candidate's next message; pending if there is no candidate.
 pub(super) async fn first_message(candidate: &mut Option<Candidate>) -> Option<Updates> {
     match candidate {
         Some(candidate) => candidate.updates.recv().await,
@@ -34,7 +35,7 @@ pub(super) async fn first_message(candidate: &mut Option<Candidate>) -> Option<U
 }
 
 impl InformerLoop {
-    /// Lets a reflector with another request try, in place of one that has not succeeded yet.
+    /// Starts a reflector with another request, replacing a candidate that has not succeeded yet.
     pub(super) fn start_candidate(&mut self, candidate: Candidate) {
         self.paused = false;
         if let Some(before) = self.candidate.replace(candidate) {
@@ -42,7 +43,8 @@ impl InformerLoop {
         }
     }
 
-    /// The candidate is about to list: what the reflector brings waits. Says whether that is still wanted.
+    /// The candidate is about to list: the reflector's updates wait from now on. Returns whether this candidate is
+    /// still wanted.
     pub(super) async fn pause(&mut self, generation: u64) -> bool {
         if !self.is_candidate(generation) {
             return false;
@@ -52,25 +54,25 @@ impl InformerLoop {
         true
     }
 
-    /// The candidate did not get its list: the reflector goes on.
+    /// The candidate's list failed: the reflector continues.
     pub(super) fn resume(&mut self, generation: u64) {
         if self.is_candidate(generation) {
             self.paused = false;
         }
     }
 
-    /// The candidate has its first list. If it is accepted, the difference is told and the candidate is the source's
-    /// reflector.
+    /// The candidate has its first list. If it is accepted, the difference is delivered and the candidate becomes the
+    /// source's reflector.
     pub(super) async fn candidate_listed(&mut self, first: Option<Updates>) {
         let Some(first) = first else {
-            // Its reflector is over, which only a panic or the end of everything explains.
+            // Its reflector is over: it panicked, or the process shuts down.
             self.candidate = None;
             self.paused = false;
             return;
         };
         let (updates, received) = first.into_parts();
         for update in updates {
-            // A reflector begins with a list, alone in its message.
+            // A reflector's first message is a single list.
             let Update::Replace(list) = update else { continue };
             self.process_queued().await;
             let generation = self.candidate.as_ref().map(|candidate| candidate.generation);
@@ -91,7 +93,7 @@ impl InformerLoop {
         let Some(candidate) = self.candidate.take() else { return };
         self.paused = false;
         self.has_reflector = true;
-        // What the old reflector had on the way is older than the list, or comes again on the new watch.
+        // Updates of the old reflector are older than the list, or the new watch sends them again.
         self.parts.updates = candidate.updates;
         std::mem::replace(&mut self.parts.reflector, candidate.reflector).cancel();
     }

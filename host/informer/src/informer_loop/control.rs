@@ -1,4 +1,4 @@
-//! What the loop is told from outside, between two batches.
+//! Commands to the loop, handled between two batches.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -9,51 +9,51 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Candidate, InformerLoop, SourceHandoff, SourceTransfer};
 
-/// An transfer to the loop.
+/// A command to the loop.
 pub(crate) enum Control {
-    /// Tell this listener everything from now on; what is there already, it sees as its initial list.
+    /// Deliver to this listener from now on; it receives the stored objects as its initial list.
     AddListener(ListenerHandle),
-    /// As `AddListener`, and wait for it before each batch.
+    /// Like `AddListener`, and wait for it before each batch.
     AddBlockingListener(BlockingListener),
-    /// Tell this listener nothing any more.
+    /// Stop delivering to this listener.
     RemoveListener(ListenerHandle),
-    /// Keep the indexes of this plugin.
+    /// Maintain the indexes of this plugin.
     AddFeed(IndexFeedHandle, oneshot::Sender<Result<(), IndexConflict>>),
-    /// Keep them no more.
+    /// Stop maintaining them.
     RemoveFeed(IndexFeedHandle),
-    /// Keep these indexes too.
+    /// Add these native indexes.
     AddIndexers(Vec<Box<dyn IndexFunc>>, oneshot::Sender<Result<(), IndexConflict>>),
-    /// Keep other native indexes.
+    /// Replace native indexes.
     ChangeIndexers(IndexersChange, oneshot::Sender<Result<(), IndexConflict>>),
-    /// Whether to tell of what a relist shows unchanged.
+    /// Whether to notify listeners of objects that a relist shows unchanged.
     NotifyUnchanged(bool),
-    /// Let a reflector with another request try.
+    /// Start a reflector with another request.
     StartCandidate(Candidate),
-    /// The reflector on probation is about to list: what the other brings is to wait. Answered once it does; dropped if
-    /// nobody wants the list any more.
+    /// The candidate is about to list: pause the updates of the current reflector. Answered once they are paused;
+    /// dropped if the candidate is no longer wanted.
     Pause(u64, oneshot::Sender<()>),
-    /// The reflector on probation did not get its list.
+    /// The candidate's list failed: resume.
     Resume(u64),
-    /// Read nothing any more; answered with all that was read.
+    /// Read nothing more; answered with everything that was read.
     Quiesce(oneshot::Sender<Snapshot>),
-    /// Have listeners finish with these first, which left this source's place.
+    /// Deliver after the events of these removed sources with the same scope.
     DeliverAfter(Vec<SourceId>),
-    /// Tell listeners how this source differs from those it takes over from.
+    /// Deliver how this source differs from those that it replaces.
     TransferIn(SourceTransfer, oneshot::Sender<()>),
-    /// Tell listeners of deletes, but for what these others tell of, then end.
+    /// Deliver deletes, except for what these other sources cover, then end.
     Drain(Vec<SourceHandoff>, oneshot::Sender<()>),
-    /// Process what has been accepted, then end.
+    /// Process what was accepted, then end.
     Stop(oneshot::Sender<()>),
 }
 
-/// A listener that is waited for while it has no room.
+/// A listener that the loop waits for while it has no capacity.
 pub(crate) struct BlockingListener {
     pub(crate) listener: ListenerHandle,
-    /// Told whenever there may be room again.
+    /// Notified when there may be capacity again.
     pub(crate) capacity: Arc<Notify>,
 }
 
-/// Which native indexes go, and which come.
+/// Native indexes to remove and to add.
 pub(crate) struct IndexersChange {
     pub(crate) removed: Vec<String>,
     pub(crate) added: Vec<Box<dyn IndexFunc>>,
@@ -68,7 +68,7 @@ impl InformerLoop {
                 self.blocking_listener = Some(blocking);
             }
             Control::RemoveListener(listener) => self.remove_listener(&listener),
-            // Who does not wait for the answer does not need it.
+            // A receiver that is gone does not need the answer.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),
             Control::RemoveFeed(feed) => self.remove_feed(&feed),
             Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes))),
@@ -104,9 +104,9 @@ impl InformerLoop {
         ControlFlow::Continue(())
     }
 
-    /// Before the first list is there, a listener is only noted down; it is attached with all others once the list is
-    /// published. Later ones get the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all
-    /// deltas: between two batches nothing is in the air.
+    /// Before the first list, a listener is only registered; all are attached once the list is published. Later ones
+    /// receive the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all deltas: between two
+    /// batches nothing is in flight.
     fn add_listener(&mut self, listener: ListenerHandle) {
         if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             return;
@@ -136,7 +136,8 @@ impl InformerLoop {
         Ok(())
     }
 
-    /// Builds the store anew with other native indexes. Those of plugins begin anew too: detached, then filled.
+    /// Rebuilds the store with other native indexes. Those of plugins start from scratch too: detached, then
+    /// backfilled.
     fn change_indexers(&mut self, change: IndexersChange) -> Result<(), IndexConflict> {
         let IndexersChange { removed, added } = change;
         let kept = self.parts.native_indexes.iter().map(|(name, _)| name);
@@ -176,14 +177,14 @@ impl InformerLoop {
         }
     }
 
-    /// What the reflector had handed over before it was stopped is processed to the end.
+    /// Processes what the reflector sent before it was stopped.
     async fn process_remaining(&mut self) {
         while let Ok(updates) = self.parts.updates.try_recv() {
             self.receive(updates).await;
         }
     }
 
-    /// The source is over: what it held is freed elsewhere.
+    /// The source is over: frees its content in the background.
     pub(super) fn end(mut self) {
         self.remove_all_feeds();
         let Self {

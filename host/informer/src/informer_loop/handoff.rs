@@ -1,4 +1,4 @@
-//! One source after another: what the sources of an informer hand over when its namespaces change.
+//! Handoff between the sources of an informer when its namespaces or resources change.
 //!
 //! ```text
 //! old: Rest (nothing new is read) ──────────────────────────────────────▶ Leave: deletes for what no target covers, then the end
@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 use super::{BATCH_DELTAS_MAX, InformerLoop};
 use crate::resource::GroupVersionResource;
 
-/// A source that rests, as a new one takes over from it; or a new one, as an old one leaves.
+/// A quiesced source, for the one that replaces it; or a new source, for the one that is draining.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceHandoff {
     pub(crate) source: SourceId,
     pub(crate) resource: GroupVersionResource,
-    /// `None` is all of them.
+    /// `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) snapshot: Snapshot,
 }
@@ -28,12 +28,12 @@ pub(crate) struct SourceHandoff {
 /// What a new source takes over.
 pub(crate) struct SourceTransfer {
     pub(crate) listeners: Vec<ListenerHandle>,
-    /// The namespace of the new source; `None` is all of them.
+    /// The namespace of the new source; `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) from: Arc<Vec<SourceHandoff>>,
 }
 
-/// What a listener is given of the sources before.
+/// What a listener receives instead of the initial list of the new source.
 struct ListenerTransfer {
     sources: Vec<SourceId>,
     new: SourceId,
@@ -55,13 +55,13 @@ impl SourceHandoff {
         covers(self.namespace.as_deref(), key)
     }
 
-    /// The object of this name, in whatever incarnation.
+    /// The object with this name, whatever its uid.
     fn get(&self, key: KeyRef<'_>) -> Option<&Object> {
         self.snapshot.get(key)
     }
 
-    /// Whether it is known to hold all that `other` held of what both cover: it has seen as far, or holds the very
-    /// same.
+    /// Whether this source is known to have everything that `other` had in their common scope: it has seen at least its
+    /// version, or holds the same objects.
     pub(crate) fn has_caught_up_with(&self, other: &SourceHandoff) -> bool {
         let number = |handoff: &SourceHandoff| handoff.snapshot.version().and_then(|version| version.number());
         let has_reached = number(self).zip(number(other)).is_none_or(|(own, other)| own >= other);
@@ -86,7 +86,7 @@ fn covers(namespace: Option<&str>, key: KeyRef<'_>) -> bool {
 }
 
 impl InformerLoop {
-    /// Reads nothing any more. What was read is in the snapshot.
+    /// Reads nothing more. Everything that was read is in the snapshot.
     pub(super) async fn quiesce(&mut self) -> Snapshot {
         if let Some(candidate) = self.candidate.take() {
             candidate.reflector.cancel();
@@ -97,8 +97,7 @@ impl InformerLoop {
         self.parts.store.published().clone()
     }
 
-    /// Tells listeners how this source differs from what they were told by others: at once, or when the journal comes
-    /// to it.
+    /// Delivers how this source differs from the sources that it replaces: at once, or when the journal reaches it.
     pub(super) async fn transfer_in(&mut self, request: SourceTransfer) {
         let SourceTransfer {
             listeners,
@@ -149,9 +148,9 @@ impl InformerLoop {
         }
     }
 
-    /// Answers once all that was told so far has reached its listeners.
+    /// Replies once all earlier changes have been delivered to the listeners.
     pub(super) fn reply_once_delivered(&self, done: oneshot::Sender<()>) {
-        // Who does not wait for the answer does not need it.
+        // A receiver that is gone does not need the answer.
         match &self.parts.durable {
             Some(durable) => durable.journal.flush(Box::new(move || {
                 let _ = done.send(());
@@ -162,7 +161,7 @@ impl InformerLoop {
         }
     }
 
-    /// Has what waits in `listener` for sources that left this one's index go before what this one shows.
+    /// Makes `listener` process the queued events of this source's predecessors before those of this source.
     pub(super) fn deliver_after_predecessors(&self, listener: &ListenerHandle) {
         if self.predecessors.is_empty() {
             return;
@@ -171,7 +170,7 @@ impl InformerLoop {
         listener.follow(&self.predecessors, self.parts.source, &|key| covers(namespace, key));
     }
 
-    /// Tells listeners that what no other source tells of is gone from the informer. The loop is over then.
+    /// Delivers deletes for everything that no other source covers. The loop ends afterwards.
     pub(super) async fn drain(&mut self, targets: &[SourceHandoff]) {
         let snapshot = self.quiesce().await;
         let now = self.parts.environment.now();
@@ -180,7 +179,7 @@ impl InformerLoop {
                 tokio::task::yield_now().await;
             }
             self.parts.store.delete(object.key());
-            // What an target covers is the target's to tell of.
+            // The target reports objects that it covers.
             if self.synced && !targets.iter().any(|target| target.covers(object.key())) {
                 self.changes.push(removal(object, now));
             }
@@ -191,7 +190,7 @@ impl InformerLoop {
     }
 }
 
-/// Notes what is to be told of `object`, given what was told of its name by another source.
+/// Adds the changes from the state that another source delivered under this name to `object`.
 fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<Change>) {
     let Some(known) = known else {
         return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
@@ -205,7 +204,7 @@ fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes
         changes.push(reconfigured(delete, now));
         return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
     }
-    // What was told is newer: this source's watch will bring it.
+    // The delivered state is newer: this source's watch will send it.
     let is_behind = object.version() < known.version();
     if is_behind || object.json() == known.json() {
         return;
@@ -217,8 +216,8 @@ fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes
     changes.push(reconfigured(update, now));
 }
 
-/// Notes as deletes what another source told of, and the one that takes over for `namespace` does not hold. What is
-/// newer than all it has seen, its watch will bring.
+/// Adds deletes for objects that another source delivered and the one that replaces it in `namespace` does not have.
+/// Objects newer than everything it has seen are left to its watch.
 fn push_vanished(
     known: &SourceHandoff,
     namespace: Option<&str>,

@@ -1,5 +1,5 @@
-//! The indexes of plugins: fed_changes with each batch before it is published, waited for within a budget, attached whole or
-//! not at all.
+//! Indexes of plugins: receive each batch before it is published, are waited for within a budget, and are attached as a
+//! whole or not at all.
 //!
 //! Source: DESIGN's rule for index plugins; client-go runs index functions under the store's lock, without a limit.
 
@@ -14,14 +14,14 @@ use tokio::sync::Notify;
 use super::{InformerLoop, warn_index_failure};
 use crate::source_name::log;
 
-/// How long a batch waits for the values of index plugins. What is not there then is published without; a second time
-/// within 10 s holds the index back for longer. Per batch and for all plugins together.
+/// How long a batch waits for index plugins, per batch and for all plugins together. Without the values in time the
+/// batch is published without the index; if that happens again within 10 s, the index stays detached for longer.
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
 /// The index plugins of one source.
 pub(super) struct IndexFeeds {
     feeds: Vec<Feed>,
-    /// Whoever has notify for this loop says so here.
+    /// Notified when an index has news for this loop.
     notify: Arc<Notify>,
 }
 
@@ -48,7 +48,7 @@ impl IndexFeeds {
         self.feeds.iter().flat_map(|feed| feed.names.iter().cloned()).collect()
     }
 
-    /// Resolves when some index has notify, or may be attached again.
+    /// Resolves when an index has news or may be attached again.
     pub(super) async fn woken(&self, environment: &dyn Environment, source: informant_object::SourceId) {
         let held = self
             .feeds
@@ -69,7 +69,7 @@ impl IndexFeeds {
 }
 
 impl InformerLoop {
-    /// Takes in the indexes of one plugin, or none of them if a name is taken.
+    /// Adds the indexes of one plugin, or none of them if a name is taken.
     pub(super) fn add_feed(&mut self, handle: IndexFeedHandle) -> Result<(), IndexConflict> {
         if self.feeds.feeds.iter().any(|feed| feed.handle.ptr_eq(&handle)) {
             return Ok(());
@@ -91,7 +91,7 @@ impl InformerLoop {
             names,
             attached: false,
         });
-        // From now on readers are told "not ready" instead of "unknown".
+        // From now on readers get "not ready" instead of "unknown".
         self.publish();
         self.begin_backfills();
         Ok(())
@@ -108,7 +108,7 @@ impl InformerLoop {
         self.publish();
     }
 
-    /// The store is another: every index is computed from the beginning.
+    /// The store was replaced: every index is computed from scratch.
     pub(super) fn restart_feeds(&mut self) {
         for at in 0..self.feeds.feeds.len() {
             let handle = self.feeds.feeds[at].handle.clone();
@@ -132,8 +132,7 @@ impl InformerLoop {
         }
     }
 
-    /// Hands the changes that were not handed in yet to the index plugins, and waits for their values within the
-    /// budget.
+    /// Sends new changes to the index plugins and waits for their values within the budget.
     pub(super) async fn feed_indexes(&mut self) {
         if self.feeds.is_empty() || self.fed_changes == self.changes.len() {
             return;
@@ -156,15 +155,15 @@ impl InformerLoop {
         }
     }
 
-    /// An index has notify while nothing is being processed.
+    /// Handles news of an index while the loop is idle.
     pub(super) fn handle_feed_news(&mut self) {
         self.begin_backfills();
         self.poll_feeds();
         self.publish();
     }
 
-    /// Has every index that wants to begin with all there is do so. Only right after a publish: the snapshot must hold
-    /// all that was processed.
+    /// Starts the backfill of every index that needs one. Only directly after a publish: the snapshot must contain
+    /// everything that was processed.
     pub(super) fn begin_backfills(&self) {
         if !self.synced {
             return;
@@ -177,7 +176,7 @@ impl InformerLoop {
         }
     }
 
-    /// Puts in place what is ready and takes away what is not; whether some index is attached and still being computed.
+    /// Attaches what is ready and detaches what is not; returns whether an attached index is still being computed.
     fn poll_feeds(&mut self) -> bool {
         let now = self.parts.environment.now();
         let mut computing = false;
@@ -215,7 +214,7 @@ impl InformerLoop {
         }
     }
 
-    /// The budget is spent: what is not there is left out, what came at the last moment is not.
+    /// The budget is spent: publishes without the indexes that are still not ready.
     fn overrun(&mut self) {
         let now: Moment = self.parts.environment.now();
         for at in 0..self.feeds.feeds.len() {
@@ -269,22 +268,22 @@ impl InformerLoop {
     }
 }
 
-/// The log is told of one index's failures no more often than this; what fails meanwhile is counted in the next line.
+/// The shortest time between two warnings about failures of one index; failures meanwhile are counted in the next one.
 pub(crate) const INDEX_WARNING_PERIOD: Duration = Duration::from_secs(60);
 
-/// What was last of each index of a source, by name.
+/// The last warning per index of a source.
 #[derive(Debug, Default)]
 pub(super) struct IndexWarnings(BTreeMap<String, LastWarning>);
 
 #[derive(Debug)]
 struct LastWarning {
     when: Moment,
-    /// Failures since.
+    /// Failures since then.
     unreported: u64,
 }
 
 impl IndexWarnings {
-    /// Another `failures` of `index`, at least one. How many failures a line is to speak of now, if one is due.
+    /// Records `failures` more failures of `index`, at least one. Returns how many to report now, if a warning is due.
     pub(super) fn count(&mut self, index: &str, failures: u64, now: Moment) -> Option<u64> {
         let Some(last) = self.0.get_mut(index) else {
             self.0.insert(
@@ -304,7 +303,7 @@ impl IndexWarnings {
         Some(std::mem::take(&mut last.unreported))
     }
 
-    /// The index is gone.
+    /// The index was removed.
     pub(super) fn forget(&mut self, index: &str) {
         self.0.remove(index);
     }

@@ -1,8 +1,8 @@
-//! A list, answer, then taken for all there is.
+//! Checks a list and replaces the store's content with it.
 //!
-//! Becomes visible as a whole: readers see the state before it or the state after it, never half a relist. Source:
-//! client-go's atomic `ReplacedAll`; here the list goes through the DeltaFIFO, which finds what vanished, and the root
-//! waits to be published until the queue is empty.
+//! The list becomes visible as a whole: readers see the state before or after it, never half a relist. Source:
+//! client-go's atomic `ReplacedAll`; here the list goes through the DeltaFIFO, which detects deleted objects, and the
+//! root is published once the queue is empty.
 
 use informant_cache::{ListVerdict, Moment, Reason};
 use informant_object::{Object, ResourceVersion};
@@ -11,10 +11,10 @@ use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
 use crate::source_name::log;
 use crate::update_channel::StagedList;
 
-/// The room for changes that is kept after a list told many of them.
+/// The capacity for changes that is kept after a list with many of them.
 const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 
-/// A list that was answer and is believed.
+/// A list that the version guard accepted.
 pub(super) struct AcceptedList {
     objects: Vec<Object>,
     version: ResourceVersion,
@@ -28,8 +28,8 @@ impl InformerLoop {
         }
     }
 
-    /// Judges a list and tells its reflector. One that is believed is told for the reason `relist`, unless it is the
-    /// first or the cluster went back; `on_accept` runs before the reflector hears of it.
+    /// Checks a list and answers its reflector. The reason of an accepted list is `relist`, unless it is the first one
+    /// or the cluster was rolled back; `on_accept` runs before the reflector gets the answer.
     pub(super) fn check_list(
         &mut self,
         list: StagedList,
@@ -53,7 +53,7 @@ impl InformerLoop {
         if reason.is_some() {
             on_accept();
         }
-        // The reflector may open its watch while the list is being processed. If it is gone, so is the need for an
+        // The reflector may open its watch while the list is being processed. If it is gone, it does not need the
         // answer.
         let _ = verdict.send(answer);
         let Some(reason) = reason else {
@@ -67,7 +67,7 @@ impl InformerLoop {
         })
     }
 
-    /// Takes a list for all there is.
+    /// Replaces the store's content with a list.
     pub(super) async fn apply_list(&mut self, list: AcceptedList, received: Moment) {
         let AcceptedList {
             objects,
@@ -110,7 +110,7 @@ impl InformerLoop {
         }
     }
 
-    /// The first list is complete and published: from now on there is something to tell.
+    /// The first list is complete and published: listeners receive events from now on.
     fn mark_synced(&mut self, reason: Reason) {
         self.synced = true;
         if let Some(durable) = &self.parts.durable {

@@ -1,4 +1,4 @@
-//! The handles of one source: every label resolved once.
+//! The metric handles of one source, with all labels resolved.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use super::Series;
 use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 use crate::update_channel::EventKind;
 
-/// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the
+/// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, has no more. client-go does the
 /// same.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
-/// One source's part of a gauge that several sources share: what it added is taken back when it goes.
+/// One source's share of a gauge, taken back when the source ends.
 #[derive(Debug)]
 pub(crate) struct GaugeShare {
     gauge: Gauge,
@@ -31,7 +31,7 @@ impl GaugeShare {
         }
     }
 
-    /// Makes this source's part `value`.
+    /// Sets this source's share to `value`.
     pub(crate) fn set(&self, value: usize) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         let before = self.part.swap(value, Ordering::Relaxed);
@@ -40,14 +40,14 @@ impl GaugeShare {
         }
     }
 
-    /// Adds `change` to this source's part.
+    /// Adds `change` to this source's share.
     pub(crate) fn add(&self, change: i64) {
         self.part.fetch_add(change, Ordering::Relaxed);
         self.gauge.inc_by(change);
     }
 }
 
-/// How many events of each type a frame brought; counted on the side and added once per frame.
+/// How many events of each type a frame contained; added to the counters once per frame.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventCounts {
     pub(crate) added: u64,
@@ -71,7 +71,7 @@ impl EventCounts {
     }
 }
 
-/// One source's handles. Dropping it takes back what it added to gauges.
+/// One source's handles. Dropping it takes back its shares of gauges.
 #[derive(Debug)]
 pub(crate) struct SourceMetrics {
     series: Arc<Series>,
@@ -139,7 +139,7 @@ impl SourceMetrics {
         }
     }
 
-    /// A LIST ended: `ok`, or the word for what went wrong.
+    /// A LIST ended: `ok`, or the label of its failure.
     pub(crate) fn count_list(&self, result: &'static str) {
         self.series
             .lists
@@ -147,7 +147,7 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// A WatchList came to its end (`ok`), or the word for what went wrong.
+    /// A WatchList completed (`ok`), or the label of its failure.
     pub(crate) fn count_watch_list(&self, result: &'static str) {
         self.series
             .watch_lists
@@ -155,7 +155,7 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// A watch was opened (`ok`) or not.
+    /// A watch was opened (`ok`), or the label of its failure.
     pub(crate) fn count_watch(&self, result: &'static str) {
         self.series
             .watches
@@ -170,7 +170,7 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// So many things could not be used and were left out.
+    /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped(&self, reason: &'static str, amount: u64) {
         self.series
             .skipped
@@ -178,7 +178,7 @@ impl SourceMetrics {
             .inc_by(amount);
     }
 
-    /// The guard refused a `list` or an `event`.
+    /// The version guard rejected a `list` or an `event`.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
         self.series
             .rejected
@@ -208,7 +208,7 @@ impl SourceMetrics {
         }
     }
 
-    /// Whether index `name` answers.
+    /// Whether index `name` is attached.
     pub(crate) fn set_index_attached(&self, name: &str, attached: bool) {
         let labels = IndexLabels::new(&self.labels, name.to_owned());
         self.series
@@ -228,8 +228,7 @@ impl SourceMetrics {
         self.series.index_errors.get_or_create(&labels).inc_by(amount);
     }
 
-    /// The source is over: takes back what it added to gauges, and the series themselves if no other source shares
-    /// them.
+    /// The source is over: takes back its shares of gauges, and removes the series if no other source shares them.
     pub(crate) fn retire(&self) {
         let parts = [
             &self.watch_list_refused,

@@ -1,4 +1,4 @@
-//! How an informer changes while it runs, its namespaces and resources included.
+//! Changes an informer while it runs, including its namespaces and resources.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -13,21 +13,21 @@ use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, 
 use crate::source_name::log;
 use crate::spec::SourceSpec;
 
-/// How long the deletes of a source that left may take to be delivered, retries included; what is left then is dropped
+/// How long the deletes of a removed source may take to be delivered, including retries. The remaining ones are dropped
 /// and counted (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(900);
 
-/// How long sources that come may take to have seen as much as those that they take over from, while nothing is told.
-/// They had caught up just before; only a watch that fell silent at that very moment needs as long, and it is opened
-/// anew before.
+/// How long new sources may take to catch up with the quiesced ones that they replace; nothing is delivered meanwhile.
+/// They had caught up just before; only a watch that went silent at that very moment takes this long, and it is
+/// reopened earlier.
 pub(crate) const CATCH_UP_MAX: Duration = Duration::from_secs(300);
 
-/// How often it is looked whether they have.
+/// How often to check whether they have caught up.
 const CATCH_UP_STEP: Duration = Duration::from_millis(50);
 
 type Sources = BTreeMap<SourceScope, Arc<SharedInformer>>;
 
-/// Sources on their way in.
+/// Sources that are still being built.
 pub(super) struct PendingSources {
     pub(super) sources: Sources,
     cancelled: CancellationToken,
@@ -40,24 +40,24 @@ impl Drop for PendingSources {
 }
 
 impl NamedInformer {
-    /// Changes everything but name, cluster and (unless it has several) resource while handlers stay and events flow.
-    /// Returns once the change is accepted; it takes scope in the background, and [`statuses`](Self::statuses) and
-    /// [`sources`](Self::sources) show how far it is.
+    /// Changes everything but name, cluster and (unless it has several) resource, while handlers stay registered and
+    /// events flow. Returns once the change is accepted; it is applied in the background, and
+    /// [`statuses`](Self::statuses) and [`sources`](Self::sources) show the progress.
     ///
-    /// - Sources whose resource and namespace stay change as [`SharedInformer::reconfigure`] says: the difference is
-    ///   told, reason `reconfigured`; while the new request is refused or unreachable the old one goes on. A source for
-    ///   which nothing changes is not touched.
-    /// - Sources of namespaces and resources that are new start, and handlers are shown them as an initial list. Those
-    ///   that are removed end, and what they held is told as deletes with reason `reconfigured` and the last state.
-    /// - From all namespaces to some, or back, the new sources are built beside the old ones, told to nobody, until all
-    ///   have synced; the old ones go on until then. Objects that a new source holds too (same namespace, name and uid)
-    ///   are neither deleted nor told again; what waits for them goes on under the new source's number. The rest is
-    ///   told as deletes.
+    /// - Sources whose resource and namespace stay change as in [`SharedInformer::reconfigure`]: handlers receive the
+    ///   difference with reason `reconfigured`; while the new request is refused or the cluster unreachable, the old
+    ///   one stays in use. Sources without changes are not touched.
+    /// - Sources of new namespaces and resources start, and handlers receive their objects as an initial list. Removed
+    ///   sources end, and handlers receive deletes for their objects, with reason `reconfigured` and the last state.
+    /// - From all namespaces to some, or back, the new sources are built next to the old ones, without delivering
+    ///   anything, until all have synced; the old ones stay in use until then. Objects that a new source has too (same
+    ///   namespace, name and uid) are neither deleted nor redelivered; their queued events continue under the new
+    ///   source's number. Handlers receive deletes for the others.
     ///
-    /// A further change takes the scope of one that is under way.
+    /// A later change replaces one that is in progress.
     ///
     /// # Errors
-    /// [`ReconfigureError`]; nothing is changed then.
+    /// [`ReconfigureError`]; nothing has changed then.
     pub async fn reconfigure(&self, spec: InformerSpec) -> Result<(), ReconfigureError> {
         let _turn = self.0.reconfigure_lock.lock().await;
         let before = {
@@ -67,7 +67,7 @@ impl NamedInformer {
         };
         validate(&before, &spec)?;
         let wanted = spec.by_scope();
-        // Sources that were on their way by the last change are built anew if they are still wanted.
+        // Pending sources of the last change are rebuilt if they are still wanted.
         let present: Sources = {
             let mut members = self.0.members();
             members.pending = None;
@@ -104,9 +104,9 @@ impl NamedInformer {
         Ok(())
     }
 
-    /// Ends the informer as a namespace ends that it names no more: what its sources held is told as deletes with
-    /// reason `reconfigured` and the last state, in the background, for as long as [`left`](Self::left) takes. Nothing
-    /// new comes from here on, and lookups find nothing. [`stop`](Self::stop) cuts it short.
+    /// Removes the informer like a namespace that is removed from it: handlers receive deletes for all its objects,
+    /// with reason `reconfigured` and the last state, in the background; [`drained`](Self::drained) waits for that.
+    /// From now on there are no new events, and lookups find nothing. [`stop`](Self::stop) cuts it short.
     pub fn drain(&self) {
         let draining: Vec<_> = {
             let mut members = self.0.members();
@@ -123,11 +123,11 @@ impl NamedInformer {
         }
     }
 
-    /// Waits until no source is left that still tells deletes.
+    /// Waits until no source is delivering deletes.
     pub async fn drained(&self) {
         loop {
             let mut left = std::pin::pin!(self.0.drained.notified());
-            // Before it is looked, so that nothing is missed between.
+            // Enabled before the check, so that no notification is missed in between.
             left.as_mut().enable();
             if self.0.members().draining.is_empty() {
                 return;
@@ -136,14 +136,14 @@ impl NamedInformer {
         }
     }
 
-    /// Adds and removes sources that have nothing in common.
+    /// Adds and removes sources with disjoint scopes.
     fn replace_sources(&self, spec: InformerSpec, started: Sources, removed: &[SourceScope]) {
         let mut members = self.0.members();
         members.spec = spec;
         for (scope, source) in started {
             members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
             for listener in &members.listeners {
-                // It has just started, and runs until it is told otherwise.
+                // It has just started, and runs until it is stopped.
                 let _ = source.add_listener(listener.clone());
             }
             members.sources.insert(scope, source);
@@ -161,7 +161,7 @@ impl NamedInformer {
         }
     }
 
-    /// Builds sources beside the ones that they take over from.
+    /// Builds sources next to the ones that they replace.
     fn start_handoff(&self, spec: InformerSpec, started: Sources, removed: Vec<SourceScope>) {
         let mut members = self.0.members();
         members.spec = spec;
@@ -185,24 +185,24 @@ impl NamedInformer {
             let Some(outgoing) = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed)) else {
                 return;
             };
-            // What runs goes on meanwhile, however long that takes.
+            // The old sources stay in use meanwhile, however long that takes.
             while is_behind(&started, &outgoing) && !cancelled.is_cancelled() {
                 environment.sleep(CATCH_UP_STEP).await;
-                // The cluster may have removed back in time since: then what runs is the measure.
+                // The cluster may have been rolled back since: then compare with the present state of the old sources.
                 let now = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed));
                 if !is_behind(&started, now.as_deref().unwrap_or_default()) {
                     break;
                 }
             }
             if let Some(parts) = Weak::upgrade(&parts) {
-                // Not called off half-way: it takes milliseconds.
+                // Not cancelled half-way: it takes milliseconds.
                 NamedInformer(parts).finish_handoff(&cancelled, started, &removed).await;
             }
         };
         self.0.environment.spawn("informer-handoff", Box::pin(task));
     }
 
-    /// The sources that came have synced: they take the scope of those that go.
+    /// The new sources have synced: they replace the old ones.
     async fn finish_handoff(&self, cancelled: &CancellationToken, started: Sources, removed: &[SourceScope]) {
         let _turn = self.0.reconfigure_lock.lock().await;
         if cancelled.is_cancelled() {
@@ -217,7 +217,7 @@ impl NamedInformer {
         };
         let mut quiesced = Vec::with_capacity(draining.len());
         for source in &draining {
-            // One that was stopped has told all it will.
+            // A stopped source has delivered everything it will.
             quiesced.extend(source.quiesce().await.ok());
         }
         self.catch_up(cancelled, &started, &quiesced).await;
@@ -226,7 +226,7 @@ impl NamedInformer {
             return;
         };
         for (source, transfers) in started.values().zip(transfers) {
-            // An error says that the source was stopped meanwhile.
+            // An error means that the source was stopped meanwhile.
             let _ = source.wait_for_disk(transfers).await;
         }
         let targets: Vec<SourceHandoff> = started.values().map(|source| source.as_handoff()).collect();
@@ -235,7 +235,8 @@ impl NamedInformer {
         }
     }
 
-    /// Puts what was left a while ago, and still has deletes to tell to somebody slow, before what comes in its scope.
+    /// Orders the remaining deletes of draining sources, queued in a slow handler, before the events of new sources
+    /// with an overlapping scope.
     async fn deliver_after_draining(&self, started: &Sources) {
         for (scope, source) in started {
             let left: Vec<_> = {
@@ -250,8 +251,8 @@ impl NamedInformer {
         }
     }
 
-    /// Waits until the sources that came have seen as much as those that rest: what these read last is on its way to
-    /// the others too.
+    /// Waits until the new sources have seen at least as much as the quiesced ones: the last events of those are on
+    /// their way to the new ones too.
     async fn catch_up(&self, cancelled: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) {
         let until = self.0.environment.now() + CATCH_UP_MAX;
         while is_behind(started, quiesced) && !cancelled.is_cancelled() {
@@ -266,7 +267,7 @@ impl NamedInformer {
         }
     }
 
-    /// Exchanges the sources for everybody who asks from now on, and orders the new ones to take the listeners over.
+    /// Swaps the sources for all lookups from now on, and transfers the listeners to the new ones.
     fn swap_in(
         &self,
         started: &Sources,
@@ -295,7 +296,7 @@ impl NamedInformer {
             .collect()
     }
 
-    /// Has a source tell its deletes and end, in the background.
+    /// Delivers a source's deletes and ends it, in the background.
     fn start_draining(&self, source: Arc<SharedInformer>, targets: Vec<SourceHandoff>) {
         let background = self.0.members().background.clone();
         let parts = Arc::downgrade(&self.0);
@@ -316,7 +317,7 @@ impl NamedInformer {
     }
 }
 
-/// Whether one of the sources that came may not know yet what those that go held.
+/// Whether a new source may not have seen yet what an outgoing one has.
 fn is_behind(started: &Sources, outgoing: &[SourceHandoff]) -> bool {
     let is_behind = |source: &Arc<SharedInformer>| {
         let target = source.as_handoff();
@@ -326,7 +327,7 @@ fn is_behind(started: &Sources, outgoing: &[SourceHandoff]) -> bool {
 }
 
 impl Parts {
-    /// What the sources at these scopes hold now.
+    /// The present state of the sources with these scopes.
     fn handoffs(&self, scopes: &[SourceScope]) -> Vec<SourceHandoff> {
         let members = self.members();
         let sources = scopes.iter().filter_map(|scope| members.sources.get(scope));
@@ -337,13 +338,13 @@ impl Parts {
 async fn all_synced(sources: &Sources) {
     for source in sources.values() {
         if source.synced().await.is_err() {
-            // Stopped: there is nothing to hand over.
+            // Stopped: there is nothing to hand off.
             return std::future::pending().await;
         }
     }
 }
 
-/// The sources that stay, with what they are to be from now on, and those that are to be started.
+/// The sources that stay, with their new specification, and those to start.
 #[expect(clippy::type_complexity, reason = "two lists, named by the function")]
 fn partition(
     wanted: BTreeMap<SourceScope, SourceSpec>,
@@ -360,7 +361,7 @@ fn partition(
     (kept, new)
 }
 
-/// What can be told without asking anybody.
+/// Checks what can be checked without a request.
 fn validate(before: &InformerSpec, spec: &InformerSpec) -> Result<(), ReconfigureError> {
     if before.resources.is_some() != spec.resources.is_some() {
         return Err(ReconfigureError::AnotherSource { what: "the resource" });

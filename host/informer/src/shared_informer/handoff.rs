@@ -1,4 +1,4 @@
-//! How one source takes over from others, and leaves.
+//! Handoff of a source: transfer in from other sources, and drain.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,20 +12,19 @@ use super::{InformerStopped, SharedInformer, StopReport};
 use crate::informer_loop::{Control, SourceHandoff, SourceTransfer};
 use crate::source_name::log;
 
-/// After how many seconds a durable source that hands over to another one, or takes over, and waits for the disk, has
-/// that reported: a warning, and one more in `hand_over_waits_total`. A disk that works takes milliseconds, one that is
-/// overloaded a second or two.
+/// After how many seconds a handoff of durable sources that is blocked on the disk is reported: a warning, and one more
+/// in `hand_over_waits_total`. A healthy disk takes milliseconds, an overloaded one a second or two.
 ///
-/// The wait goes on. To give it up would lose or reorder what handlers are done: what the old source showed last waits
-/// in its journal, and what the new one tells is the difference to it; done before it, the older state would come last,
-/// and stay. Nor is there a quicker way round: to fill the new source anew goes through a journal too, to the same
-/// disk. Meanwhile the informer's handlers are done nothing, readers see the old source as it was read last, and
-/// further changes of the informer wait; a stop does not. A disk that fails instead of hanging keeps nobody waiting: a
-/// journal hands on what it cannot keep.
+/// The handoff keeps waiting. Giving up would lose or reorder events: the last events of the old source are still in
+/// its journal, and the new source delivers the difference to them. Delivered too early, the older state would come
+/// last, and stay. Nor is there a shortcut: filling the new source from scratch goes through a journal on the same
+/// disk. Meanwhile the informer's handlers receive nothing, readers see the old source as it was last read, and further
+/// changes of the informer wait; a stop does not. A disk that fails instead of hanging blocks nothing: a journal
+/// delivers what it cannot persist.
 pub const HANDOFF_WAIT_SECONDS_MAX: u64 = 10;
 
 impl SharedInformer {
-    /// This source as its handoffs see it.
+    /// This source, for the others of a handoff.
     pub(crate) fn as_handoff(&self) -> SourceHandoff {
         SourceHandoff {
             source: self.source(),
@@ -35,13 +34,13 @@ impl SharedInformer {
         }
     }
 
-    /// Reads nothing any more. Everything that was read is in the answer, and was done: what another source tells from
-    /// then on comes after it.
+    /// Reads nothing more. The result contains everything that was read and has been delivered: what another source
+    /// delivers afterwards comes after it.
     pub(crate) async fn quiesce(&self) -> Result<SourceHandoff, InformerStopped> {
         let (done, quiesced) = oneshot::channel();
         self.send_command(Control::Quiesce(done))?;
         let snapshot = quiesced.await.map_err(|_| InformerStopped)?;
-        // What listeners inherit is the difference to this snapshot; what a journal still held would come after it, and
+        // The transfer is the difference to this snapshot; what a journal still holds would be delivered after it, and
         // be older.
         self.wait_for_disk(self.journal_flushed()).await;
         Ok(SourceHandoff {
@@ -50,7 +49,7 @@ impl SharedInformer {
         })
     }
 
-    /// Waits for `done`, which a journal answers once it has come to it, and reports it if that takes long. See
+    /// Waits for `done`, which a journal completes once it reaches it, and reports a long wait. See
     /// [`HANDOFF_WAIT_SECONDS_MAX`].
     pub(crate) async fn wait_for_disk<T>(&self, done: impl Future<Output = T>) -> T {
         let Some(durable) = &self.durable else {
@@ -82,8 +81,8 @@ impl SharedInformer {
         value
     }
 
-    /// Has `listeners` done how this source differs from what they heard `from` others of its resource; answered once
-    /// they were. What is ordered of this source afterwards comes after it.
+    /// Delivers to `listeners` how this source differs from the sources `from` of its resource that it replaces; the
+    /// receiver resolves afterwards. Later commands to this source come after it.
     pub(crate) fn transfer_in(
         &self,
         listeners: Vec<ListenerHandle>,
@@ -102,14 +101,15 @@ impl SharedInformer {
         Ok(taken)
     }
 
-    /// Has everybody who is done of this source finish with `sources` first, key by key. They left its place, and have
-    /// done their deletes; to be said before anybody is done of this one.
+    /// Makes all listeners process the queued events of `sources` before those of this source, key by key. They had the
+    /// same scope, were removed, and have queued their deletes. Must be called before anything of this source is
+    /// delivered.
     pub(crate) fn deliver_after(&self, sources: Vec<SourceId>) {
-        // A source that is over tells nobody anything.
+        // A source that is over delivers nothing.
         let _ = self.send_command(Control::DeliverAfter(sources));
     }
 
-    /// Waits until the deletes of this source, which is leaving, wait in its listeners.
+    /// Waits until the deletes of this draining source are queued in its listeners.
     pub(crate) async fn deletes_queued(&self) {
         let mut done = self.deletes_queued.subscribe();
         // An error is impossible: this source holds the sender.
@@ -122,20 +122,20 @@ impl SharedInformer {
         siblings.cloned().collect()
     }
 
-    /// Keeps the indexes of a plugin, without waiting for the answer.
+    /// Maintains the indexes of a plugin, without waiting for the answer.
     pub(crate) fn send_index_feed(&self, feed: &IndexFeedHandle) {
         let (done, _) = oneshot::channel();
-        // A source that is over keeps nothing.
+        // A source that is over has no indexes.
         let _ = self.send_command(Control::AddFeed(feed.clone(), done));
     }
 
-    /// Tells deletes of all that no target of its resource tells of, reason `reconfigured`, and stops once they were
-    /// delivered, or after `deadline`.
+    /// Delivers deletes for everything that no target of its resource covers, with reason `reconfigured`, and stops
+    /// once they are handled, or after `deadline`.
     pub(crate) async fn drain(&self, targets: Vec<SourceHandoff>, deadline: Duration) -> StopReport {
         let (done, left) = oneshot::channel();
         let targets = self.of_same_resource(&targets);
         if self.send_command(Control::Drain(targets, done)).is_ok() {
-            // An error says that it was stopped meanwhile, without a word.
+            // An error means that it was stopped meanwhile, without deletes.
             let _ = left.await;
         }
         self.stop(deadline).await

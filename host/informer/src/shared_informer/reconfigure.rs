@@ -1,4 +1,4 @@
-//! How what a source asks for, and what it keeps of it, changes while it runs.
+//! Changes the request of a source, and what it stores, while it runs.
 
 use std::sync::Arc;
 
@@ -14,50 +14,50 @@ use crate::reflector::{Probation, Reflector, ReflectorOptions, ReflectorParts};
 use crate::spec::SourceSpec;
 use crate::update_channel::channel;
 
-/// Why a change was refused. What ran before runs on as it was.
+/// Why a change was rejected. The source keeps its previous configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconfigureError {
-    /// Another resource, cluster or namespace is another source.
+    /// The identity of a source cannot change.
     #[error("{what} cannot change while it runs: remove the informer and start another one")]
     AnotherSource {
         /// What differs.
         what: &'static str,
     },
-    /// What is to be dropped may not be.
+    /// A pointer in `drop` is not allowed.
     #[error("drop: {0}")]
     Drop(#[from] PointerError),
-    /// Two indexes of one name, be it one of a plugin.
+    /// Two indexes with the same name, including those of plugins.
     #[error(transparent)]
     Index(#[from] IndexConflict),
-    /// A namespace was named for a resource that lives outside of namespaces.
+    /// Namespaces were given for a cluster-scoped resource.
     #[error("{resource} is not in namespaces: name none")]
     NotNamespaced {
         /// The resource.
         resource: String,
     },
-    /// A source that was new in the change could not be started.
+    /// A source that the change adds could not be started.
     #[error(transparent)]
     Start(#[from] super::StartError),
-    /// Nobody is there to change.
+    /// The informer was stopped.
     #[error(transparent)]
     Stopped(#[from] InformerStopped),
 }
 
 impl SharedInformer {
-    /// Changes selectors, what is cut, metadata only, native indexes, resync and how the state is obtained, while
-    /// handlers stay and events flow.
+    /// Changes selectors, `drop`, metadata only, native indexes, resync and how the state is fetched, while handlers
+    /// stay registered and events flow.
     ///
-    /// Returns once the change is accepted; it takes place in the background. Indexes, the default resync (for handlers
-    /// to come) and `relist_notify_unchanged` change at once. Another request, or another shape of objects, is tried
-    /// out beside the reflector that runs: its first list is staged, and then the *difference* is told, reason
-    /// `reconfigured`: what no longer belongs to the source as deletes with their last state, what is new as adds, what
-    /// is kept in another form as updates; what is the same nobody hears of. While the new request is refused,
-    /// unreachable or too slow, what ran before goes on, and
-    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) says why. A further change takes the place
-    /// of one that is under way.
+    /// Returns once the change is accepted; it is applied in the background. Indexes, the default resync (for future
+    /// handlers) and `relist_notify_unchanged` change at once. For another request or another shape of objects, a
+    /// candidate reflector starts next to the current one: its first list is staged, and then handlers receive the
+    /// *difference*, with reason `reconfigured`: objects that no longer belong to the source as deletes with their last
+    /// state, new ones as adds, those stored in another shape as updates; unchanged ones are not delivered. While the
+    /// new request is refused, too slow, or the cluster unreachable, the previous request stays in use, and
+    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) has the reason. A later change replaces one
+    /// that is in progress.
     ///
     /// # Errors
-    /// [`ReconfigureError`]; nothing is changed then.
+    /// [`ReconfigureError`]; nothing has changed then.
     pub async fn reconfigure(&self, spec: SourceSpec, reflector: ReflectorOptions) -> Result<(), ReconfigureError> {
         let _turn = self.reconfigure_lock.lock().await;
         let (before, reflector_before) = {
@@ -92,7 +92,7 @@ impl SharedInformer {
         Ok(())
     }
 
-    /// Waits until no change is under way.
+    /// Waits until no change is in progress.
     ///
     /// # Errors
     /// [`InformerStopped`] if the informer is stopped before.
@@ -106,7 +106,7 @@ impl SharedInformer {
         }
     }
 
-    /// Starts a reflector on probation beside the one that runs.
+    /// Starts a candidate reflector next to the current one.
     fn start_candidate(
         &self,
         spec: &SourceSpec,
@@ -119,7 +119,7 @@ impl SharedInformer {
             members.generation += 1;
             members.generation
         };
-        // One that is under way may be in yet another shape.
+        // A change in progress may use yet another shape.
         let shape_changed = shape_changed || self.status.reconfiguring().borrow().is_some();
         let (sender, updates) = channel(self.channel_bytes_max, Arc::clone(&self.metrics));
         let cancel: CancellationToken = self.cancel.child_token();
@@ -152,7 +152,7 @@ impl SharedInformer {
     }
 }
 
-/// What a source is cannot change; only what is asked of it and kept of it.
+/// The identity of a source cannot change; only its request and what it stores.
 pub(crate) fn validate_identity(before: &SourceSpec, spec: &SourceSpec) -> Result<(), ReconfigureError> {
     let differing = [
         ("the informer's name", before.informer != spec.informer),

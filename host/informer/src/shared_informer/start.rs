@@ -1,4 +1,4 @@
-//! How an informer comes to be.
+//! Starts a source.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const FIRST_GENERATION: u64 = 1;
 /// Why an informer could not be started. Nothing runs then.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// What is to be dropped may not be.
+    /// A pointer in `drop` is not allowed.
     #[error("informer {informer}: drop: {source}")]
     Drop {
         /// The informer.
@@ -37,7 +37,7 @@ pub enum StartError {
         /// What is wrong.
         source: PointerError,
     },
-    /// Two indexes of one name, or one that is called as a built-in one.
+    /// Two indexes with the same name, or one with the name of a built-in one.
     #[error("informer {informer}: {source}")]
     Index {
         /// The informer.
@@ -53,7 +53,7 @@ pub enum StartError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It was stopped before its handler was registered, as when everything shuts down.
+    /// It was stopped before its handler was registered, as during a shutdown.
     #[error(transparent)]
     Stopped(#[from] InformerStopped),
 }
@@ -61,13 +61,11 @@ pub enum StartError {
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
-    /// `client` must not retry by itself (`Config::default_retry = false`): pacing is this informer's, and a layer
-    /// below that waits and tries again hides from it what happens. It must not decompress watches either; they are
-    /// asked to come plain.
+    /// `client` must not retry by itself (`Config::default_retry = false`): the informer paces retries, and a lower
+    /// layer that retries hides failures from it. Nor may it decompress watches; they are requested uncompressed.
     ///
     /// # Errors
-    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a
-    /// state.
+    /// [`StartError`] if the specification is invalid. An unreachable cluster is not an error but a state.
     pub fn start(
         spec: SourceSpec,
         client: Client,
@@ -78,7 +76,7 @@ impl SharedInformer {
         Self::start_with(spec, client, environment, catalog, metrics, InformerOptions::default())
     }
 
-    /// As [`start`](Self::start), with options.
+    /// Like [`start`](Self::start), with options.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -94,7 +92,8 @@ impl SharedInformer {
         Self::start_in(spec, client, environment, &catalog, register, metrics, options)
     }
 
-    /// As [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows it.
+    /// Like [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows
+    /// it.
     pub(crate) fn start_staged(
         spec: SourceSpec,
         client: Client,
@@ -185,7 +184,7 @@ impl SharedInformer {
 }
 
 impl Members {
-    /// Nobody yet, told of a source's first reflector.
+    /// No consumers yet.
     fn of(spec: SourceSpec, reflector: ReflectorOptions) -> Self {
         Self {
             spec: Arc::new(spec),
@@ -227,7 +226,7 @@ fn status_of(
     status
 }
 
-/// The store of a source that was just added. If its indexes cannot be had, the source is gone again.
+/// The store of a new source. If its indexes conflict, the source is removed again.
 fn store_of(
     catalog: &Catalog,
     id: SourceId,
@@ -302,12 +301,12 @@ async fn or_cancelled(cancel: &CancellationToken, task: impl Future<Output = ()>
     }
 }
 
-/// Says that a task is over, also if it panicked: a source that nobody serves any more must not look alive.
+/// Reports that a task is over, even if it panicked: a source without a task must not look alive.
 struct TaskEndGuard {
     status: Arc<StatusTracker>,
     name: Arc<SourceName>,
     task: &'static str,
-    /// Which reflector: one that was succeeded, or is on probation, does not speak for the source.
+    /// The reflector's number: a replaced reflector, or one on probation, does not change the source's state.
     generation: Option<u64>,
 }
 

@@ -1,8 +1,7 @@
-//! What one source's reflector and loop write of how it is doing.
+//! What one source's reflector and loop report about its status.
 //!
-//! The cell turns what its two writers know (can the source be reached? is its first list in the store?) into one
-//! [`SourceState`], which catalog and metrics show too. Ages are kept as moments and become durations when somebody
-//! asks.
+//! The tracker combines what its two writers report (is a watch open? is the first list in the store?) into one
+//! [`SourceState`], which the catalog and metrics show too. Times are stored as moments and converted to ages on read.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,10 +30,10 @@ pub(crate) enum ReflectorState {
     Stopped,
 }
 
-/// Written by one source's reflector and loop, read by everybody.
+/// Written by one source's reflector and loop, read by everything else.
 #[derive(Debug)]
 pub(crate) struct StatusTracker {
-    /// Where everybody else looks.
+    /// The source in the catalog.
     source: Arc<Source>,
     metrics: Arc<SourceMetrics>,
     environment: EnvironmentRef,
@@ -45,7 +44,7 @@ pub(crate) struct StatusTracker {
     skipped: AtomicU64,
     inner: Mutex<Inner>,
     synced: watch::Sender<bool>,
-    /// The number of the reflector whose word counts.
+    /// The number of the current reflector.
     generation: AtomicU64,
     reconfiguring: watch::Sender<Option<Reconfiguring>>,
     published: PublishNotifier,
@@ -115,12 +114,12 @@ impl StatusTracker {
         }
     }
 
-    /// Another state is published.
+    /// A new state was published.
     pub(crate) fn notify_published(&self) {
         self.published.notify();
     }
 
-    /// Begins to wait for states to be published.
+    /// Subscribes to published states.
     pub(crate) fn subscribe_published(&self) -> PublishWaiter<'_> {
         self.published.subscribe()
     }
@@ -150,22 +149,22 @@ impl StatusTracker {
         self.synced.subscribe()
     }
 
-    /// From now on the reflector of this number is the one that speaks for the source.
+    /// From now on the reflector with this number is the source's current one.
     pub(crate) fn begin_generation(&self, generation: u64) {
         self.generation.store(generation, Ordering::SeqCst);
     }
 
-    /// Whether that reflector speaks for the source: not one on probation, nor one that was succeeded.
+    /// Whether that reflector is the current one: neither on probation nor replaced.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.generation.load(Ordering::SeqCst) == generation
     }
 
-    /// Another request is being tried out.
+    /// A candidate with another request has started.
     pub(crate) fn set_reconfiguring(&self) {
         self.reconfiguring.send_replace(Some(Reconfiguring::default()));
     }
 
-    /// It was refused, or failed.
+    /// The candidate's request was refused or failed.
     pub(crate) fn set_reconfigure_error(&self, text: String) {
         self.reconfiguring.send_if_modified(|state| match state {
             Some(state) => {
@@ -176,12 +175,12 @@ impl StatusTracker {
         });
     }
 
-    /// It has taken the place of the other.
+    /// The candidate has replaced the previous reflector.
     pub(crate) fn set_reconfigured(&self) {
         self.reconfiguring.send_replace(None);
     }
 
-    /// None while no change is under way.
+    /// `None` while no change is in progress.
     pub(crate) fn reconfiguring(&self) -> watch::Receiver<Option<Reconfiguring>> {
         self.reconfiguring.subscribe()
     }
@@ -207,7 +206,7 @@ impl StatusTracker {
         }
     }
 
-    /// The source went back in time.
+    /// The cluster was rolled back.
     pub(crate) fn begin_epoch(&self) {
         self.metrics.source_epochs.inc();
         self.lock().epoch += 1;
@@ -218,14 +217,14 @@ impl StatusTracker {
         self.lock().guarded = guarded;
     }
 
-    /// How the state is obtained from now on.
+    /// How the state is fetched from now on.
     pub(crate) fn set_watch_list(&self, usage: WatchListUse) {
         let refused = matches!(usage, WatchListUse::Refused(_));
         self.metrics.watch_list_refused.set(usize::from(refused));
         self.lock().watch_list = usage;
     }
 
-    /// The watch brought something; `bookmark` if that was among it.
+    /// The watch received something; `bookmark` if that included one.
     pub(crate) fn saw_frame(&self, received: Moment, bookmark: bool) {
         let stamp = received.as_nanos().saturating_add(1);
         self.last_event.store(stamp, Ordering::Relaxed);
@@ -234,24 +233,24 @@ impl StatusTracker {
         }
     }
 
-    /// A `list` or an `event` was older than what is known.
+    /// A `list` or an `event` was older than the known state.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
         self.metrics.count_rejected(kind);
     }
 
-    /// Something could not be used.
+    /// Something invalid was skipped.
     pub(crate) fn count_skipped(&self, reason: &'static str) {
         self.count_skipped_many(reason, 1);
     }
 
-    /// So many things could not be used.
+    /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
         self.skipped.fetch_add(amount, Ordering::Relaxed);
         self.metrics.count_skipped(reason, amount);
     }
 
-    /// The store holds an older state of `key` than the cluster. Returns how many such keys there are.
+    /// The store has an older state of `key` than the cluster. Returns how many such keys there are.
     pub(crate) fn add_outdated(&self, key: Key) -> usize {
         let mut inner = self.lock();
         if inner.outdated.len() < OUTDATED_KEYS_MAX {
@@ -261,7 +260,7 @@ impl StatusTracker {
         inner.outdated.len()
     }
 
-    /// A newer state of `key` came. Returns how many outdated keys are left.
+    /// A newer state of `key` arrived. Returns how many outdated keys are left.
     pub(crate) fn remove_outdated(&self, key: KeyRef<'_>) -> usize {
         let mut inner = self.lock();
         inner.outdated.remove(&key.to_key());
@@ -322,7 +321,7 @@ impl StatusTracker {
     }
 }
 
-/// Tells those who wait for a version that another state is published. Costs the loop one load while nobody waits.
+/// Notifies waiters for a version that a new state was published. Costs the loop one load while there is no waiter.
 #[derive(Debug, Default)]
 pub(super) struct PublishNotifier {
     waiting: AtomicUsize,
@@ -330,9 +329,9 @@ pub(super) struct PublishNotifier {
 }
 
 impl PublishNotifier {
-    /// Another state is published.
+    /// A new state was published.
     pub(super) fn notify(&self) {
-        // Who began to wait after this was read takes the store's lock after the publishing did, and finds the new
+        // A waiter that subscribes after this load takes the store's lock after the publish did, and finds the new
         // state.
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.published.notify_waiters();
@@ -345,11 +344,11 @@ impl PublishNotifier {
     }
 }
 
-/// Somebody waits for states to be published, until it is dropped.
+/// A subscription to published states, until it is dropped.
 pub(crate) struct PublishWaiter<'a>(&'a PublishNotifier);
 
 impl PublishWaiter<'_> {
-    /// Ends once another state is published; those published before it is enabled do not count.
+    /// Resolves once a new state is published; states published before it is enabled do not count.
     pub(crate) fn published(&self) -> Notified<'_> {
         self.0.published.notified()
     }

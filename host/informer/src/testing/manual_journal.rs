@@ -1,4 +1,4 @@
-//! A journal that keeps nothing, and hands on when it is told to.
+//! A journal that persists nothing, and delivers on request.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use informant_object::SourceId;
 
 use crate::{DurableSource, DurableSources, SourceSpec};
 
-/// Holds back what it is given until it is opened. Flushes open it, unless they are to wait too.
+/// Holds everything back until it is opened. Flushes open it, unless configured to wait too.
 #[derive(Default)]
 pub(crate) struct ManualJournal {
     held: Mutex<Held>,
@@ -32,7 +32,7 @@ enum Waiting {
 }
 
 impl ManualJournal {
-    /// One whose flushes wait until it is opened.
+    /// A journal whose flushes wait until it is opened.
     fn with_waiting_flushes() -> Self {
         Self {
             flushes_wait: true,
@@ -40,7 +40,7 @@ impl ManualJournal {
         }
     }
 
-    /// Hands on all that waits.
+    /// Delivers everything it holds.
     pub(crate) fn open(&self) {
         let waiting = std::mem::take(&mut self.held.lock().unwrap().waiting);
         for one in waiting {
@@ -123,7 +123,7 @@ impl std::fmt::Debug for ManualJournal {
     }
 }
 
-/// A journal for each source, in the order in which they start.
+/// One journal per source, in the order in which they start.
 #[derive(Debug, Default)]
 pub(crate) struct ManualJournals(Mutex<Vec<Arc<ManualJournal>>>);
 
@@ -143,7 +143,7 @@ impl DurableSources for ManualJournals {
     }
 }
 
-/// Nothing can be kept.
+/// Storage that cannot be opened.
 #[derive(Debug)]
 pub(crate) struct FailingStorage;
 
