@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_begin_anew_after_two_minutes_without_failure() {
+    fn delays_reset_after_two_minutes_without_failure() {
         let mut backoff = Backoff::new(BackoffOptions::default());
         for _ in 0..5 {
             backoff.after_failure(at(10), 0);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_go_on_growing_while_failures_last_longer_than_two_minutes() {
+    fn delays_keep_growing_during_long_failures() {
         let mut backoff = Backoff::new(BackoffOptions::default());
         let mut now = 0;
         let mut last = Duration::ZERO;

@@ -48,7 +48,7 @@ pub struct Discovered {
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
     /// Discovery failed.
-    #[error("asking what serves {resource}: {source}")]
+    #[error("discovery of {resource} failed: {source}")]
     Api {
         /// The name.
         resource: ResourceName,
@@ -67,7 +67,7 @@ pub enum DiscoveryError {
     },
     /// It is served, but does not support list and watch.
     #[error(
-        "{found} cannot be kept by an informer: it supports only {}; an informer needs `list` and `watch`",
+        "{found} cannot be watched: it supports only {}, but an informer needs `list` and `watch`",
         if .verbs.is_empty() { "no verbs".to_owned() } else { .verbs.join(", ") }
     )]
     NotWatchable {
@@ -196,7 +196,7 @@ fn group_version(group: &str, version: &str) -> String {
 
 fn hint(candidates: &[String], unread: &[String]) -> String {
     let mut hint = match candidates {
-        [] => "; `kubectl api-resources` lists what there is".to_owned(),
+        [] => "; `kubectl api-resources` lists the served resources".to_owned(),
         [only] => format!("; did you mean `{only}`"),
         several => format!(
             "; did you mean one of {}",
@@ -208,7 +208,7 @@ fn hint(candidates: &[String], unread: &[String]) -> String {
         ),
     };
     if !unread.is_empty() {
-        hint.push_str(". Not all of it could be asked: ");
+        hint.push_str(". Some groups did not answer: ");
         hint.push_str(&unread.join("; "));
     }
     hint

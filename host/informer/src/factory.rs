@@ -38,7 +38,7 @@ struct SourceKey {
 #[derive(Debug, thiserror::Error)]
 pub enum FactoryError {
     /// No client for the cluster.
-    #[error("informer {informer}: there is no cluster {cluster:?}; {}", known_clusters(.known))]
+    #[error("informer {informer}: unknown cluster {cluster:?}; {}", known_clusters(.known))]
     UnknownCluster {
         /// The informer.
         informer: String,
@@ -173,8 +173,8 @@ fn known_clusters(known: &[String]) -> String {
         .map(|name| format!("{name:?}"))
         .collect();
     match names.is_empty() {
-        true => "there is only one, which has no name".to_owned(),
-        false => format!("known are {}", names.join(", ")),
+        true => "there is only one cluster, without a name".to_owned(),
+        false => format!("known clusters: {}", names.join(", ")),
     }
 }
 

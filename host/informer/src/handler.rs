@@ -160,7 +160,7 @@ impl fmt::Display for HandlersNotSynced {
                 HandlerStatus { ended: true, .. } => "was removed".to_owned(),
                 HandlerStatus { pending: 0, .. } => "waits for its first list".to_owned(),
                 HandlerStatus { pending, failing, .. } => {
-                    format!("has {pending} events to handle, {failing} of them again")
+                    format!("has {pending} queued events, {failing} of them retries")
                 }
             };
             write!(out, "{separator}handler {place}, of {informer}, {why}")?;

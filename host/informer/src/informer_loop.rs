@@ -1,7 +1,7 @@
 //! The informer loop: one task per source that owns its DeltaFIFO and the writing side of its store.
 //!
 //! ```text
-//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed_changes ─▶ root published ─▶ listeners told
+//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store and indexes updated ─▶ root published ─▶ listeners notified
 //! ```
 //!
 //! Guarantees: handlers only receive what a reader can already look up; one root per batch; a list becomes visible as a

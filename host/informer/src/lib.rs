@@ -2,7 +2,7 @@
 //! readers never wait, and notify handlers of changes.
 //!
 //! ```text
-//! API server ─▶ reflector ─▶ channel, bounded in bytes ─▶ informer loop (DeltaFIFO, store, indexes) ─▶ listeners ─▶ handlers
+//! API server ─▶ reflector ─▶ bounded channel ─▶ informer loop (DeltaFIFO, store, indexes) ─▶ listeners ─▶ handlers
 //! ```
 //!
 //! This crate contains everything that waits for a cluster: [`discover`] resolves a resource name, a [`SharedInformer`]

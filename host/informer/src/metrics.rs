@@ -82,12 +82,12 @@ impl Series {
         );
         registry.register(
             "reflector_watch_lists",
-            "WatchList requests of reflectors (watches that begin with all there is), by result",
+            "WatchList requests of reflectors (watches that start with the current state), by result",
             self.watch_lists.clone(),
         );
         registry.register(
             "source_watch_list_refused",
-            "Sources whose API server refused a WatchList or did not bring it to an end, so that LIST is used",
+            "Sources whose API server refused a WatchList or did not complete it, so that LIST is used",
             self.watch_list_refused.clone(),
         );
         registry.register(
@@ -107,27 +107,27 @@ impl Series {
         );
         registry.register(
             "reflector_skipped",
-            "Objects, lines and events that could not be used, by reason",
+            "Objects, lines and events skipped as invalid, by reason",
             self.skipped.clone(),
         );
         registry.register(
             "reflector_rejected",
-            "Lists and events that are older than what is known, refused by the version guard",
+            "Lists and events rejected by the version guard because they are older than the known state",
             self.rejected.clone(),
         );
         registry.register(
             "source_epochs",
-            "Times a consistent list was older than what was known, as after a restored backup, and was believed",
+            "Rollbacks of the cluster: a consistent list was older than the known state, as after a restored backup",
             self.source_epochs.clone(),
         );
         registry.register(
             "source_outdated_keys",
-            "Keys whose newest state was too large to take, so that the store holds an older one",
+            "Keys whose newest state was too large, so that the store has an older one",
             self.outdated_keys.clone(),
         );
         registry.register(
             "source_guard_off",
-            "Sources whose versions are no decimal numbers, so that older states cannot be refused",
+            "Sources whose versions are not integers, so that older states cannot be rejected",
             self.guard_off.clone(),
         );
         registry.register(
@@ -148,7 +148,7 @@ impl Series {
         );
         registry.register(
             "store_resource_version",
-            "The version up to which the store has seen everything, its last 15 digits",
+            "Last 15 digits of the version up to which the store has seen everything",
             self.store_resource_version.clone(),
         );
         registry.register(
@@ -163,27 +163,27 @@ impl Series {
         );
         registry.register(
             "index_attached",
-            "1 while an index answers",
+            "1 while an index is attached",
             self.index_attached.clone(),
         );
         registry.register(
             "index_errors",
-            "Objects for which an index function failed, so that they are absent from that index",
+            "Objects missing from an index because its function failed",
             self.index_errors.clone(),
         );
         registry.register(
             "native_handler_panics",
-            "Panics of native handlers, each contained and retried as any failure",
+            "Panics of native handlers, contained and retried",
             self.handler_panics.clone(),
         );
         registry.register(
             "stop_undelivered",
-            "Events that native handlers had not handled when the deadline of an orderly stop passed",
+            "Events not handled before the deadline of an orderly stop",
             self.stop_undelivered.clone(),
         );
         registry.register(
             "hand_over_waits",
-            "Waits for the disk, of durable sources that hand over to others, that took longer than they should",
+            "Handoffs between durable sources that were blocked on the disk for too long",
             self.hand_over_waits.clone(),
         );
     }

@@ -1,7 +1,7 @@
 //! The reflector: lists a collection, watches it, and sends what it sees to the informer loop.
 //!
 //! ```text
-//! watch-list, or list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ from the beginning when it cannot go on
+//! WatchList or LIST ─▶ staged, checked, sent as a whole ─▶ watch ─▶ … reopened at the last version … ─▶ relist
 //! ```
 //!
 //! Decides when to send which request: resource versions, paging, back-off, deadlines. Whatever the API server does,
@@ -57,8 +57,8 @@ pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 pub struct ReflectorOptions {
     /// Back-off between retries.
     pub backoff: BackoffOptions,
-    /// The shortest time after which the API server is asked to end a watch. The requested time is between this and
-    /// twice this, so that a thousand watches do not end together. Default 5 min.
+    /// The shortest time after which the API server should end a watch. The requested time is between this and twice
+    /// this, so that a thousand watches do not end together. Default 5 min.
     pub watch_timeout_min: Duration,
     /// The longest accepted line of a watch and item of a list. Longer ones are skipped and counted, and their key is
     /// marked outdated. Default 16 MiB.

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_read_as_they_are_written_in_the_configuration() {
+    fn resources_are_displayed_as_in_the_configuration() {
         assert_eq!(GroupVersionResource::new("", "v1", "pods").to_string(), "v1/pods");
         assert_eq!(
             GroupVersionResource::new("apps", "v1", "deployments").to_string(),

@@ -1,7 +1,7 @@
 //! What a reflector sends to its informer loop, and the channel between them.
 //!
 //! ```text
-//! Reflector ──what was at hand, up to 256 KiB──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
+//! Reflector ── what is ready, up to 256 KiB ──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
 //! ```
 //!
 //! Guarantees: order; at most [`CHANNEL_BYTES_MAX`] of objects in flight, plus one message if that alone is larger. A
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_channel_makes_the_reflector_wait_until_the_loop_has_taken_something() {
+    async fn a_full_channel_makes_the_reflector_wait() {
         let (sender, mut receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
         assert_eq!(sender.send(bookmark(), 60, Moment::ZERO).await, Ok(false));
         let waiting = tokio::spawn(async move { sender.send(bookmark(), 60, Moment::ZERO).await });
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_larger_than_the_channel_passes_alone() {
+    async fn a_message_larger_than_the_channel_passes_alone() {
         let (sender, mut receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
         assert_eq!(sender.send(bookmark(), 1_000_000, Moment::ZERO).await, Ok(false));
         receiver.recv().await.unwrap().into_parts();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reflector_whose_loop_is_gone_is_told() {
+    async fn a_reflector_gets_an_error_when_its_loop_is_gone() {
         let (sender, receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
         drop(receiver);
         assert_eq!(sender.send(bookmark(), 1, Moment::ZERO).await, Err(LoopGone));

@@ -12,10 +12,10 @@ use super::status::Status;
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     /// The request could not be built, for example because of an invalid resource name.
-    #[error("the request could not be built: {0}; check the resource's name, namespace and selectors")]
+    #[error("cannot build the request: {0}; check the resource's name, namespace and selectors")]
     Request(#[source] http::Error),
     /// No response: connecting, TLS or authentication failed.
-    #[error("the API server cannot be reached: {}; check its address and that it runs", chain(.0))]
+    #[error("the API server cannot be reached: {}; check its address and that it is running", chain(.0))]
     Unreachable(#[source] Box<kube::Error>),
     /// The API server refused the request.
     #[error("the API server answered {}{}", .code, message_after(.reason, .message))]
@@ -33,8 +33,8 @@ pub enum ApiError {
     },
     /// The response is not JSON: a proxy, a login page, or not an API server.
     #[error(
-        "the answer is not JSON but {content_type} that begins with {start:?}; the address leads to something that is no \
-         Kubernetes API server, or a proxy answers in its place"
+        "the response is not JSON but {content_type} that starts with {start:?}; the address is not a Kubernetes API \
+         server, or a proxy answers instead of it"
     )]
     NotJson {
         /// The answer's content type.
@@ -44,17 +44,17 @@ pub enum ApiError {
     },
     /// The response is compressed although it was requested uncompressed.
     #[error(
-        "the answer is compressed ({encoding}) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone"
+        "the response is compressed ({encoding}) despite `Accept-Encoding: identity`; a proxy in between must not compress watches"
     )]
     Compressed {
         /// The `Content-Encoding`.
         encoding: String,
     },
     /// No data for so long that the connection counts as dead.
-    #[error("nothing came for {} s; the connection is taken for dead", .0.as_secs())]
+    #[error("no data for {} s; the connection counts as dead", .0.as_secs())]
     Silent(Duration),
     /// The state was not complete in time.
-    #[error("the state did not come whole within {} s", .0.as_secs())]
+    #[error("the state was not complete within {} s", .0.as_secs())]
     TooSlow(Duration),
     /// The connection broke during the response.
     #[error("the connection broke: {}", chain(.0))]
@@ -63,7 +63,7 @@ pub enum ApiError {
     #[error("{0}")]
     List(#[from] ListError),
     /// The response is truncated or contradictory JSON.
-    #[error("the answer is damaged: {0}")]
+    #[error("the response is malformed: {0}")]
     Damaged(String),
 }
 
@@ -166,18 +166,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_tells_what_the_api_server_said() {
+    fn a_refusal_includes_the_api_servers_message() {
         let json = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list"}"#;
         let error = ApiError::refused(Status::parse(json).unwrap());
         insta::assert_snapshot!(error, @r#"the API server answered 403 Forbidden: pods is forbidden: User "x" cannot list"#);
     }
 
     #[test]
-    fn an_answer_in_html_says_where_to_look() {
+    fn an_html_response_explains_where_to_look() {
         let error = ApiError::NotJson {
             content_type: "text/html".to_owned(),
             start: "<html><h1>Login".to_owned(),
         };
-        insta::assert_snapshot!(error, @r#"the answer is not JSON but text/html that begins with "<html><h1>Login"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+        insta::assert_snapshot!(error, @r#"the response is not JSON but text/html that starts with "<html><h1>Login"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
     }
 }

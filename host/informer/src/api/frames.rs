@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn more_is_what_the_connection_has_and_not_what_is_yet_to_come() {
+    async fn next_ready_returns_only_frames_that_already_arrived() {
         let (mut sender, mut frames) = frames().await;
         let connection = tokio::spawn(async move {
             send(&mut sender, &["a", "b", "c"]).await;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_breaks_behind_a_frame_is_told_after_it() {
+    async fn a_broken_connection_is_reported_after_the_last_frame() {
         let (mut sender, mut frames) = frames().await;
         tokio::spawn(async move {
             send(&mut sender, &["a"]).await;

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_selectors_limit_and_version() {
+    fn a_list_request_has_selectors_limit_and_version() {
         let request = pods()
             .list(&ListQuery {
                 version: Some("0"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continuation_carries_no_version() {
+    fn a_continuation_has_no_resource_version() {
         let request = pods()
             .list(&ListQuery {
                 version: Some("7"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_list_asks_for_the_state_and_its_end_mark() {
+    fn a_watch_list_requests_initial_events_and_their_end_mark() {
         let query = |version| {
             let query = WatchListQuery {
                 version,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_asks_for_bookmarks_and_no_compression() {
+    fn a_watch_requests_bookmarks_without_compression() {
         let request = pods()
             .watch(&WatchQuery {
                 version: "41",

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_too_large_is_known_in_its_three_shapes() {
+    fn a_too_large_version_is_recognized_in_three_forms() {
         for json in [
             r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"x"}]}}"#,
             r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_version_is_known_by_code_or_reason() {
+    fn an_expired_version_is_recognized_by_code_or_reason() {
         for json in [
             r#"{"kind":"Status","code":410}"#,
             r#"{"kind":"Status","reason":"Expired"}"#,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_a_server_asks_for_is_bounded() {
+    fn the_retry_after_of_a_server_is_bounded() {
         let json = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":86400}}"#;
         assert_eq!(
             cause_of(json),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_status_is_not_taken_for_one() {
+    fn only_a_status_is_parsed_as_one() {
         assert_eq!(Status::parse(b"<html>"), None);
         assert_eq!(Status::parse(br#"{"kind":"Pod"}"#), None);
     }

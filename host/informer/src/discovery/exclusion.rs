@@ -32,7 +32,7 @@ pub struct UnusedExclusion {
 impl fmt::Display for UnusedExclusion {
     /// `excludes nothing that is served; did you mean …`
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "leaves out nothing that is served{}", hint(&self.candidates, &[]))
+        write!(out, "excludes nothing that is served{}", hint(&self.candidates, &[]))
     }
 }
 

@@ -23,7 +23,7 @@ pub enum ResourceName {
 /// The text is not a resource name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no resource: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
+    "`{text}` is not a resource name: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
 )]
 pub struct ResourceNameError {
     text: String,
@@ -44,28 +44,28 @@ impl ResourceName {
             })
         };
         if text.contains('*') {
-            return refuse("`*` means several, name one");
+            return refuse("`*` matches several resources");
         }
         if let Some(strange) = text
             .chars()
             .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '.' | '-' | '_'))
         {
             let problem = if strange.is_whitespace() {
-                "it contains white space"
+                "it contains whitespace"
             } else {
-                "it contains a character that no resource has"
+                "it contains an invalid character"
             };
             return refuse(problem);
         }
         let parts: Vec<&str> = text.split('/').collect();
         if parts.iter().any(|part| part.is_empty()) {
-            return refuse("a part of it is empty");
+            return refuse("a part is empty");
         }
         match parts[..] {
             [name] => {
                 let (name, rest) = name.split_once('.').unwrap_or((name, ""));
                 if name.is_empty() {
-                    return refuse("a part of it is empty");
+                    return refuse("a part is empty");
                 }
                 Ok(Self::Loose {
                     name: name.to_owned(),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_resource_is_refused_with_an_example() {
+    fn an_invalid_resource_name_is_refused_with_an_example() {
         let refusals = ["", "v1/", "a/b/c/d", "apps/v1/*", "po ds", "pöds"]
             .map(|text| {
                 ResourceName::parse(text)
@@ -163,12 +163,12 @@ mod tests {
             })
             .join("\n");
         insta::assert_snapshot!(refusals, @r"
-        `` names no resource: a part of it is empty
-        `v1/` names no resource: a part of it is empty
-        `a/b/c/d` names no resource: it has more than three parts
-        `apps/v1/*` names no resource: `*` means several, name one
-        `po ds` names no resource: it contains white space
-        `pöds` names no resource: it contains a character that no resource has
+        `` is not a resource name: a part is empty
+        `v1/` is not a resource name: a part is empty
+        `a/b/c/d` is not a resource name: it has more than three parts
+        `apps/v1/*` is not a resource name: `*` matches several resources
+        `po ds` is not a resource name: it contains whitespace
+        `pöds` is not a resource name: it contains an invalid character
         ");
     }
 }

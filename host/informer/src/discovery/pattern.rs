@@ -21,7 +21,7 @@ pub enum ResourcePattern {
 /// The text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`"
+    "`{text}` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`"
 )]
 pub struct ResourcePatternError {
     text: String,
@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_writes_itself_so_that_it_reads_the_same() {
+    fn a_pattern_round_trips_through_its_text() {
         for text in ["*", "v1/*", "apps/v1/*", "shop.example.com/v1alpha1/*"] {
             assert_eq!(ResourcePattern::parse(text).unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_an_example() {
+    fn an_invalid_pattern_is_refused_with_an_example() {
         for text in [
             "**",
             "pods*",
@@ -127,6 +127,6 @@ mod tests {
         ] {
             assert!(ResourcePattern::parse(text).is_err(), "{text}");
         }
-        insta::assert_snapshot!(ResourcePattern::parse("apps/*/x").unwrap_err(), @"`apps/*/x` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`");
+        insta::assert_snapshot!(ResourcePattern::parse("apps/*/x").unwrap_err(), @"`apps/*/x` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`");
     }
 }

@@ -2,8 +2,8 @@
 //! it with its first list.
 //!
 //! ```text
-//! candidate: probe ─▶ Hold ─▶ list (staged) ─▶ judged ─▶ the difference, reason `reconfigured` ─▶ its watch goes on
-//! reflector: ────────────────┤ waits            └▶ ended            (refused, too slow: Release, it goes on)
+//! candidate: preflight ─▶ Pause ─▶ list (staged) ─▶ checked ─▶ difference, reason `reconfigured` ─▶ watch continues
+//! reflector: ─────────────────────┤ waits           └▶ ended          (refused, too slow: Resume, it continues)
 //! ```
 //!
 //! While the candidate lists, the reflector's messages wait in their channel. So the list is at least as new as

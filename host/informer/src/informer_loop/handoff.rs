@@ -1,8 +1,8 @@
 //! Handoff between the sources of an informer when its namespaces or resources change.
 //!
 //! ```text
-//! old: Rest (nothing new is read) ──────────────────────────────────────▶ Leave: deletes for what no target covers, then the end
-//! new: synced, told to nobody ─▶ as far as the old ones ─▶ SourceTransfer: the difference to what the old ones showed
+//! old: Quiesce (reads nothing more) ───────────────────▶ Drain: deletes for what no target covers, then ends
+//! new: synced, not visible ─▶ caught up with the old ones ─▶ TransferIn: the difference to what they delivered
 //! ```
 
 use std::sync::Arc;

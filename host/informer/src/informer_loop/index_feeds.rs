@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_failure_is_said_at_once_and_later_ones_once_a_minute_with_their_number() {
+    fn index_failures_are_logged_at_once_then_once_a_minute() {
         let mut warnings = IndexWarnings::default();
         let at = |seconds: u64| Moment::from_nanos(seconds * 1_000_000_000);
         assert_eq!(warnings.count("x", 1, at(0)), Some(1));

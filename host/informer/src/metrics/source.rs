@@ -12,8 +12,8 @@ use super::Series;
 use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 use crate::update_channel::EventKind;
 
-/// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, has no more. client-go does the
-/// same.
+/// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, cannot hold further ones. Source:
+/// client-go.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
 /// One source's share of a gauge, taken back when the source ends.

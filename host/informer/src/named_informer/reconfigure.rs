@@ -195,7 +195,7 @@ impl NamedInformer {
                 }
             }
             if let Some(parts) = Weak::upgrade(&parts) {
-                // Not cancelled half-way: it takes milliseconds.
+                // Runs to the end, which takes milliseconds.
                 NamedInformer(parts).finish_handoff(&cancelled, started, &removed).await;
             }
         };

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_takes_anything_and_later_ones_nothing_older() {
+    fn the_first_list_accepts_any_version_later_ones_nothing_older() {
         let mut versions = ListVersions::default();
         assert_eq!(versions.plan(), plan(Some("0"), 500));
         listed(&mut versions, "10", 1);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_version_is_followed_by_none_until_a_list_succeeds() {
+    fn after_a_refused_version_lists_request_the_newest_state() {
         let mut versions = ListVersions::default();
         listed(&mut versions, "10", 1);
         versions.refused();
@@ -129,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_at_version_zero_keep_paging_on() {
+    fn a_paged_list_at_version_zero_keeps_paging() {
         let mut versions = ListVersions::default();
         listed(&mut versions, "10", 2);
         assert_eq!(versions.plan(), plan(Some("10"), 500));
     }
 
     #[test]
-    fn a_watch_list_asks_for_the_newest_state_first_and_for_nothing_older_than_was_seen_then() {
+    fn a_watch_list_requests_the_newest_state_then_nothing_older() {
         let mut versions = ListVersions::default();
         assert_eq!(versions.stream_plan(), plan(None, 0));
         listed(&mut versions, "10", 1);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_size_that_was_asked_for_is_always_kept() {
+    fn a_configured_page_size_is_always_used() {
         let mut versions = ListVersions::new(Some(4));
         assert_eq!(versions.plan(), plan(Some("0"), 4));
         listed(&mut versions, "10", 1);

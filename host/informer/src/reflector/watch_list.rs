@@ -2,7 +2,7 @@
 //! one document, and a consistent state without load on the database.
 //!
 //! ```text
-//! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ judged, sent whole ─▶ the same connection is the watch
+//! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ checked, sent as a whole ─▶ watch
 //! ```
 //!
 //! Until the bookmark none of it is visible: a stream that ends, breaks, fails or does not finish leaves no trace.

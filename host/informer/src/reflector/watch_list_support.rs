@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_does_not_know_is_not_asked_for_again_soon() {
+    fn an_unsupported_watch_list_is_not_retried_soon() {
         for code in [400, 405, 406, 422, 501] {
             assert_eq!(
                 after_refusal(&refused(code, ""), true),
@@ -142,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_gone_is_asked_for_anew_once() {
+    fn an_expired_version_is_retried_once() {
         assert_eq!(after_refusal(&refused(410, ""), false), WatchListFallback::RetryNewest);
         assert_eq!(after_refusal(&refused(410, ""), true), WatchListFallback::ListOnce);
     }
 
     #[test]
-    fn trouble_that_a_list_would_meet_too_is_left_to_the_back_off() {
+    fn errors_that_would_also_fail_a_list_back_off() {
         assert_eq!(after_refusal(&refused(429, ""), true), WatchListFallback::Fail);
         assert_eq!(after_refusal(&refused(404, ""), true), WatchListFallback::Fail);
         assert_eq!(after_refusal(&refused(500, ""), true), WatchListFallback::ListOnce);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_remembered_for_a_while_and_success_forgets_it() {
+    fn a_refusal_is_remembered_until_success_or_timeout() {
         let mut support = WatchListSupport::new(true);
         assert!(support.should_try(Moment::ZERO));
         support.refused(Moment::ZERO);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_breaks_off_time_and_again_is_given_up() {
+    fn repeated_interruptions_disable_watch_list() {
         let mut support = WatchListSupport::new(true);
         assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
         assert_eq!(support.interrupted(), WatchListFallback::ListOnce);

@@ -19,7 +19,7 @@ pub enum NotFresh {
     /// Not yet. A version of another resource, or of an object outside of the source's selectors, is seen with the next
     /// bookmark, about once a minute.
     #[error(
-        "{wanted} was not seen within {:.1} s; the source is {state}, {}", .waited.as_secs_f64(), fresh_as_of(.seen)
+        "version {wanted} was not seen within {:.1} s; the source is {state}, {}", .waited.as_secs_f64(), fresh_as_of(.seen)
     )]
     Timeout {
         /// The requested version.
@@ -33,7 +33,7 @@ pub enum NotFresh {
     },
     /// The version is of another epoch than the store: the cluster was rolled back in between. Read the object again.
     #[error(
-        "{wanted} is stale: it is of epoch {epoch}, and the source is in epoch {now} since the cluster went back in time; read anew"
+        "version {wanted} is stale: it belongs to epoch {epoch}, but the cluster was rolled back and the source is in epoch {now}; read the object again"
     )]
     Stale {
         /// The requested version.
@@ -44,7 +44,7 @@ pub enum NotFresh {
         now: u64,
     },
     /// Versions that are not integers cannot be compared.
-    #[error("unsupported: version {0:?} is no decimal number, and others do not compare")]
+    #[error("unsupported: version {0:?} is not an integer and cannot be compared")]
     Unsupported(String),
     /// The informer was stopped.
     #[error("the informer was stopped; start it again to wait for it")]

@@ -18,7 +18,7 @@ use crate::update_channel::channel;
 #[derive(Debug, thiserror::Error)]
 pub enum ReconfigureError {
     /// The identity of a source cannot change.
-    #[error("{what} cannot change while it runs: remove the informer and start another one")]
+    #[error("{what} cannot change while the informer runs: remove it and start another one")]
     AnotherSource {
         /// What differs.
         what: &'static str,
@@ -30,7 +30,7 @@ pub enum ReconfigureError {
     #[error(transparent)]
     Index(#[from] IndexConflict),
     /// Namespaces were given for a cluster-scoped resource.
-    #[error("{resource} is not in namespaces: name none")]
+    #[error("{resource} is cluster-scoped: remove `namespaces`")]
     NotNamespaced {
         /// The resource.
         resource: String,

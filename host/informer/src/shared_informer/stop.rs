@@ -22,7 +22,7 @@ const FINAL_FLUSH_MAX: Duration = Duration::from_secs(1);
 
 /// What an orderly stop could not finish.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[must_use = "what was not delivered should be told to somebody"]
+#[must_use = "undelivered events should be reported"]
 pub struct StopReport {
     /// Accepted events that were not handled before the deadline.
     pub undelivered: u64,

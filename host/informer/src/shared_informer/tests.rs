@@ -1,4 +1,4 @@
-//! The shared informer as its users see it, on the embedded API server.
+//! The shared informer through its public API, on the embedded API server.
 
 mod durable;
 mod freshness;

@@ -1,4 +1,4 @@
-//! Sources that are kept, and hand over to each other: nothing overtakes what waits to be kept.
+//! Durable sources and handoffs between them: nothing overtakes events that are not persisted yet.
 
 use prometheus_client::registry::Registry;
 
@@ -14,7 +14,7 @@ fn durable_spec(journals: &Arc<ManualJournals>, namespaces: &[&str]) -> Informer
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_takes_over_once_all_that_the_one_before_showed_was_told_and_nothing_is_told_before_it_is_kept() {
+async fn a_durable_handoff_waits_until_the_old_source_is_flushed() {
     let server = filled();
     let journals = Arc::new(ManualJournals::default());
     let world = World::start_as(&server, durable_spec(&journals, &[]));
@@ -48,7 +48,7 @@ async fn a_source_takes_over_once_all_that_the_one_before_showed_was_told_and_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_cannot_be_kept_does_not_start_and_says_why() {
+async fn an_informer_without_working_durable_storage_does_not_start() {
     let server = filled();
     let spec = InformerSpec {
         durable: Some(Arc::new(FailingStorage)),
@@ -68,7 +68,7 @@ async fn an_informer_that_cannot_be_kept_does_not_start_and_says_why() {
     );
 }
 
-/// How many waits were reported.
+/// How many long waits were reported.
 fn reported(registry: &Registry) -> String {
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
@@ -76,7 +76,7 @@ fn reported(registry: &Registry) -> String {
     line.and_then(|line| line.rsplit_once(' ')).unwrap().1.to_owned()
 }
 
-/// One that was told everything, and waits for the disk with an update as its namespaces change.
+/// A synced informer whose handoff, with an update in the journal, waits for the disk.
 async fn waiting(journals: &Arc<ManualJournals>, metrics: &InformerMetrics, server: &ApiServer) -> World {
     let world = World::start_counted(server, durable_spec(journals, &[]), metrics);
     settle().await;
@@ -92,7 +92,7 @@ async fn waiting(journals: &Arc<ManualJournals>, metrics: &InformerMetrics, serv
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hand_over_that_waits_long_for_the_disk_is_reported_and_goes_on_with_nothing_lost_or_out_of_order() {
+async fn a_handoff_blocked_on_disk_is_reported_and_loses_nothing() {
     let (server, journals) = (filled(), Arc::new(ManualJournals::default()));
     let mut registry = Registry::default();
     let metrics = InformerMetrics::register(&mut registry);
@@ -104,7 +104,7 @@ async fn a_hand_over_that_waits_long_for_the_disk_is_reported_and_goes_on_with_n
     put(&server, "b/one", 2);
     pass(60 * HANDOFF_WAIT_SECONDS_MAX).await;
     assert_eq!((reported(&registry).as_str(), world.take()), ("1", Vec::new()));
-    assert_eq!(world.namespaces(), [None], "readers go on with the old source");
+    assert_eq!(world.namespaces(), [None], "lookups keep using the old source");
 
     journals.open(0);
     settle().await;
@@ -124,7 +124,7 @@ async fn a_hand_over_that_waits_long_for_the_disk_is_reported_and_goes_on_with_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hand_over_that_waits_for_the_disk_does_not_hold_up_a_stop() {
+async fn a_handoff_blocked_on_disk_does_not_delay_a_stop() {
     let (server, journals) = (filled(), Arc::new(ManualJournals::default()));
     let world = waiting(&journals, &InformerMetrics::default(), &server).await;
     pass(2 * HANDOFF_WAIT_SECONDS_MAX).await;

@@ -1,4 +1,4 @@
-//! A source that is kept from one process to the next: what its loop does with the journal.
+//! A durable source: how its loop uses the journal.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn start(server: &ApiServer, journal: &Arc<ManualJournal>, high_water: Option<u6
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_are_told_when_the_journal_hands_on_and_readers_see_it_before() {
+async fn durable_events_are_published_before_the_journal_delivers_them() {
     let server = api_server();
     put(&server, "a", 1);
     let journal = Arc::new(ManualJournal::default());
@@ -37,7 +37,7 @@ async fn handlers_are_told_when_the_journal_hands_on_and_readers_see_it_before()
     put(&server, "b", 1);
     settle().await;
     assert_eq!(rig.stored().len(), 2);
-    assert_eq!(recorder.take(), [""; 0], "it is not kept yet");
+    assert_eq!(recorder.take(), [""; 0], "not persisted yet");
     journal.open();
     settle().await;
     assert_eq!(recorder.take().len(), 1);
@@ -48,7 +48,7 @@ async fn handlers_are_told_when_the_journal_hands_on_and_readers_see_it_before()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_at_a_stop_is_kept_and_told() {
+async fn a_stop_persists_and_delivers_events_in_flight() {
     let server = api_server();
     put(&server, "a", 1);
     let journal = Arc::new(ManualJournal::default());
@@ -63,7 +63,7 @@ async fn what_is_on_its_way_at_a_stop_is_kept_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_lags_does_not_take_a_source_back_behind_what_an_earlier_process_had_seen() {
+async fn the_high_water_of_an_earlier_process_rejects_lagging_replicas() {
     let server = api_server();
     put(&server, "a", 1);
     let replica = server.replica();
@@ -75,7 +75,7 @@ async fn a_replica_that_lags_does_not_take_a_source_back_behind_what_an_earlier_
     let high_water = journal.seen();
     let truth = earlier.stored();
     drop(earlier);
-    // The next process asks the replica first, whose list is older than what is remembered.
+    // The next process first reaches the replica, whose list is older than the stored version.
     let (lagging, current) = (replica.service(), server.service());
     let asked = std::sync::atomic::AtomicUsize::new(0);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
