@@ -136,7 +136,7 @@ pub struct HandlersNotSynced {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotSyncedHandler {
     /// Its position among the given handlers, from 0.
-    pub place: usize,
+    pub position: usize,
     /// As [`Registration::informer`].
     pub informer: String,
     /// Its status.
@@ -149,7 +149,7 @@ impl fmt::Display for HandlersNotSynced {
         for (
             number,
             NotSyncedHandler {
-                place,
+                position,
                 informer,
                 status,
             },
@@ -163,7 +163,7 @@ impl fmt::Display for HandlersNotSynced {
                     format!("has {pending} queued events, {failing} of them retries")
                 }
             };
-            write!(out, "{separator}handler {place}, of {informer}, {why}")?;
+            write!(out, "{separator}handler {position}, of {informer}, {why}")?;
         }
         Ok(())
     }
@@ -193,8 +193,8 @@ pub async fn wait_for_handler_sync<'a>(
     }
     let late = handlers.iter().enumerate().filter(|(_, handler)| !handler.has_synced());
     let handlers: Vec<_> = late
-        .map(|(place, handler)| NotSyncedHandler {
-            place,
+        .map(|(position, handler)| NotSyncedHandler {
+            position,
             informer: handler.informer().to_owned(),
             status: handler.status(),
         })

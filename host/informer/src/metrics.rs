@@ -189,7 +189,7 @@ impl Series {
     }
 
     /// A source starts to use the series of `labels`.
-    fn join(&self, labels: &InformerLabels) {
+    fn add_source(&self, labels: &InformerLabels) {
         self.change_sharing(labels, |sharing| sharing.sources += 1);
     }
 
@@ -204,7 +204,7 @@ impl Series {
     }
 
     /// A source ends; with the last one the informer's gauges are removed.
-    fn leave(&self, labels: &InformerLabels) {
+    fn remove_source(&self, labels: &InformerLabels) {
         // Held to the end, so that a source that starts meanwhile does not lose its series.
         let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sharing) = all.get_mut(labels) else { return };

@@ -238,7 +238,7 @@ impl Reflector {
     /// Reports a failed list and returns how long to wait.
     fn list_failed(&mut self, error: &ApiError) -> Duration {
         let decision = after_list_failure(error);
-        self.set_reflector_state(decision.reach);
+        self.set_reflector_state(decision.state);
         let pause = self.pause(decision.pace);
         self.report("list", &error.to_string(), pause);
         pause
@@ -277,9 +277,9 @@ impl Reflector {
     }
 
     /// Sets the state of the source, if this reflector is its current one.
-    fn set_reflector_state(&self, reach: ReflectorState) {
+    fn set_reflector_state(&self, state: ReflectorState) {
         if self.parts.status.is_current(self.parts.generation) {
-            self.parts.status.set_reflector_state(reach);
+            self.parts.status.set_reflector_state(state);
         }
     }
 

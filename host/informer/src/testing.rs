@@ -312,12 +312,12 @@ impl Recorder {
 }
 
 /// Decides the result of a call, by its recorded line.
-pub(crate) type Verdict = Box<dyn FnMut(&str) -> Result<(), HandlerError> + Send>;
+pub(crate) type CallOutcome = Box<dyn FnMut(&str) -> Result<(), HandlerError> + Send>;
 
 /// Records its calls: `add a (initial)`, `update a`, `delete a (unknown)`, `synced`.
 pub(crate) struct RecordingHandler {
     pub(crate) lines: Arc<Mutex<Vec<String>>>,
-    pub(crate) fail: Option<Verdict>,
+    pub(crate) fail: Option<CallOutcome>,
 }
 
 impl RecordingHandler {

@@ -121,7 +121,7 @@ impl ApiError {
 
 impl ApiErrorCause {
     /// The label in metrics.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Expired => "expired",
             Self::VersionTooLarge => "version-too-large",

@@ -75,9 +75,9 @@ impl InformerLoop {
             return Ok(());
         }
         let names = handle.names();
-        for (place, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             if let Err(conflict) = self.parts.store.declare_index(name) {
-                self.forget_indexes(&names[..place]);
+                self.forget_indexes(&names[..index]);
                 return Err(conflict);
             }
         }

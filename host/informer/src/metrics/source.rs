@@ -96,7 +96,7 @@ pub(crate) struct SourceMetrics {
 
 impl SourceMetrics {
     pub(super) fn new(series: Arc<Series>, labels: InformerLabels) -> Self {
-        series.join(&labels);
+        series.add_source(&labels);
         let events = ["added", "modified", "deleted", "bookmark", "error"]
             .map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
         let part = |family: &prometheus_client::metrics::family::Family<InformerLabels, Gauge>| {
@@ -249,7 +249,7 @@ impl SourceMetrics {
             self.series.set_synced(&self.labels, false);
         }
         if !self.retired.swap(true, Ordering::Relaxed) {
-            self.series.leave(&self.labels);
+            self.series.remove_source(&self.labels);
         }
     }
 

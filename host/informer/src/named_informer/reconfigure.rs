@@ -30,12 +30,12 @@ type Sources = BTreeMap<SourceScope, Arc<SharedInformer>>;
 /// Sources that are still being built.
 pub(super) struct PendingSources {
     pub(super) sources: Sources,
-    cancelled: CancellationToken,
+    cancel: CancellationToken,
 }
 
 impl Drop for PendingSources {
     fn drop(&mut self) {
-        self.cancelled.cancel();
+        self.cancel.cancel();
     }
 }
 
@@ -59,7 +59,7 @@ impl NamedInformer {
     /// # Errors
     /// [`ReconfigureError`]; nothing has changed then.
     pub async fn reconfigure(&self, spec: InformerSpec) -> Result<(), ReconfigureError> {
-        let _turn = self.0.reconfigure_lock.lock().await;
+        let _guard = self.0.reconfigure_lock.lock().await;
         let before = {
             let members = self.0.members();
             members.running()?;
@@ -126,13 +126,13 @@ impl NamedInformer {
     /// Waits until no source is delivering deletes.
     pub async fn drained(&self) {
         loop {
-            let mut left = std::pin::pin!(self.0.drained.notified());
+            let mut drained = std::pin::pin!(self.0.drained.notified());
             // Enabled before the check, so that no notification is missed in between.
-            left.as_mut().enable();
+            drained.as_mut().enable();
             if self.0.members().draining.is_empty() {
                 return;
             }
-            left.await;
+            drained.await;
         }
     }
 
@@ -168,10 +168,10 @@ impl NamedInformer {
         for source in started.values() {
             members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
         }
-        let cancelled = members.background.child_token();
+        let cancel = members.background.child_token();
         members.pending = Some(PendingSources {
             sources: started.clone(),
-            cancelled: cancelled.clone(),
+            cancel: cancel.clone(),
         });
         drop(members);
         let parts = Arc::downgrade(&self.0);
@@ -179,14 +179,14 @@ impl NamedInformer {
         let task = async move {
             tokio::select! {
                 biased;
-                () = cancelled.cancelled() => return,
+                () = cancel.cancelled() => return,
                 () = all_synced(&started) => {}
             }
             let Some(outgoing) = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed)) else {
                 return;
             };
             // The old sources stay in use meanwhile, however long that takes.
-            while is_behind(&started, &outgoing) && !cancelled.is_cancelled() {
+            while is_behind(&started, &outgoing) && !cancel.is_cancelled() {
                 environment.sleep(CATCH_UP_STEP).await;
                 // The cluster may have been rolled back since: then compare with the present state of the old sources.
                 let now = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed));
@@ -196,16 +196,16 @@ impl NamedInformer {
             }
             if let Some(parts) = Weak::upgrade(&parts) {
                 // Runs to the end, which takes milliseconds.
-                NamedInformer(parts).finish_handoff(&cancelled, started, &removed).await;
+                NamedInformer(parts).finish_handoff(&cancel, started, &removed).await;
             }
         };
         self.0.environment.spawn("informer-handoff", Box::pin(task));
     }
 
     /// The new sources have synced: they replace the old ones.
-    async fn finish_handoff(&self, cancelled: &CancellationToken, started: Sources, removed: &[SourceScope]) {
-        let _turn = self.0.reconfigure_lock.lock().await;
-        if cancelled.is_cancelled() {
+    async fn finish_handoff(&self, cancel: &CancellationToken, started: Sources, removed: &[SourceScope]) {
+        let _guard = self.0.reconfigure_lock.lock().await;
+        if cancel.is_cancelled() {
             return;
         }
         let draining: Vec<_> = {
@@ -220,7 +220,7 @@ impl NamedInformer {
             // A stopped source has delivered everything it will.
             quiesced.extend(source.quiesce().await.ok());
         }
-        self.catch_up(cancelled, &started, &quiesced).await;
+        self.catch_up(cancel, &started, &quiesced).await;
         self.deliver_after_draining(&started).await;
         let Ok(transfers) = self.swap_in(&started, &draining, removed, &quiesced) else {
             return;
@@ -239,23 +239,23 @@ impl NamedInformer {
     /// with an overlapping scope.
     async fn deliver_after_draining(&self, started: &Sources) {
         for (scope, source) in started {
-            let left: Vec<_> = {
+            let removed: Vec<_> = {
                 let members = self.0.members();
                 let in_scope = |other: &&Arc<SharedInformer>| scope.overlaps(&SourceScope::of(&other.spec()));
                 members.draining.iter().filter(in_scope).cloned().collect()
             };
-            for other in &left {
+            for other in &removed {
                 other.deletes_queued().await;
             }
-            source.deliver_after(left.iter().map(|other| other.source()).collect());
+            source.deliver_after(removed.iter().map(|other| other.source()).collect());
         }
     }
 
     /// Waits until the new sources have seen at least as much as the quiesced ones: the last events of those are on
     /// their way to the new ones too.
-    async fn catch_up(&self, cancelled: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) {
+    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) {
         let until = self.0.environment.now() + CATCH_UP_MAX;
-        while is_behind(started, quiesced) && !cancelled.is_cancelled() {
+        while is_behind(started, quiesced) && !cancel.is_cancelled() {
             if self.0.environment.now() > until {
                 return tracing::warn!(
                     informer = self.name(),

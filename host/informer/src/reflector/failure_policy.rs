@@ -38,14 +38,14 @@ pub(crate) enum RetryPace {
 /// What to do after a failed list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ListFailureDecision {
-    pub(crate) reach: ReflectorState,
+    pub(crate) state: ReflectorState,
     pub(crate) pace: RetryPace,
 }
 
 /// What to do after a failed watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WatchFailureDecision {
-    pub(crate) reach: ReflectorState,
+    pub(crate) state: ReflectorState,
     pub(crate) pace: RetryPace,
     /// Why to relist; `None`: reopen the watch where it was.
     pub(crate) relist: Option<&'static str>,
@@ -71,8 +71,8 @@ impl RetryPace {
 
 /// After a failed list (including its second attempt without a version).
 pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
-    let (reach, pace) = state_and_pace(error.cause());
-    ListFailureDecision { reach, pace }
+    let (state, pace) = state_and_pace(error.cause());
+    ListFailureDecision { state, pace }
 }
 
 /// After a watch that could not be opened or ended with an error.
@@ -82,12 +82,12 @@ pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
 /// It says nothing about the version, so a list would only add load to a struggling server.
 pub(crate) fn after_watch_failure(error: &ApiError) -> WatchFailureDecision {
     let cause = error.cause();
-    let (reach, pace) = state_and_pace(cause);
+    let (state, pace) = state_and_pace(cause);
     let relist = match cause {
         ApiErrorCause::TooManyRequests(_) | ApiErrorCause::Unreachable => None,
-        other => Some(other.word()),
+        other => Some(other.label()),
     };
-    WatchFailureDecision { reach, pace, relist }
+    WatchFailureDecision { state, pace, relist }
 }
 
 fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {

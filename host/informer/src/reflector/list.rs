@@ -37,7 +37,7 @@ impl Reflector {
         {
             // Once, without waiting: the API server has a newer or an older history; whatever it has now will do.
             log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
-            self.parts.metrics.count_list(error.cause().word());
+            self.parts.metrics.count_list(error.cause().label());
             self.versions.refused();
             plan = self.versions.plan();
             result = self.list_by(&plan).await;
@@ -49,7 +49,7 @@ impl Reflector {
                 end
             }
             Err(error) => {
-                self.parts.metrics.count_list(error.cause().word());
+                self.parts.metrics.count_list(error.cause().label());
                 Err(ListFailure::Failed(error))
             }
         }
@@ -198,7 +198,7 @@ pub(super) fn result_label(end: &Result<(), ListFailure>) -> &'static str {
         Ok(()) => "ok",
         Err(ListFailure::Rejected { .. }) => "rejected",
         Err(ListFailure::LoopGone) => "stopped",
-        Err(ListFailure::Failed(error)) => error.cause().word(),
+        Err(ListFailure::Failed(error)) => error.cause().label(),
     }
 }
 

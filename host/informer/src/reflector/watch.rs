@@ -88,7 +88,7 @@ impl Reflector {
 
     /// The watch could not be opened.
     pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
-        self.parts.metrics.count_watch(error.cause().word());
+        self.parts.metrics.count_watch(error.cause().label());
         WatchEnd::Failed(error)
     }
 
@@ -212,7 +212,7 @@ impl Reflector {
             WatchEnd::LoopGone => WatchDecision::LoopGone,
             WatchEnd::Failed(error) => {
                 let decision = after_watch_failure(&error);
-                self.set_reflector_state(decision.reach);
+                self.set_reflector_state(decision.state);
                 let pause = self.pause(decision.pace);
                 self.report("watch", &error.to_string(), pause);
                 self.check_rollback |= error.cause() == ApiErrorCause::Unreachable;

@@ -111,7 +111,7 @@ impl Reflector {
 
     /// Counts and logs a failure and decides what to do next.
     fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
-        self.parts.metrics.count_watch_list(failure.word());
+        self.parts.metrics.count_watch_list(failure.label());
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
             StreamFailure::Interrupted(_) => self.watch_list.interrupted(),
@@ -283,9 +283,9 @@ impl Reflector {
 
 impl StreamFailure {
     /// The label in metrics.
-    fn word(&self) -> &'static str {
+    fn label(&self) -> &'static str {
         match self {
-            Self::Refused(error) => error.cause().word(),
+            Self::Refused(error) => error.cause().label(),
             Self::Interrupted(_) => "broke-off",
             Self::TimedOut(_) => "late",
         }

@@ -59,7 +59,7 @@ impl SharedInformer {
     /// # Errors
     /// [`ReconfigureError`]; nothing has changed then.
     pub async fn reconfigure(&self, spec: SourceSpec, reflector: ReflectorOptions) -> Result<(), ReconfigureError> {
-        let _turn = self.reconfigure_lock.lock().await;
+        let _guard = self.reconfigure_lock.lock().await;
         let (before, reflector_before) = {
             let members = self.members();
             if members.stopped {

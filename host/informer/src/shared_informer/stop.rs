@@ -58,7 +58,7 @@ impl SharedInformer {
     pub async fn stop(&self, deadline: Duration) -> StopReport {
         let until = self.environment.0.now() + deadline;
         self.cancel.cancel();
-        let (handlers, listeners) = self.take_members();
+        let (handlers, listeners) = self.stop_members();
         let mut report = StopReport {
             loop_unfinished: !self.finish_loop(until).await,
             ..StopReport::default()
@@ -87,7 +87,7 @@ impl SharedInformer {
                 "informer stopped before everything was delivered"
             );
         }
-        self.leave_catalog();
+        self.remove_from_catalog();
         report
     }
 
@@ -113,7 +113,7 @@ impl SharedInformer {
         self.before(until, self.journal_flushed()).await;
     }
 
-    fn take_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {
+    fn stop_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {
         let mut members = self.members();
         members.stopped = true;
         (
@@ -168,7 +168,7 @@ impl SharedInformer {
         }
     }
 
-    fn leave_catalog(&self) {
+    fn remove_from_catalog(&self) {
         self.status.set_reflector_state(ReflectorState::Stopped);
         if let Some(garbage) = self.catalog.remove_source(self.source()) {
             self.dropper.drop_later(garbage);
@@ -181,13 +181,13 @@ impl SharedInformer {
 impl Drop for SharedInformer {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let (handlers, listeners) = self.take_members();
+        let (handlers, listeners) = self.stop_members();
         for handler in handlers {
             handler.listener().abandon();
         }
         for listener in listeners {
             listener.detach(self.source());
         }
-        self.leave_catalog();
+        self.remove_from_catalog();
     }
 }

@@ -356,12 +356,5 @@ async fn a_silent_list_is_abandoned_and_retried() {
     );
     pass(100).await;
     assert_eq!(rig.stored(), rig.truth());
-    assert!(
-        rig.informer
-            .status()
-            .last_error
-            .unwrap()
-            .0
-            .contains("no data for 90 s")
-    );
+    assert!(rig.informer.status().last_error.unwrap().0.contains("no data for 90 s"));
 }
