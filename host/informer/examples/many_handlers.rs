@@ -1,13 +1,12 @@
-//! What a native handler costs: 100 of them on one informer, beside one.
+//! Measures the cost of native handlers: 100 of them on one informer, compared to one.
 //!
 //! ```text
 //! cargo run --release -p informant-informer --example many_handlers
 //! ```
 //!
-//! Prints nanoseconds of CPU per handler and event, and ends with an error if that is above what is promised.
-//! Everything, the embedded API server included, runs on one thread, whose CPU time is what counts; what 99 more
-//! handlers add to it is theirs. Events come in bursts, as from a busy cluster, and one by one, as from a quiet one,
-//! where each wakes all handlers.
+//! Prints nanoseconds of CPU per handler and event, and fails above the promised limit. Everything, including the
+//! embedded API server, runs in one thread, whose CPU time is measured; what 99 more handlers add to it is their cost.
+//! Events come in bursts, as from a busy cluster, and one by one, as from a quiet one, where each wakes all handlers.
 
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -31,7 +30,7 @@ const OBJECTS: u64 = 256;
 const EVENTS: u64 = 20_000;
 const ROUNDS: usize = 3;
 
-/// What a handler and an event may cost.
+/// The promised limit per handler and event.
 const NANOS_MAX: f64 = 1_000.0;
 
 fn main() -> ExitCode {
@@ -61,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The CPU time it takes to bring all events, in bursts, to so many handlers. None is folded: each burst is handled
+/// The CPU time of delivering all events, in bursts, to this many handlers. None is folded: each burst is handled
 /// before the next.
 async fn deliver(handlers: u64, burst: u64) -> Duration {
     let server = ApiServer::new(informant_apiserver::Options::default());
@@ -111,7 +110,7 @@ fn put(server: &ApiServer, number: u64, revision: u64) {
     server.put("v1/pods", "default", pod).expect("the pod is written");
 }
 
-/// The CPU time of the thread that asks, as Linux counts it.
+/// The CPU time of the calling thread, as Linux counts it.
 fn thread_cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the CPU time of threads");
     let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());

@@ -1,29 +1,29 @@
 //! How long to wait before the next attempt.
 //!
 //! One delay per failure, growing by a factor up to a cap, with jitter, so that a thousand informers do not come back
-//! at the same moment. Reads no clock and draws no random number: both are handed in.
+//! at the same moment. Reads no clock and draws no random number: both are arguments.
 //!
-//! Figures follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The rule of reset follows its
-//! comment, not its code: the delay falls back to the first one after a stretch without failure, while client-go's also
-//! falls back in the midst of failures.
+//! The values follow client-go (`tools/cache/reflector.go`, defaults of `NewReflector`). The reset follows its comment,
+//! not its code: the delay returns to the first one after a period without failure, while client-go's also does so
+//! during failures.
 
 use std::time::Duration;
 
 use informant_cache::Moment;
 
-/// How the delays of a `Backoff` grow.
+/// Configures a `Backoff`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BackoffOptions {
     /// The first delay, before jitter. Default 800 ms.
     pub first: Duration,
-    /// What each further delay is multiplied by. Default 2.
+    /// Factor from one delay to the next. Default 2.
     pub factor: u32,
     /// The longest delay before jitter. Default 30 s.
     pub max: Duration,
-    /// The share of a delay that chance may add, in percent. Default 100: a delay of 30 s becomes one of 30 to 60 s.
+    /// Jitter in percent of the delay. Default 100: a delay of 30 s becomes one of 30 to 60 s.
     pub jitter_percent: u32,
-    /// How long no failure may happen for the next delay to be the first one again. Default 2 min; it should exceed
-    /// the longest delay with its jitter, as waiting counts as time without failure.
+    /// How long without failure until the next delay is the first one again. Default 2 min; it should exceed the
+    /// longest delay with its jitter, because waiting counts as time without failure.
     pub reset_after: Duration,
 }
 
@@ -39,7 +39,7 @@ impl Default for BackoffOptions {
     }
 }
 
-/// The delays of one source's reflector; listing and opening a watch share them.
+/// The delays of one source's reflector; lists and watches share them.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     options: BackoffOptions,
@@ -57,7 +57,7 @@ impl Backoff {
         }
     }
 
-    /// How long to wait after a failure at `now`; `random` is a fresh random number.
+    /// How long to wait after a failure at `now`; `random` is a new random number.
     pub(crate) fn after_failure(&mut self, now: Moment, random: u64) -> Duration {
         if self
             .last_failure
@@ -72,7 +72,7 @@ impl Backoff {
     }
 }
 
-/// `delay` lengthened by a random share of at most `percent` of it.
+/// `delay` plus a random share of at most `percent` of it.
 pub(crate) fn with_jitter(delay: Duration, percent: u32, random: u64) -> Duration {
     let most_nanos = delay.as_nanos().saturating_mul(u128::from(percent)) / 100;
     let most_nanos = u64::try_from(most_nanos).unwrap_or(u64::MAX);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_begin_anew_after_two_minutes_without_failure() {
+    fn delays_reset_after_two_minutes_without_failure() {
         let mut backoff = Backoff::new(BackoffOptions::default());
         for _ in 0..5 {
             backoff.after_failure(at(10), 0);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_go_on_growing_while_failures_last_longer_than_two_minutes() {
+    fn delays_keep_growing_during_long_failures() {
         let mut backoff = Backoff::new(BackoffOptions::default());
         let mut now = 0;
         let mut last = Duration::ZERO;

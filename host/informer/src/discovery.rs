@@ -1,11 +1,10 @@
-//! From what a configuration says to what an API server serves: [`discover`].
+//! [`discover`]: resolves the resource name of a configuration on an API server.
 //!
 //! A name is either exact (`v1/pods`, `apps/v1/deployments`: one small request) or loose (`pods`, `Pod`, `deploy`,
 //! `deployments.apps`, `deployments.v1.apps`: the core group first, then the groups in the API server's order of
-//! preference, as kubectl does). A name that leads nowhere is answered with what comes close. Reads only; keeps
-//! nothing.
+//! preference, like kubectl). An unknown name fails with similar names as suggestions. Reads only, and keeps no state.
 
-mod everything;
+mod all_versions;
 mod exclusion;
 mod matching;
 mod name;
@@ -18,88 +17,89 @@ use std::sync::Arc;
 use informant_cache::Environment;
 use kube::Client;
 
-use everything::everything;
-pub use exclusion::{Exclusion, Idle};
-pub use matching::{Served, discover_matching};
+use all_versions::all_versions;
+pub use exclusion::{Exclusion, UnusedExclusion};
+pub use matching::{ServedResources, discover_matching};
 pub use name::{ResourceName, ResourceNameError};
 pub use pattern::{Exclude, ResourcePattern, ResourcePatternError};
 use resources::{ApiResource, resources_of};
 use suggestion::candidates;
 
-use crate::api::{ApiError, Cause};
+use crate::api::{ApiError, ApiErrorCause};
 use crate::environment::TokioEnvironment;
 use crate::resource::GroupVersionResource;
 
-/// How long an answer of discovery may be. An aggregated one has some 300 bytes for each resource, so that a cluster of
-/// thousands stays far below.
+/// The largest discovery response. An aggregated one has some 300 bytes per resource, so that a cluster with thousands
+/// of them stays far below.
 const DISCOVERY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A resource as it is served.
+/// A served resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovered {
-    /// Where it is served.
+    /// Its group, version and plural.
     pub gvr: GroupVersionResource,
-    /// What its objects say as their kind.
+    /// The kind of its objects.
     pub kind: String,
-    /// Whether its objects live in namespaces.
+    /// Whether it is namespaced.
     pub namespaced: bool,
 }
 
-/// Why a name did not lead to a resource that can be watched.
+/// Why a name could not be resolved to a watchable resource.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The API server did not tell what it serves.
-    #[error("asking what serves {resource}: {source}")]
+    /// Discovery failed.
+    #[error("discovery of {resource} failed: {source}")]
     Api {
-        /// The name that was looked for.
+        /// The name.
         resource: ResourceName,
         /// What went wrong.
         source: ApiError,
     },
-    /// Nothing of that name is served.
+    /// No such resource is served.
     #[error("the API server serves no resource {resource}{}", hint(.candidates, .unread))]
     NotFound {
-        /// The name that was looked for.
+        /// The name.
         resource: ResourceName,
-        /// Names that come close, best first, ready to be written into the configuration.
+        /// Similar names, best first, in the form of the configuration.
         candidates: Vec<String>,
-        /// Groups that could not be asked, with the reason.
+        /// Groups that did not answer, with the reason.
         unread: Vec<String>,
     },
-    /// It is served, but cannot be listed and watched.
+    /// It is served, but does not support list and watch.
     #[error(
-        "{found} cannot be kept by an informer: it supports only {}; an informer needs `list` and `watch`",
+        "{found} cannot be watched: it supports only {}, but an informer needs `list` and `watch`",
         if .verbs.is_empty() { "no verbs".to_owned() } else { .verbs.join(", ") }
     )]
     NotWatchable {
-        /// What was found.
+        /// The resource.
         found: GroupVersionResource,
-        /// What the API server can do with it.
+        /// Its verbs.
         verbs: Vec<String>,
     },
 }
 
 impl DiscoveryError {
-    /// Whether the resource may well appear later, as a custom resource does whose definition is yet to be applied.
+    /// Whether the resource may appear later, like a custom resource whose definition is not applied yet.
     #[must_use]
     pub fn may_appear(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 }
 
-/// Finds the resource that `name` means.
+/// Resolves `name`.
 ///
 /// # Errors
-/// [`DiscoveryError`]: the API server could not be asked, knows no such resource (with candidates), or cannot list and watch it.
+/// [`DiscoveryError`]: discovery failed, there is no such resource (with suggestions), or it does not support list and
+/// watch.
 ///
 /// # Panics
 /// Outside of a tokio runtime.
 pub async fn discover(client: &Client, name: &ResourceName) -> Result<Discovered, DiscoveryError> {
-    // Waits only for answers, with a deadline each: no randomness, so any seed serves.
+    // Only waits for responses, with a deadline each: without randomness, so any seed will do.
     discover_in(client, Arc::new(TokioEnvironment::current(0)), name).await
 }
 
-/// As [`discover`], in an environment of the caller's.
+/// Like [`discover`], in the given environment.
 ///
 /// # Errors
 /// As [`discover`].
@@ -126,7 +126,7 @@ pub async fn discover_in(
     })
 }
 
-/// One question.
+/// One lookup.
 struct Discovery<'a> {
     client: &'a Client,
     environment: Arc<dyn Environment>,
@@ -141,24 +141,24 @@ impl Discovery<'_> {
                     return Ok(found);
                 }
             }
-            Err(error) if error.cause() == Cause::NotFound => {}
+            Err(error) if error.cause() == ApiErrorCause::NotFound => {}
             Err(error) => return Err(self.failed(error)),
         }
-        let (served, unread) = self.everything().await?;
+        let (served, unread) = self.all_resources().await?;
         Err(self.not_found(&served, unread))
     }
 
     async fn loose(&self) -> Result<ApiResource, DiscoveryError> {
-        let (served, unread) = self.everything().await?;
+        let (served, unread) = self.all_resources().await?;
         match served.iter().find(|served| self.name.means(served)) {
             Some(found) => Ok(found.clone()),
             None => Err(self.not_found(&served, unread)),
         }
     }
 
-    /// Everything that is served, and the versions of groups that did not answer.
-    async fn everything(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
-        let versions = everything(self.client, &self.environment).await;
+    /// All served resources, and the versions of groups that did not answer.
+    async fn all_resources(&self) -> Result<(Vec<ApiResource>, Vec<String>), DiscoveryError> {
+        let versions = all_versions(self.client, &self.environment).await;
         let mut served = Vec::new();
         let mut unread = Vec::new();
         for version in versions.map_err(|error| self.failed(error))? {
@@ -196,7 +196,7 @@ fn group_version(group: &str, version: &str) -> String {
 
 fn hint(candidates: &[String], unread: &[String]) -> String {
     let mut hint = match candidates {
-        [] => "; `kubectl api-resources` lists what there is".to_owned(),
+        [] => "; `kubectl api-resources` lists the served resources".to_owned(),
         [only] => format!("; did you mean `{only}`"),
         several => format!(
             "; did you mean one of {}",
@@ -208,7 +208,7 @@ fn hint(candidates: &[String], unread: &[String]) -> String {
         ),
     };
     if !unread.is_empty() {
-        hint.push_str(". Not all of it could be asked: ");
+        hint.push_str(". Some groups did not answer: ");
         hint.push_str(&unread.join("; "));
     }
     hint

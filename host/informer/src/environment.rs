@@ -1,8 +1,8 @@
-//! The world as tokio shows it: [`TokioEnvironment`].
+//! [`TokioEnvironment`]: time, tasks and randomness from tokio.
 //!
-//! Owns the only clock reads, sleeps, spawns and random draws of the rooms that run on tokio. Under tokio's paused
-//! clock and with a fixed seed an informer on the embedded API server replays exactly. It keeps no list of what it
-//! spawned: whoever spawns, ends what he spawned.
+//! Contains the only clock reads, sleeps, spawns and random draws of the crates that run on tokio. Under tokio's paused
+//! clock and with a fixed seed an informer on the embedded API server replays exactly. It does not track spawned tasks:
+//! the code that spawns a task ends it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,13 +13,13 @@ use informant_cache::{Environment, Moment};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// What SplitMix64 adds per draw: 2^64 divided by the golden ratio.
+/// Increment of SplitMix64 per draw: 2^64 divided by the golden ratio.
 const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An [`Environment`] on one tokio runtime.
 ///
 /// Random numbers come from a seed (SplitMix64), so that two runs with the same seed, the same input and a paused clock
-/// are equal. They pace retries; they are of no use for secrets.
+/// are equal. They pace retries and must not be used for secrets.
 #[derive(Debug)]
 pub struct TokioEnvironment {
     handle: Handle,
@@ -28,10 +28,10 @@ pub struct TokioEnvironment {
 }
 
 impl TokioEnvironment {
-    /// An environment whose moments begin now and whose tasks run on `handle`.
+    /// An environment whose clock starts now and whose tasks run on `handle`.
     #[must_use]
     pub fn new(handle: Handle, seed: u64) -> Self {
-        // A paused clock is found through the runtime that is entered.
+        // A paused clock is found through the entered runtime.
         let began = {
             let _entered = handle.enter();
             Instant::now()
@@ -43,7 +43,7 @@ impl TokioEnvironment {
         }
     }
 
-    /// An environment on the runtime that is running now.
+    /// An environment on the current runtime.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -52,7 +52,7 @@ impl TokioEnvironment {
         Self::new(Handle::current(), seed)
     }
 
-    /// The same clock with its tasks on another runtime: moments of both compare. Draws from a sequence of its own.
+    /// The same clock with tasks on another runtime: moments of both can be compared. Has a random sequence of its own.
     #[must_use]
     pub fn on(&self, handle: Handle) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Environment for TokioEnvironment {
     }
 
     fn spawn(&self, name: &'static str, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        tracing::trace!(task = name, "spawned");
+        tracing::trace!(task = name, "task spawned");
         drop(self.handle.spawn(task));
     }
 

@@ -1,4 +1,4 @@
-//! Several informers under one roof: [`SharedInformerFactory`], and waiting for all of them.
+//! Creates and keeps several informers ([`SharedInformerFactory`]) and waits for all of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use crate::metrics::InformerMetrics;
 use crate::shared_informer::{InformerOptions, SharedInformer, StartError, StopReport};
 use crate::spec::SourceSpec;
 
-/// Makes informers, each source once, and keeps them.
+/// Creates informers, one per source, and keeps them.
 ///
-/// Source: client-go `SharedInformerFactory`. There, informers are made first and started later, so that handlers are
-/// there from the beginning; here they start at once, since a handler that comes late misses nothing.
+/// Source: client-go `SharedInformerFactory`. There, informers are created first and started later, so that handlers
+/// are registered from the start; here they start at once, because a late handler misses nothing.
 pub struct SharedInformerFactory {
-    /// By the name of the cluster; the empty name where there is only one.
+    /// By cluster name; the empty name if there is only one.
     clients: BTreeMap<String, Client>,
     environment: Arc<dyn Environment>,
     catalog: Catalog,
@@ -25,7 +25,7 @@ pub struct SharedInformerFactory {
     informers: Mutex<BTreeMap<SourceKey, Arc<SharedInformer>>>,
 }
 
-/// What tells sources apart.
+/// Identifies a source.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SourceKey {
     informer: String,
@@ -34,26 +34,26 @@ struct SourceKey {
     namespace: Option<String>,
 }
 
-/// Why a factory did not make an informer.
+/// Why a factory could not create an informer.
 #[derive(Debug, thiserror::Error)]
 pub enum FactoryError {
     /// No client for the cluster.
-    #[error("informer {informer}: there is no cluster {cluster:?}; {}", known_clusters(.known))]
+    #[error("informer {informer}: unknown cluster {cluster:?}; {}", known_clusters(.known))]
     UnknownCluster {
         /// The informer.
         informer: String,
-        /// The cluster it names.
+        /// The cluster in its specification.
         cluster: String,
-        /// The clusters there are.
+        /// The known clusters.
         known: Vec<String>,
     },
-    /// The specification contradicts itself.
+    /// The specification is invalid.
     #[error(transparent)]
     Start(#[from] StartError),
 }
 
 impl SharedInformerFactory {
-    /// A factory for one cluster, called by the empty name.
+    /// A factory for one cluster, whose name is empty.
     #[must_use]
     pub fn new(client: Client, environment: Arc<dyn Environment>, catalog: Catalog, metrics: InformerMetrics) -> Self {
         let clients = BTreeMap::from([(String::new(), client)]);
@@ -66,22 +66,22 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Adds a cluster, or gives it another client for informers to come.
+    /// Adds a cluster, or replaces its client for future informers.
     #[must_use]
     pub fn with_cluster(mut self, name: impl Into<String>, client: Client) -> Self {
         self.clients.insert(name.into(), client);
         self
     }
 
-    /// The informer for a source: the one that runs already, or a new one.
+    /// The informer for a source: the running one, or a new one.
     ///
     /// # Errors
-    /// [`FactoryError`] if it names a cluster that is not there, or contradicts itself.
+    /// [`FactoryError`] if the cluster is unknown or the specification invalid.
     pub fn informer_for(&self, spec: SourceSpec) -> Result<Arc<SharedInformer>, FactoryError> {
         self.informer_with(spec, InformerOptions::default())
     }
 
-    /// As [`informer_for`](Self::informer_for); `options` are for a new one.
+    /// Like [`informer_for`](Self::informer_for); `options` apply to a new informer.
     ///
     /// # Errors
     /// As [`informer_for`](Self::informer_for).
@@ -120,7 +120,7 @@ impl SharedInformerFactory {
             .collect()
     }
 
-    /// All informers, by name.
+    /// All informers, sorted by name.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<SharedInformer>> {
         self.lock().values().cloned().collect()
@@ -129,7 +129,7 @@ impl SharedInformerFactory {
     /// Waits until all informers are synced.
     ///
     /// # Errors
-    /// [`NotSynced`] after `deadline`, naming those that are not, and why as far as that is known.
+    /// [`NotSynced`] after `deadline`, with each source that is not synced, and why if known.
     pub async fn wait_for_cache_sync(&self, deadline: Duration) -> Result<(), NotSynced> {
         let informers = self.all();
         wait_for_cache_sync(
@@ -140,7 +140,7 @@ impl SharedInformerFactory {
         .await
     }
 
-    /// Stops the informers called `name`, each within `deadline`, and forgets them. They may be made again, as new
+    /// Stops the informers called `name`, each within `deadline`, and forgets them. They can be created again, as new
     /// sources.
     pub async fn remove(&self, name: &str, deadline: Duration) -> StopReport {
         let mut removed = Vec::new();
@@ -165,7 +165,7 @@ impl SharedInformerFactory {
     }
 }
 
-/// What may be written instead; the cluster without a name cannot be.
+/// The valid values; a cluster without a name cannot be written.
 fn known_clusters(known: &[String]) -> String {
     let names: Vec<_> = known
         .iter()
@@ -173,8 +173,8 @@ fn known_clusters(known: &[String]) -> String {
         .map(|name| format!("{name:?}"))
         .collect();
     match names.is_empty() {
-        true => "there is only one, which has no name".to_owned(),
-        false => format!("known are {}", names.join(", ")),
+        true => "there is only one cluster, without a name".to_owned(),
+        false => format!("known clusters: {}", names.join(", ")),
     }
 }
 
@@ -211,14 +211,14 @@ pub struct NotSynced {
     pub sources: Vec<NotSyncedSource>,
 }
 
-/// A source that is not synced, and why as far as that is known.
+/// A source that is not synced, and why if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotSyncedSource {
     /// As [`SharedInformer::name`].
     pub name: String,
-    /// What it is up to.
+    /// Its state.
     pub state: SourceState,
-    /// What went wrong last.
+    /// Its last error.
     pub last_error: Option<String>,
 }
 
@@ -239,8 +239,8 @@ impl fmt::Display for NotSynced {
 /// Waits until all `informers` are synced, together at most `deadline`.
 ///
 /// # Errors
-/// [`NotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` and the newer `WaitFor`; nothing
-/// polls.
+/// [`NotSynced`], with those that are not. Source: client-go `WaitForCacheSync` and the newer `WaitFor`; without
+/// polling.
 pub async fn wait_for_cache_sync<'a>(
     environment: &dyn Environment,
     informers: impl IntoIterator<Item = &'a SharedInformer>,
@@ -249,7 +249,7 @@ pub async fn wait_for_cache_sync<'a>(
     let informers: Vec<_> = informers.into_iter().collect();
     let all_synced = async {
         for informer in &informers {
-            // One that was stopped will never be; it is found below.
+            // A stopped informer never syncs; it is reported below.
             let _ = informer.synced().await;
         }
     };

@@ -1,8 +1,8 @@
-//! Native handlers: the task that drives one, and the registration its owner keeps; waiting for several.
+//! Native handlers: the task that drives one, its registration, and waiting for several.
 //!
-//! Each handler has its own task and its own listener, so that a slow or panicking one delays no other. Calls of one
-//! handler never overlap. A panic is contained by [`EventHandler::deliver`](informant_cache::EventHandler) and answered
-//! as a trap, which the listener retries.
+//! Each handler has its own task and listener, so that a slow or panicking one delays no other. Calls of one handler
+//! never overlap. [`EventHandler::deliver`](informant_cache::EventHandler) contains a panic and reports it as a trap,
+//! which the listener retries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,20 +16,19 @@ use tokio::sync::{Notify, watch};
 
 use crate::metrics::SourceMetrics;
 
-/// How many calls are fetched and answered together; the clock is read once for them.
+/// How many calls are fetched and acknowledged together, with one clock read.
 const CALLS_PER_BATCH_MAX: usize = 64;
 
-/// How long one handler's calls go on before other tasks get their turn. Whole batches: a handler that needs a
-/// microsecond per call makes hundreds of calls in a turn and keeps up with its loop, one that needs a millisecond
-/// holds its thread for a batch at most.
+/// How long one handler runs before other tasks get a turn. Counted in whole batches: a handler that needs a
+/// microsecond per call makes hundreds of calls in a turn and keeps up with its loop; one that needs a millisecond
+/// holds its thread for one batch at most.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
-/// How many batches a turn has at most, however quick they are, so that a clock that stands still does not make a turn
-/// endless.
+/// The most batches per turn, however quick they are, so that a stopped clock does not make a turn endless.
 const BATCHES_PER_TURN_MAX: usize = 8;
 
-/// What the owner of a handler keeps. Dropping it changes nothing: the handler stays until it is removed or the
-/// informer stops.
+/// A handle to a registered handler. Dropping it changes nothing: the handler stays until it is removed or the informer
+/// stops.
 #[derive(Debug, Clone)]
 pub struct Registration {
     listener: ListenerHandle,
@@ -40,25 +39,25 @@ pub struct Registration {
     panics: Arc<AtomicU64>,
 }
 
-/// How a handler is doing.
+/// The status of a handler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HandlerStatus {
     /// As [`Registration::has_synced`].
     pub synced: bool,
     /// As [`Registration::has_ended`].
     pub ended: bool,
-    /// Events that wait for it, those that are to be tried again included.
+    /// Queued events, including those that will be retried.
     pub pending: usize,
-    /// Objects whose last call failed and will be made again.
+    /// Objects whose last call failed and will be retried.
     pub failing: usize,
-    /// Objects whose last event it failed on for good.
+    /// Objects whose last event failed permanently.
     pub dead_letters: usize,
-    /// How often it panicked. Each time the call was made again, as after any failure, and the informer went on.
+    /// How often it panicked. Each time the call was retried, like after any failure, and the informer kept running.
     pub panics: u64,
 }
 
 impl Registration {
-    /// How the handler is doing. Looks at every event that waits.
+    /// The status of the handler. Looks at every queued event.
     #[must_use]
     pub fn status(&self) -> HandlerStatus {
         let ListenerStats {
@@ -77,32 +76,31 @@ impl Registration {
         }
     }
 
-    /// The informer it was registered with, as messages call it.
+    /// The informer it is registered with, as named in messages.
     #[must_use]
     pub fn informer(&self) -> &str {
         &self.informer
     }
 
-    /// Whether the informer is synced and every object of its first list, as this handler was to see it, was attempted.
-    /// A handler that failed counts as attempted; what failed is in [`ListenerHandle::dead_letters`] or still being
-    /// retried.
+    /// Whether the informer is synced and the handler was called for every object of its first list. A failed call
+    /// counts; see [`ListenerHandle::dead_letters`] for permanent failures, others are still being retried.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Waits until [`has_synced`](Self::has_synced). Ends too when the handler does.
+    /// Waits until [`has_synced`](Self::has_synced), or until the handler ends.
     pub async fn synced(&mut self) {
         let Self { synced, ended, .. } = self;
         tokio::select! {
             biased;
-            // An error says that nobody will tell any more: the informer is gone.
+            // An error means that the informer is gone.
             _ = synced.wait_for(|synced| *synced) => {}
             _ = ended.wait_for(|ended| *ended) => {}
         }
     }
 
-    /// The handler's listener: what waits, what failed, replays.
+    /// The handler's listener: queued events, failures, replays.
     #[must_use]
     pub fn listener(&self) -> &ListenerHandle {
         &self.listener
@@ -114,15 +112,15 @@ impl Registration {
         self.source
     }
 
-    /// Waits until the handler is called no more, after its removal or the informer's stop.
+    /// Waits until the handler receives no further calls, after its removal or the informer's stop.
     pub async fn ended(&mut self) {
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 
-    /// Whether the handler is called no more.
+    /// Whether the handler receives no further calls.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        // An error says that its task is gone, however it ended.
+        // An error means that its task is gone, however it ended.
         *self.ended.borrow() || self.ended.has_changed().is_err()
     }
 }
@@ -137,11 +135,11 @@ pub struct HandlersNotSynced {
 /// A handler that is not synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotSyncedHandler {
-    /// Its place among those that were waited for, from 0.
-    pub place: usize,
+    /// Its position among the given handlers, from 0.
+    pub position: usize,
     /// As [`Registration::informer`].
     pub informer: String,
-    /// How it is doing.
+    /// Its status.
     pub status: HandlerStatus,
 }
 
@@ -151,7 +149,7 @@ impl fmt::Display for HandlersNotSynced {
         for (
             number,
             NotSyncedHandler {
-                place,
+                position,
                 informer,
                 status,
             },
@@ -162,10 +160,10 @@ impl fmt::Display for HandlersNotSynced {
                 HandlerStatus { ended: true, .. } => "was removed".to_owned(),
                 HandlerStatus { pending: 0, .. } => "waits for its first list".to_owned(),
                 HandlerStatus { pending, failing, .. } => {
-                    format!("has {pending} events to handle, {failing} of them again")
+                    format!("has {pending} queued events, {failing} of them retries")
                 }
             };
-            write!(out, "{separator}handler {place}, of {informer}, {why}")?;
+            write!(out, "{separator}handler {position}, of {informer}, {why}")?;
         }
         Ok(())
     }
@@ -175,8 +173,8 @@ impl fmt::Display for HandlersNotSynced {
 /// with every object of the first list.
 ///
 /// # Errors
-/// [`HandlersNotSynced`], naming those that are not. Source: client-go `WaitForCacheSync` over registrations, and the
-/// newer `WaitFor`; nothing polls.
+/// [`HandlersNotSynced`], with those that are not. Source: client-go `WaitForCacheSync` over registrations, and the
+/// newer `WaitFor`; without polling.
 pub async fn wait_for_handler_sync<'a>(
     environment: &dyn Environment,
     handlers: impl IntoIterator<Item = &'a Registration>,
@@ -195,8 +193,8 @@ pub async fn wait_for_handler_sync<'a>(
     }
     let late = handlers.iter().enumerate().filter(|(_, handler)| !handler.has_synced());
     let handlers: Vec<_> = late
-        .map(|(place, handler)| NotSyncedHandler {
-            place,
+        .map(|(position, handler)| NotSyncedHandler {
+            position,
             informer: handler.informer().to_owned(),
             status: handler.status(),
         })
@@ -208,7 +206,7 @@ pub async fn wait_for_handler_sync<'a>(
     }
 }
 
-/// What a handler's task is made of.
+/// What a handler's task is built from.
 pub(crate) struct HandlerParts<'a> {
     pub(crate) handler: Box<dyn EventHandler>,
     pub(crate) listener: ListenerHandle,
@@ -216,8 +214,8 @@ pub(crate) struct HandlerParts<'a> {
     pub(crate) informer: &'a str,
     pub(crate) environment: &'a Arc<dyn Environment>,
     pub(crate) metrics: &'a Arc<SourceMetrics>,
-    /// Told whenever there may be room again for what the loop has to tell.
-    pub(crate) room: Option<Arc<Notify>>,
+    /// Notified when there may be capacity again for the loop's events.
+    pub(crate) capacity: Option<Arc<Notify>>,
 }
 
 /// Starts a handler's task.
@@ -229,7 +227,7 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
         informer,
         environment,
         metrics,
-        room,
+        capacity,
     } = parts;
     let (synced_sender, synced) = watch::channel(false);
     let (ended_sender, ended) = watch::channel(false);
@@ -245,7 +243,7 @@ pub(crate) fn drive(parts: HandlerParts<'_>) -> Registration {
         environment: Arc::clone(environment),
         metrics: Arc::clone(metrics),
         panics: Arc::clone(&panics),
-        room,
+        capacity,
     };
     environment.spawn(
         "native-handler",
@@ -270,14 +268,14 @@ struct Driver {
     environment: Arc<dyn Environment>,
     metrics: Arc<SourceMetrics>,
     panics: Arc<AtomicU64>,
-    room: Option<Arc<Notify>>,
+    capacity: Option<Arc<Notify>>,
 }
 
-/// However a handler's task ends, nobody waits for it.
+/// However a handler's task ends, nothing may wait for it.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.listener.abandon();
-        self.tell_room();
+        self.notify_capacity();
     }
 }
 
@@ -294,12 +292,12 @@ impl Driver {
         loop {
             match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
                 Pull::Delivered(_) => {
-                    // Places are free once they are taken, bytes once they are handled.
-                    self.tell_room();
+                    // Slots are free once the events are taken, bytes once they are handled.
+                    self.notify_capacity();
                     self.call(&mut deliveries, &mut outcomes);
                     now = self.environment.now();
                     self.listener.done_batch(outcomes.drain(..), now);
-                    self.tell_room();
+                    self.notify_capacity();
                     batches += 1;
                     if batches < BATCHES_PER_TURN_MAX && now - turn_began < TURN_MAX {
                         continue;
@@ -323,9 +321,9 @@ impl Driver {
         }
     }
 
-    fn tell_room(&self) {
-        if let Some(room) = &self.room {
-            room.notify_one();
+    fn notify_capacity(&self) {
+        if let Some(capacity) = &self.capacity {
+            capacity.notify_one();
         }
     }
 
@@ -339,7 +337,7 @@ impl Driver {
             if let Outcome::Trapped(message) = &outcome {
                 self.metrics.handler_panics.inc();
                 self.panics.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(source = %delivery.source, key = ?delivery.key(), "{message}");
+                tracing::error!(source = %delivery.source, key = ?delivery.key(), error = %message, "native handler panicked");
             }
             outcomes.push((delivery.token, outcome));
         }

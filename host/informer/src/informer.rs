@@ -1,7 +1,7 @@
-//! An informer with one handler and nobody to share it with: [`Informer`].
+//! [`Informer`]: an informer with a single handler.
 //!
-//! The same reflector, loop and store as a [`SharedInformer`]'s. What is different is that the one handler may hold
-//! them up: nobody else waits.
+//! It has the same reflector, loop and store as a [`SharedInformer`], but its handler may block them, because no other
+//! handler depends on them.
 
 #[cfg(test)]
 mod tests;
@@ -22,23 +22,23 @@ use crate::shared_informer::{
 use crate::spec::SourceSpec;
 use crate::status::SourceStatus;
 
-/// What becomes of events while the handler is slow and its limits ([`ListenerOptions`]) are reached.
+/// What happens to events when a slow handler has reached its limits ([`ListenerOptions`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Newer events fold into those that wait for their object: the handler misses steps in between, never the last
-    /// state. The store is always new.
+    /// Newer events are merged with the queued ones of the same object: the handler misses intermediate steps, never
+    /// the last state. The store stays current.
     #[default]
     Fold,
-    /// The informer waits for the handler, and in the end does not read its connection. The handler is called for each
-    /// event; the store is behind while it is slow. Two things it is not: what happens to an object before it was first
-    /// shown is one event, its state; and an API server that is not read for long ends the watch, after which the
-    /// *difference* is told.
+    /// The informer waits for the handler, and eventually does not read its connection. The handler is called for each
+    /// event; the store lags while the handler is slow. Two limits: the changes of an object before it was first
+    /// delivered are one event, its state; and an API server that is not read for long ends the watch, after which the
+    /// handler receives the *difference*.
     Block,
 }
 
 /// The handler of an [`Informer`].
 pub struct InformerHandler {
-    /// What is called.
+    /// The handler itself.
     pub handler: Box<dyn EventHandler>,
     /// Its limits, resync and retries.
     pub options: ListenerOptions,
@@ -46,8 +46,8 @@ pub struct InformerHandler {
     pub when_full: WhenFull,
 }
 
-/// One source with one handler: lists and watches it, keeps its objects with their indexes, and tells the handler what
-/// changes.
+/// One source with one handler: lists and watches it, stores its objects with their indexes, and notifies the handler
+/// of changes.
 ///
 /// Source: client-go `NewInformer`, `NewIndexerInformer`, `NewInformerWithOptions`, which return a store and a
 /// controller; here both are one.
@@ -58,12 +58,11 @@ pub struct Informer {
 }
 
 impl Informer {
-    /// Starts an informer on the source that `spec` describes; see [`SharedInformer::start_with`] for what is wanted of
-    /// `client`.
+    /// Starts an informer on the source that `spec` describes; see [`SharedInformer::start_with`] for the requirements
+    /// on `client`.
     ///
     /// # Errors
-    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a
-    /// state.
+    /// [`StartError`] if the specification is invalid. An unreachable cluster is not an error but a state.
     pub fn start(
         spec: SourceSpec,
         client: Client,
@@ -81,7 +80,7 @@ impl Informer {
         } = handler;
         let registered = match when_full {
             WhenFull::Fold => shared.add_handler(handler, options),
-            WhenFull::Block => shared.add_only_handler(handler, options),
+            WhenFull::Block => shared.add_blocking_handler(handler, options),
         };
         Ok(Self {
             registration: registered?,
@@ -89,7 +88,7 @@ impl Informer {
         })
     }
 
-    /// The handler: whether it is synced, what failed.
+    /// The handler's registration: whether it is synced, what failed.
     #[must_use]
     pub fn registration(&self) -> &Registration {
         &self.registration
@@ -101,13 +100,13 @@ impl Informer {
         self.shared.snapshot()
     }
 
-    /// The number under which the catalog knows this source.
+    /// The source's number in the catalog.
     #[must_use]
     pub fn source(&self) -> SourceId {
         self.shared.source()
     }
 
-    /// How the source is doing.
+    /// The status of the source.
     #[must_use]
     pub fn status(&self) -> SourceStatus {
         self.shared.status()

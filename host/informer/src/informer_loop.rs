@@ -1,23 +1,23 @@
-//! The informer loop: one task per source that owns its DeltaFIFO and the writing end of its store.
+//! The informer loop: one task per source that owns its DeltaFIFO and the writing side of its store.
 //!
 //! ```text
-//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store written, indexes fed ─▶ root published ─▶ listeners told
+//! channel ─▶ DeltaFIFO ─▶ batch of keys ─▶ store and indexes updated ─▶ root published ─▶ listeners notified
 //! ```
 //!
-//! Promises: a handler is told nothing that a reader could not look up already; one root per batch; a list becomes
-//! visible as a whole; at most a batch ([`BATCH_DELTAS_MAX`]) between two points where other tasks get their turn. What
-//! is queued alone is processed at once; what has come meanwhile makes one batch. Nothing here waits for a handler, but
-//! for one that has its informer to itself and asked for that.
+//! Guarantees: handlers only receive what a reader can already look up; one root per batch; a list becomes visible as a
+//! whole; at most one batch ([`BATCH_DELTAS_MAX`]) between two points at which other tasks get a turn. A single queued
+//! event is processed at once; events that arrived meanwhile form one batch. The loop waits for no handler, except for
+//! a blocking one that has its informer to itself.
 //!
-//! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; where it departs, the item says so.
+//! Follows client-go's `controller.go` (`processDeltas`) and `shared_informer.go`; departures are noted where they
+//! occur.
 
 mod apply;
+mod candidate;
 mod control;
-mod feeds;
-mod hand_over;
-mod index_warnings;
+mod handoff;
+mod index_feeds;
 mod replace;
-mod successor;
 
 use std::sync::Arc;
 
@@ -28,41 +28,41 @@ use informant_object::{Key, Object, SourceId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use control::{Control, Gate, IndexersChange};
-use feeds::Feeds;
-pub(crate) use hand_over::{Neighbor, TakeOver};
-use index_warnings::IndexWarnings;
-pub(crate) use successor::Successor;
+pub(crate) use candidate::Candidate;
+pub(crate) use control::{BlockingListener, Control, IndexersChange};
+pub(crate) use handoff::{SourceHandoff, SourceTransfer};
+use index_feeds::{IndexFeeds, IndexWarnings};
 
-use crate::garbage::GarbageBin;
+use crate::background_drop::BackgroundDropper;
 use crate::metrics::SourceMetrics;
-use crate::shared_informer::Durable;
-use crate::status::StatusCell;
-use crate::updates::{EventKind, Update, UpdateReceiver, Updates};
+use crate::shared_informer::DurableSource;
+use crate::source_name::{SourceName, log};
+use crate::status::StatusTracker;
+use crate::update_channel::{EventKind, Update, UpdateReceiver, Updates};
 
-/// How many deltas make a batch: one root is published for them, and other tasks get their turn after it. At about 4 us
-/// each, a millisecond. client-go takes 1,000.
+/// Deltas per batch: one root is published for them, and other tasks get a turn afterwards. At about 4 us each, a
+/// millisecond. client-go uses 1,000.
 pub(crate) const BATCH_DELTAS_MAX: usize = 256;
 
-/// What a loop is made of.
+/// What a loop is built from.
 pub(crate) struct LoopParts {
-    pub(crate) name: String,
+    pub(crate) name: Arc<SourceName>,
     pub(crate) source: SourceId,
-    /// `None` is all of them.
+    /// `None` for all namespaces.
     pub(crate) namespace: Option<String>,
     pub(crate) fifo: DeltaFifo,
     pub(crate) store: StoreWriter,
     pub(crate) updates: UpdateReceiver,
     pub(crate) control: mpsc::UnboundedReceiver<Control>,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) status: Arc<StatusCell>,
+    pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
-    pub(crate) garbage: GarbageBin,
-    /// Native indexes, and how many failures of each have been counted.
+    pub(crate) dropper: BackgroundDropper,
+    /// Native indexes, and how many failures of each were counted.
     pub(crate) native_indexes: Vec<(String, u64)>,
-    /// Keeps what is shown, and tells listeners in the loop's place.
-    pub(crate) durable: Option<Durable>,
-    /// Ends the reflector that `updates` come from.
+    /// Persists what is published, and delivers to the listeners instead of the loop.
+    pub(crate) durable: Option<DurableSource>,
+    /// Ends the reflector that sends `updates`.
     pub(crate) reflector: CancellationToken,
 }
 
@@ -70,23 +70,23 @@ pub(crate) struct LoopParts {
 pub(crate) struct InformerLoop {
     parts: LoopParts,
     batch: Batch,
-    /// What listeners are to be told once the root is published.
+    /// What to deliver to listeners once the root is published.
     changes: Vec<Change>,
-    /// How many of `changes` index plugins have been handed.
-    fed: usize,
+    /// How many of `changes` were sent to index plugins.
+    fed_changes: usize,
     listeners: Vec<ListenerHandle>,
-    /// The listener that is waited for.
-    gate: Option<Gate>,
-    feeds: Feeds,
+    /// The listener that the loop waits for.
+    blocking_listener: Option<BlockingListener>,
+    feeds: IndexFeeds,
     index_warnings: IndexWarnings,
     guard: VersionGuard,
     synced: bool,
-    /// A reflector with another request, until its first list is taken.
-    successor: Option<Successor>,
-    /// What the reflector brings waits: its successor is listing.
-    held: bool,
-    /// Sources that left this one's place a while ago, whose deletes listeners may still be busy with.
-    follows: Vec<SourceId>,
+    /// A reflector with another request, until its first list is accepted.
+    candidate: Option<Candidate>,
+    /// Updates of the reflector wait while its candidate is listing.
+    paused: bool,
+    /// Removed sources with the same scope, whose deletes may still be queued in listeners.
+    predecessors: Vec<SourceId>,
     has_reflector: bool,
 }
 
@@ -100,49 +100,49 @@ impl InformerLoop {
             batch: Batch::new(),
             changes: Vec::with_capacity(BATCH_DELTAS_MAX),
             listeners: Vec::new(),
-            gate: None,
-            fed: 0,
-            feeds: Feeds::new(),
+            blocking_listener: None,
+            fed_changes: 0,
+            feeds: IndexFeeds::new(),
             index_warnings: IndexWarnings::default(),
             guard,
             synced: false,
-            successor: None,
-            held: false,
-            follows: Vec::new(),
+            candidate: None,
+            paused: false,
+            predecessors: Vec::new(),
             has_reflector: true,
             parts,
         }
     }
 
-    /// Runs until it is told to stop, or until nobody is left who could tell.
+    /// Runs until it receives a stop, or until all senders are gone.
     pub(crate) async fn run(mut self) {
         loop {
             tokio::select! {
                 biased;
                 control = self.parts.control.recv() => match control {
-                    Some(control) => if self.obey(control).await.is_break() { break },
+                    Some(control) => if self.handle(control).await.is_break() { break },
                     None => break,
                 },
-                first = successor::first_message(&mut self.successor), if self.successor.is_some() => self.succeed(first).await,
-                updates = self.parts.updates.recv(), if self.has_reflector && !self.held => match updates {
-                    Some(updates) => self.take(updates).await,
+                first = candidate::first_message(&mut self.candidate), if self.candidate.is_some() => self.candidate_listed(first).await,
+                updates = self.parts.updates.recv(), if self.has_reflector && !self.paused => match updates {
+                    Some(updates) => self.receive(updates).await,
                     None => self.has_reflector = false,
                 },
-                () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.tend_feeds(),
+                () = self.feeds.woken(&*self.parts.environment, self.parts.source) => self.handle_feed_news(),
             }
         }
         self.end();
     }
 
-    /// Takes what a frame brought, and what came meanwhile as far as it fits into one batch. Once a batch was full,
-    /// orders and feeds get their turn before the next message.
-    async fn take(&mut self, first: Updates) {
+    /// Processes a message, and further ones that are ready, as far as they fit into one batch. After a full batch,
+    /// commands and index feeds are handled before the next message.
+    async fn receive(&mut self, first: Updates) {
         let mut next = Some(first);
         while let Some(updates) = next {
             let (updates, received) = updates.into_parts();
             let mut was_full = false;
             for update in updates {
-                was_full |= self.take_one(update, received).await;
+                was_full |= self.receive_one(update, received).await;
             }
             next = if was_full {
                 None
@@ -153,8 +153,8 @@ impl InformerLoop {
         self.process_queued().await;
     }
 
-    /// Whether a batch was full, and so processed, on the way.
-    async fn take_one(&mut self, update: Update, received: Moment) -> bool {
+    /// Returns whether a batch became full and was processed.
+    async fn receive_one(&mut self, update: Update, received: Moment) -> bool {
         match update {
             Update::Event { kind, object } => {
                 self.queue(kind, object, received);
@@ -166,7 +166,8 @@ impl InformerLoop {
                 true
             }
             Update::Bookmark(version) => {
-                // Nor may it: what comes after it may be older, where the API server's progress is ahead of its events.
+                // Nor may it: an event after the bookmark may be older, where the API server's progress is ahead of its
+                // events.
                 if let (true, Some(number)) = (seeded_bug(SeededBug::BookmarkHidesEvents), version.as_ref().number()) {
                     self.guard.resume_from(number);
                 }
@@ -181,19 +182,19 @@ impl InformerLoop {
         }
     }
 
-    /// Processes all that waits in the queue, batch by batch.
+    /// Processes everything in the queue, batch by batch.
     async fn process_queued(&mut self) {
         loop {
-            self.wait_for_room().await;
+            self.wait_for_capacity().await;
             let more = self.process_batch();
             if seeded_bug(SeededBug::ToldBeforePublished) {
-                self.tell_listeners();
+                self.notify_listeners();
                 tokio::task::yield_now().await;
             }
             self.feed_indexes().await;
             self.publish();
-            self.tell_listeners();
-            // What one batch replaced is freed in less time than it takes to have it freed elsewhere.
+            self.notify_listeners();
+            // Freeing what one batch replaced takes less time than sending it elsewhere.
             drop(self.parts.store.take_garbage());
             if !more {
                 return;
@@ -202,17 +203,16 @@ impl InformerLoop {
         }
     }
 
-    /// Waits until the handler that wants to be waited for can take more. Meanwhile nothing is read: in the end the
-    /// socket is full.
-    async fn wait_for_room(&mut self) {
-        if let Some(Gate { listener, room }) = &self.gate {
+    /// Waits until the blocking handler has capacity. Meanwhile nothing is read: eventually the socket is full.
+    async fn wait_for_capacity(&mut self) {
+        if let Some(BlockingListener { listener, capacity }) = &self.blocking_listener {
             while !listener.has_room() {
-                room.notified().await;
+                capacity.notified().await;
             }
         }
     }
 
-    /// Writes one batch to the store; whether more waits.
+    /// Writes one batch to the store; returns whether more is queued.
     fn process_batch(&mut self) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
         self.parts.fifo.pop_batch(BATCH_DELTAS_MAX, &mut batch);
@@ -224,7 +224,7 @@ impl InformerLoop {
         !self.parts.fifo.is_empty()
     }
 
-    /// Shows what was written to readers.
+    /// Makes the written state visible to readers.
     fn publish(&mut self) {
         let LoopParts {
             store,
@@ -239,7 +239,7 @@ impl InformerLoop {
             store.set_version(version, self.guard.epoch());
         }
         store.publish();
-        status.tell_published();
+        status.notify_published();
         if let (Some(durable), Some(high_water)) = (durable, self.guard.high_water()) {
             durable.journal.seen(high_water);
         }
@@ -250,7 +250,7 @@ impl InformerLoop {
         self.begin_backfills();
     }
 
-    /// Counts what the native indexes failed on since the last publish.
+    /// Counts the failures of native indexes since the last publish.
     fn count_index_failures(&mut self) {
         let LoopParts {
             name,
@@ -271,14 +271,14 @@ impl InformerLoop {
             metrics.count_index_errors(index, new);
             *counted = failures.total();
             if let Some(count) = self.index_warnings.count(index, new, environment.now()) {
-                warn_of_index(name, index, key, error, count);
+                warn_index_failure(name, index, key, error, count);
             }
         }
     }
 
-    /// Tells every listener what the batch changed. After [`publish`](Self::publish), never before.
-    fn tell_listeners(&mut self) {
-        self.fed = 0;
+    /// Delivers the changes of the batch to every listener. After [`publish`](Self::publish), never before.
+    fn notify_listeners(&mut self) {
+        self.fed_changes = 0;
         if self.changes.is_empty() {
             return;
         }
@@ -307,16 +307,12 @@ impl InformerLoop {
         };
         if let Err(error) = queued {
             self.parts.status.count_skipped("transform");
-            tracing::warn!("{}: {error}; the state before is kept", self.parts.name);
+            log!(warn, *self.parts.name, %error, "transform failed; keeping the previous state of the object");
         }
     }
 }
 
-/// Says that `index` failed, `count` times since it was said last.
-fn warn_of_index(informer: &str, index: &str, key: &Key, error: &str, count: u64) {
-    let times = match count {
-        1 => String::new(),
-        _ => format!(" ({count} failures, this is the last)"),
-    };
-    tracing::warn!("{informer}: {key} is not in index {index}: {error}{times}");
+/// Warns that `index` failed, `failures` times since the last warning; `key` and `error` are of the last failure.
+fn warn_index_failure(source: &SourceName, index: &str, key: &Key, error: &str, failures: u64) {
+    log!(warn, *source, index, %key, error, failures, "index function failed; the object is not in the index");
 }

@@ -1,9 +1,9 @@
-//! The numbers of the informer room: [`InformerMetrics`], registered once, and what a source keeps of it.
+//! The metrics of the informer crate: [`InformerMetrics`], registered once, and the handles of each source.
 //!
-//! Labels are looked up once, when a source starts ([`SourceMetrics`]); on the way of an event only atomics are
-//! touched. Sources of one informer in one cluster share their series: counters add up, gauges are sums over these
-//! sources (which is why each source remembers its part), and `informer_synced` is 1 only while all of them are synced.
-//! What a stopped source added to gauges is taken back; series without sources go.
+//! Labels are resolved once, when a source starts ([`SourceMetrics`]); on the event path only atomics are touched.
+//! Sources of one informer in one cluster share their series: counters add up, gauges are sums over these sources (so
+//! each source remembers its share), and `informer_synced` is 1 only while all of them are synced. A stopped source
+//! takes back its share of gauges; series without sources are removed.
 
 mod labels;
 mod source;
@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
 pub(crate) use source::{EventCounts, SourceMetrics};
 
-/// All series of the informer room. Cheap to clone; the names get the registry's prefix (`informant_`).
+/// All series of the informer crate. Cheap to clone; the registry adds the prefix (`informant_`).
 #[derive(Debug, Clone, Default)]
 pub struct InformerMetrics(Arc<Series>);
 
@@ -60,7 +60,7 @@ struct Sharing {
 }
 
 impl InformerMetrics {
-    /// Registers every series of this room with `registry`, which is expected to carry the prefix `informant`.
+    /// Registers every series of this crate with `registry`, which should have the prefix `informant`.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         metrics.0.register(registry);
@@ -82,12 +82,12 @@ impl Series {
         );
         registry.register(
             "reflector_watch_lists",
-            "WatchList requests of reflectors (watches that begin with all there is), by result",
+            "WatchList requests of reflectors (watches that start with the current state), by result",
             self.watch_lists.clone(),
         );
         registry.register(
             "source_watch_list_refused",
-            "Sources whose API server refused a WatchList or did not bring it to an end, so that LIST is used",
+            "Sources whose API server refused a WatchList or did not complete it, so that LIST is used",
             self.watch_list_refused.clone(),
         );
         registry.register(
@@ -107,27 +107,27 @@ impl Series {
         );
         registry.register(
             "reflector_skipped",
-            "Objects, lines and events that could not be used, by reason",
+            "Objects, lines and events skipped as invalid, by reason",
             self.skipped.clone(),
         );
         registry.register(
             "reflector_rejected",
-            "Lists and events that are older than what is known, refused by the version guard",
+            "Lists and events rejected by the version guard because they are older than the known state",
             self.rejected.clone(),
         );
         registry.register(
             "source_epochs",
-            "Times a consistent list was older than what was known, as after a restored backup, and was believed",
+            "Rollbacks of the cluster: a consistent list was older than the known state, as after a restored backup",
             self.source_epochs.clone(),
         );
         registry.register(
             "source_outdated_keys",
-            "Keys whose newest state was too large to take, so that the store holds an older one",
+            "Keys whose newest state was too large, so that the store has an older one",
             self.outdated_keys.clone(),
         );
         registry.register(
             "source_guard_off",
-            "Sources whose versions are no decimal numbers, so that older states cannot be refused",
+            "Sources whose versions are not integers, so that older states cannot be rejected",
             self.guard_off.clone(),
         );
         registry.register(
@@ -148,7 +148,7 @@ impl Series {
         );
         registry.register(
             "store_resource_version",
-            "The version up to which the store has seen everything, its last 15 digits",
+            "Last 15 digits of the version up to which the store has seen everything",
             self.store_resource_version.clone(),
         );
         registry.register(
@@ -163,33 +163,33 @@ impl Series {
         );
         registry.register(
             "index_attached",
-            "1 while an index answers",
+            "1 while an index is attached",
             self.index_attached.clone(),
         );
         registry.register(
             "index_errors",
-            "Objects for which an index function failed, so that they are absent from that index",
+            "Objects missing from an index because its function failed",
             self.index_errors.clone(),
         );
         registry.register(
             "native_handler_panics",
-            "Panics of native handlers, each contained and retried as any failure",
+            "Panics of native handlers, contained and retried",
             self.handler_panics.clone(),
         );
         registry.register(
             "stop_undelivered",
-            "Events that native handlers had not handled when the deadline of an orderly stop passed",
+            "Events not handled before the deadline of an orderly stop",
             self.stop_undelivered.clone(),
         );
         registry.register(
             "hand_over_waits",
-            "Waits for the disk, of durable sources that hand over to others, that took longer than they should",
+            "Handoffs between durable sources that were blocked on the disk for too long",
             self.hand_over_waits.clone(),
         );
     }
 
-    /// A source joins the series of `labels`.
-    fn join(&self, labels: &InformerLabels) {
+    /// A source starts to use the series of `labels`.
+    fn add_source(&self, labels: &InformerLabels) {
         self.change_sharing(labels, |sharing| sharing.sources += 1);
     }
 
@@ -203,9 +203,9 @@ impl Series {
         });
     }
 
-    /// A source leaves; with the last one the informer's gauges go.
-    fn leave(&self, labels: &InformerLabels) {
-        // Held to the end, so that a source that joins meanwhile does not lose the series it just got.
+    /// A source ends; with the last one the informer's gauges are removed.
+    fn remove_source(&self, labels: &InformerLabels) {
+        // Held to the end, so that a source that starts meanwhile does not lose its series.
         let mut all = self.sharing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sharing) = all.get_mut(labels) else { return };
         sharing.sources = sharing.sources.saturating_sub(1);

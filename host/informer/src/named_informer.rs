@@ -1,7 +1,7 @@
-//! An informer as config.toml names it: one source, or one for each of its namespaces and resources, under one handle
-//! that stays while they change.
+//! An informer of config.toml: one source, or one per namespace and resource, under one handle that stays the same when
+//! they change.
 
-mod change;
+mod reconfigure;
 #[cfg(test)]
 mod tests;
 
@@ -19,35 +19,35 @@ use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::resource::GroupVersionResource;
 use crate::shared_informer::{
-    AddIndexersError, InformerOptions, InformerStopped, KeepsSources, SharedInformer, StartError, StopReport,
+    AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
 use crate::status::SourceStatus;
 
-/// What an informer is made of.
+/// What an informer consists of.
 #[derive(Debug, Clone)]
 pub struct InformerSpec {
-    /// What its sources have in common; `namespace` is not looked at, nor are `resource`, `kind` and `namespaced` if
-    /// there are `resources`.
+    /// What its sources have in common. `namespace` is ignored; with `resources`, so are `resource`, `kind` and
+    /// `namespaced`.
     pub source: SourceSpec,
-    /// Of an informer of whatever a pattern means: what that is now, none included. `None`: the one that `source`
-    /// names, for good.
+    /// The resources that match the informer's pattern now, possibly none. `None` for an informer of the single
+    /// resource in `source`.
     pub resources: Option<BTreeMap<GroupVersionResource, Discovered>>,
-    /// The namespaces to stay within, a source for each. Empty: one source of all of them, or of a resource without
-    /// namespaces. Of several resources those without namespaces are left out if there is any.
+    /// The namespaces, with one source for each. Empty: one source for all namespaces, or of a cluster-scoped resource.
+    /// With several resources, cluster-scoped ones are left out if this is not empty.
     pub namespaces: BTreeSet<String>,
-    /// How lists and watches are made and retried.
+    /// How lists and watches are requested and retried.
     pub reflector: ReflectorOptions,
-    /// Keeps sources from one process to the next, as they start.
-    pub durable: Option<Arc<dyn KeepsSources>>,
+    /// Opens the durable storage of the sources as they start.
+    pub durable: Option<Arc<dyn DurableSources>>,
 }
 
 /// An informer with any number of namespaces and resources. Cheap to clone; a clone is the same informer.
 ///
 /// Starts at once and runs until [`stop`](Self::stop), or until the last clone is dropped. Listeners and index feeds
-/// belong to the informer: sources that come later get them too. What the sources hold is read as a union, by the
+/// belong to the informer: future sources get them too. The objects of all sources are read as a union, by the
 /// informer's name ([`Lister`](informant_cache::Lister), [`Catalog::sources_of`]). [`reconfigure`](Self::reconfigure)
-/// changes it while it runs.
+/// changes the informer while it runs.
 #[derive(Clone)]
 pub struct NamedInformer(Arc<Parts>);
 
@@ -57,30 +57,30 @@ struct Parts {
     environment: Arc<dyn Environment>,
     catalog: Catalog,
     metrics: InformerMetrics,
-    /// Changes come one after the other.
-    change_turn: tokio::sync::Mutex<()>,
-    /// Told when a source has left.
-    left: tokio::sync::Notify,
+    /// Serializes changes.
+    reconfigure_lock: tokio::sync::Mutex<()>,
+    /// Notified when a source has drained.
+    drained: tokio::sync::Notify,
     members: Mutex<Members>,
 }
 
 struct Members {
-    /// As it was wanted last.
+    /// The last requested specification.
     spec: InformerSpec,
-    sources: BTreeMap<Place, Arc<SharedInformer>>,
-    /// Sources that take over from `sources` once they have synced, and what calls that off.
-    coming: Option<change::Coming>,
-    /// Sources whose last deletes are being delivered.
-    leaving: Vec<Arc<SharedInformer>>,
+    sources: BTreeMap<SourceScope, Arc<SharedInformer>>,
+    /// Sources that replace some of `sources` once they have synced; dropping them cancels that.
+    pending: Option<reconfigure::PendingSources>,
+    /// Removed sources whose last deletes are being delivered.
+    draining: Vec<Arc<SharedInformer>>,
     listeners: Vec<ListenerHandle>,
     feeds: Vec<IndexFeedHandle>,
-    /// Ends what is done in the background.
+    /// Ends the background tasks.
     background: CancellationToken,
     stopped: bool,
 }
 
 impl InformerSpec {
-    /// An informer of one source: all namespaces, or the one that `source` names.
+    /// An informer of one source: all namespaces, or the one in `source`.
     #[must_use]
     pub fn of(source: SourceSpec) -> Self {
         Self {
@@ -92,12 +92,12 @@ impl InformerSpec {
         }
     }
 
-    /// Its sources: one for each of its resources and namespaces.
+    /// Its sources: one per resource and namespace.
     pub fn sources(&self) -> impl Iterator<Item = SourceSpec> {
-        self.by_place().into_values()
+        self.by_scope().into_values()
     }
 
-    fn by_place(&self) -> BTreeMap<Place, SourceSpec> {
+    fn by_scope(&self) -> BTreeMap<SourceScope, SourceSpec> {
         let mut sources = BTreeMap::new();
         for source in self.each_resource() {
             for namespace in self.namespaces_of(&source) {
@@ -105,7 +105,7 @@ impl InformerSpec {
                     namespace,
                     ..source.clone()
                 };
-                sources.insert(Place::of(&source), source);
+                sources.insert(SourceScope::of(&source), source);
             }
         }
         sources
@@ -124,7 +124,7 @@ impl InformerSpec {
         resources.values().map(of_one).collect()
     }
 
-    /// `None` is all of them, or a resource without namespaces.
+    /// `None` for all namespaces, or a cluster-scoped resource.
     fn namespaces_of(&self, source: &SourceSpec) -> Vec<Option<String>> {
         if self.namespaces.is_empty() {
             return vec![None];
@@ -136,14 +136,14 @@ impl InformerSpec {
     }
 }
 
-/// What tells the sources of one informer apart.
+/// Identifies a source within its informer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct SourceScope {
     resource: GroupVersionResource,
     namespace: Option<String>,
 }
 
-impl Place {
+impl SourceScope {
     fn of(source: &SourceSpec) -> Self {
         Self {
             resource: source.resource.clone(),
@@ -151,7 +151,7 @@ impl Place {
         }
     }
 
-    /// Whether there may be objects that are in both.
+    /// Whether an object can be in both.
     fn overlaps(&self, other: &Self) -> bool {
         let namespaces = self.namespace.as_ref().zip(other.namespace.as_ref());
         self.resource == other.resource && namespaces.is_none_or(|(own, other)| own == other)
@@ -159,10 +159,10 @@ impl Place {
 }
 
 impl NamedInformer {
-    /// Starts an informer with all its sources. See [`SharedInformer::start`] for what `client` must not do.
+    /// Starts an informer with all its sources. See [`SharedInformer::start`] for the requirements on `client`.
     ///
     /// # Errors
-    /// [`StartError`] if the specification contradicts itself; nothing runs then.
+    /// [`StartError`] if the specification is invalid; nothing runs then.
     pub fn start(
         spec: InformerSpec,
         client: Client,
@@ -176,22 +176,22 @@ impl NamedInformer {
             environment,
             catalog,
             metrics: metrics.clone(),
-            change_turn: tokio::sync::Mutex::default(),
-            left: tokio::sync::Notify::new(),
+            reconfigure_lock: tokio::sync::Mutex::default(),
+            drained: tokio::sync::Notify::new(),
             members: Mutex::new(Members {
                 spec: spec.clone(),
                 sources: BTreeMap::new(),
-                coming: None,
-                leaving: Vec::new(),
+                pending: None,
+                draining: Vec::new(),
                 listeners: Vec::new(),
                 feeds: Vec::new(),
                 background: CancellationToken::new(),
                 stopped: false,
             }),
         };
-        for (place, source) in spec.by_place() {
-            let started = parts.start_source(source, &spec, Among::Others)?;
-            parts.members().sources.insert(place, started);
+        for (scope, source) in spec.by_scope() {
+            let started = parts.start_source(source, &spec, Visibility::Public)?;
+            parts.members().sources.insert(scope, started);
         }
         Ok(Self(Arc::new(parts)))
     }
@@ -202,19 +202,19 @@ impl NamedInformer {
         &self.0.name
     }
 
-    /// What it is to be made of; while a change is under way not yet what it is made of.
+    /// The requested specification; during a change the informer does not match it yet.
     #[must_use]
     pub fn spec(&self) -> InformerSpec {
         self.0.members().spec.clone()
     }
 
-    /// Its sources, by resource and namespace. Those that are built beside them, or that leave, are not among them.
+    /// Its sources, by resource and namespace, without those that are pending or draining.
     #[must_use]
     pub fn sources(&self) -> Vec<Arc<SharedInformer>> {
         self.0.members().sources.values().cloned().collect()
     }
 
-    /// How each source is doing.
+    /// The status of each source.
     #[must_use]
     pub fn statuses(&self) -> Vec<SourceStatus> {
         self.sources().iter().map(|source| source.status()).collect()
@@ -237,15 +237,15 @@ impl NamedInformer {
                 return self.0.members().running();
             };
             if waited_for.synced().await.is_err() {
-                // It left; its informer may go on without it.
+                // The source was removed; its informer may continue without it.
                 self.0.members().running()?;
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Has `listener` told of everything, of every source there is and will be. The same listener may be added to
-    /// several informers.
+    /// Delivers all events of all current and future sources to `listener`. The same listener may be added to several
+    /// informers.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop).
@@ -262,19 +262,19 @@ impl NamedInformer {
         Ok(())
     }
 
-    /// Tells `listener` nothing more of this informer; what waits in it from here is dropped and counted.
+    /// Stops delivering to `listener`; its queued events of this informer are dropped and counted.
     pub fn remove_listener(&self, listener: &ListenerHandle) {
         let mut members = self.0.members();
         members.listeners.retain(|known| !known.ptr_eq(listener));
-        for source in members.sources.values().chain(&members.leaving) {
+        for source in members.sources.values().chain(&members.draining) {
             source.remove_listener(listener);
         }
     }
 
-    /// Keeps the indexes of a plugin in every source there is and will be. See [`SharedInformer::add_index_feed`].
+    /// Maintains the indexes of a plugin in all current and future sources. See [`SharedInformer::add_index_feed`].
     ///
     /// # Errors
-    /// A conflict of names, or [`InformerStopped`]. No source keeps it then.
+    /// A conflict of names, or [`InformerStopped`]. The feed is then added to no source.
     pub async fn add_index_feed(&self, feed: IndexFeedHandle) -> Result<(), AddIndexersError> {
         let sources: Vec<_> = {
             let mut members = self.0.members();
@@ -282,12 +282,12 @@ impl NamedInformer {
             if !members.feeds.iter().any(|known| known.ptr_eq(&feed)) {
                 members.feeds.push(feed.clone());
             }
-            members.present_and_coming().cloned().collect()
+            members.current_and_pending().cloned().collect()
         };
         for source in sources {
             match source.add_index_feed(feed.clone()).await {
                 Ok(()) => {}
-                // That source left meanwhile.
+                // That source was removed meanwhile.
                 Err(AddIndexersError::Stopped(_)) if !self.is_stopped() => {}
                 Err(error) => {
                     self.remove_index_feed(&feed);
@@ -298,26 +298,26 @@ impl NamedInformer {
         Ok(())
     }
 
-    /// Forgets the indexes of a plugin, and their names.
+    /// Removes the indexes of a plugin, and their names.
     pub fn remove_index_feed(&self, feed: &IndexFeedHandle) {
         let mut members = self.0.members();
         members.feeds.retain(|known| !known.ptr_eq(feed));
-        for source in members.present_and_coming() {
+        for source in members.current_and_pending() {
             source.remove_index_feed(feed);
         }
     }
 
-    /// Stops all sources in order, together within `deadline`. Nobody is told of deletes; memory is given back.
+    /// Stops all sources in order, together within `deadline`. Handlers receive no deletes; memory is freed.
     pub async fn stop(&self, deadline: Duration) -> StopReport {
         let sources: Vec<_> = {
             let mut members = self.0.members();
             members.stopped = true;
             members.background.cancel();
-            members.coming = None;
-            let leaving = std::mem::take(&mut members.leaving);
+            members.pending = None;
+            let draining = std::mem::take(&mut members.draining);
             std::mem::take(&mut members.sources)
                 .into_values()
-                .chain(leaving)
+                .chain(draining)
                 .collect()
         };
         let reports = futures::future::join_all(sources.iter().map(|source| source.stop(deadline))).await;
@@ -330,18 +330,19 @@ impl NamedInformer {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether it was stopped or [retired](Self::retire).
+    /// Whether it was stopped or [drained](Self::drain).
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.0.members().stopped
     }
 }
 
-/// Whether a source is among its informer's at once.
+/// Whether a new source is visible to lookups at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Among {
-    Others,
-    Nobody,
+enum Visibility {
+    Public,
+    /// Only after [`Catalog::exchange`].
+    Staged,
 }
 
 impl Parts {
@@ -353,12 +354,12 @@ impl Parts {
         &self,
         spec: SourceSpec,
         whole: &InformerSpec,
-        among: Among,
+        visibility: Visibility,
     ) -> Result<Arc<SharedInformer>, StartError> {
         let (client, environment) = (self.client.clone(), Arc::clone(&self.environment));
         let (catalog, metrics) = (self.catalog.clone(), &self.metrics);
-        let durable = whole.durable.as_ref().map(|keeper| keeper.keep(&spec)).transpose();
-        let durable = durable.map_err(|source| StartError::Keep {
+        let durable = whole.durable.as_ref().map(|storage| storage.open(&spec)).transpose();
+        let durable = durable.map_err(|source| StartError::Durable {
             informer: spec.informer.clone(),
             source,
         })?;
@@ -367,9 +368,9 @@ impl Parts {
             durable: durable.flatten(),
             ..InformerOptions::default()
         };
-        let started = match among {
-            Among::Others => SharedInformer::start_with(spec, client, environment, catalog, metrics, options),
-            Among::Nobody => SharedInformer::start_staged(spec, client, environment, catalog, metrics, options),
+        let started = match visibility {
+            Visibility::Public => SharedInformer::start_with(spec, client, environment, catalog, metrics, options),
+            Visibility::Staged => SharedInformer::start_staged(spec, client, environment, catalog, metrics, options),
         };
         started.map(Arc::new)
     }
@@ -380,9 +381,9 @@ impl Members {
         if self.stopped { Err(InformerStopped) } else { Ok(()) }
     }
 
-    fn present_and_coming(&self) -> impl Iterator<Item = &Arc<SharedInformer>> {
-        let coming = self.coming.iter().flat_map(|coming| coming.sources.values());
-        self.sources.values().chain(coming)
+    fn current_and_pending(&self) -> impl Iterator<Item = &Arc<SharedInformer>> {
+        let pending = self.pending.iter().flat_map(|pending| pending.sources.values());
+        self.sources.values().chain(pending)
     }
 }
 

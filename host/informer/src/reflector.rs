@@ -1,28 +1,27 @@
-//! The reflector: lists a collection, watches it from there on, and tells the informer loop what it sees.
+//! The reflector: lists a collection, watches it, and sends what it sees to the informer loop.
 //!
 //! ```text
-//! watch-list, or list ─▶ staged, judged, sent whole ─▶ watch ─▶ … reopened from the last version … ─▶ from the beginning when it cannot go on
+//! WatchList or LIST ─▶ staged, checked, sent as a whole ─▶ watch ─▶ … reopened at the last version … ─▶ relist
 //! ```
 //!
-//! Owns what is asked of the API server and when: versions, paging, back-off, deadlines. Promises that whatever the API
-//! server does, the next step is one of: go on, try again after a stated wait, list anew; each visible in the source's
-//! state, its last error and a counter. Everything is cancelled by dropping the future of [`Reflector::run`]. Does not
-//! know the store beyond a snapshot to compare with.
+//! Decides when to send which request: resource versions, paging, back-off, deadlines. Whatever the API server does,
+//! the next step is one of: continue, retry after a stated wait, relist. Each shows in the source's state, its last
+//! error and a counter. Dropping the future of [`Reflector::run`] cancels everything. Of the store it only knows a
+//! snapshot to compare with.
 //!
-//! Follows client-go's `tools/cache/reflector.go`; where it departs, the item says so.
+//! Follows client-go's `tools/cache/reflector.go`; departures are noted where they occur.
 
-mod alive;
-mod decide;
-mod events;
+mod failure_policy;
 mod list;
+mod liveness;
 mod paging;
-mod skipped;
+mod probation;
+mod rollback_check;
 mod staging;
-mod trial;
 mod watch;
+mod watch_lines;
 mod watch_list;
 mod watch_list_support;
-mod went_back;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,41 +34,43 @@ use kube::Client;
 use crate::api::{ApiError, CollectionRequest};
 use crate::backoff::{Backoff, BackoffOptions};
 use crate::metrics::SourceMetrics;
-use crate::status::{Reach, StatusCell, Step, WatchListUse};
-use crate::updates::UpdateSender;
-use alive::Life;
-use decide::{WatchNext, after_list_failure};
+use crate::source_name::{SourceName, log};
+use crate::status::{ReflectorState, RequestCounter, StatusTracker, WatchListUse};
+use crate::update_channel::UpdateSender;
+use failure_policy::{WatchDecision, after_list_failure};
+use liveness::Liveness;
 use paging::ListVersions;
-pub(crate) use trial::Trial;
+pub(crate) use probation::Probation;
 use watch::OpenWatch;
-use watch_list::StreamEnd;
+use watch_list::WatchListFailure;
 use watch_list_support::WatchListSupport;
 
-/// How many items a page of a list is asked to hold. Source: client-go's pager.
+/// Page size of a list, in items. Source: client-go's pager.
 pub(crate) const LIST_PAGE_ITEMS: usize = 500;
 
-/// How long the initial events of a WatchList may take in all. A busy API server brings a hundred thousand large
-/// objects in half a minute; one that does not know what it is asked for never says that they ended.
+/// How long the initial events of a WatchList may take in all. A busy API server sends a hundred thousand large objects
+/// in half a minute; one that does not support the request never marks their end.
 pub(crate) const INITIAL_EVENTS_MAX: Duration = Duration::from_secs(180);
 
-/// How a reflector departs from the usual.
+/// Options of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReflectorOptions {
-    /// How retries are paced.
+    /// Back-off between retries.
     pub backoff: BackoffOptions,
-    /// The least time after which the API server is asked to end a watch; the time asked for is between this and twice
+    /// The shortest time after which the API server should end a watch. The requested time is between this and twice
     /// this, so that a thousand watches do not end together. Default 5 min.
     pub watch_timeout_min: Duration,
-    /// The longest line of a watch and the longest item of a list that is taken; a longer one is skipped, its key
-    /// marked outdated and counted. Default 16 MiB.
+    /// The longest accepted line of a watch and item of a list. Longer ones are skipped and counted, and their key is
+    /// marked outdated. Default 16 MiB.
     pub watch_line_bytes_max: usize,
-    /// How many items a page of a list is asked to hold. Unset, lists are paged by 500 where the API server reads its
-    /// database, and come in one piece where its watch cache can serve them.
+    /// Page size of a list, in items. If unset, lists are paged by 500 where the API server reads its database, and are
+    /// not paged where its watch cache can serve them.
     pub page_items: Option<usize>,
-    /// Whether the state is asked for by a WatchList first (a watch that begins with all there is), and by LIST only
-    /// where that is refused or does not end. Default true.
+    /// Whether to fetch the state by WatchList (a watch that starts with the current state). LIST is then used only
+    /// where a WatchList is refused or does not end. Default true.
     pub watch_list: bool,
-    /// How long the initial events of a WatchList may take; after it LIST is used, and remembered. Default 3 min.
+    /// How long the initial events of a WatchList may take. After that LIST is used, also for the following relists.
+    /// Default 3 min.
     pub initial_events_max: Duration,
 }
 
@@ -86,23 +87,23 @@ impl Default for ReflectorOptions {
     }
 }
 
-/// What a reflector is made of.
+/// What a reflector is built from.
 pub(crate) struct ReflectorParts {
-    /// What errors and logs call the source, for example "informer `pods` (v1/pods)".
-    pub(crate) name: String,
+    /// What errors and logs call the source.
+    pub(crate) name: Arc<SourceName>,
     pub(crate) request: CollectionRequest,
     pub(crate) shape: Shape,
     pub(crate) client: Client,
     pub(crate) environment: Arc<dyn Environment>,
-    pub(crate) shown: Arc<Source>,
+    pub(crate) source: Arc<Source>,
     pub(crate) updates: UpdateSender,
-    pub(crate) status: Arc<StatusCell>,
+    pub(crate) status: Arc<StatusTracker>,
     pub(crate) metrics: Arc<SourceMetrics>,
     pub(crate) options: ReflectorOptions,
-    /// Which of the source's reflectors this is.
+    /// The reflector's number among those of its source.
     pub(crate) generation: u64,
-    /// Another one runs, and goes on until this one has its first list.
-    pub(crate) trial: Option<Trial>,
+    /// Set while another reflector runs and keeps running until this one has its first list.
+    pub(crate) probation: Option<Probation>,
 }
 
 /// One source's reflector.
@@ -111,28 +112,29 @@ pub(crate) struct Reflector {
     versions: ListVersions,
     watch_list: WatchListSupport,
     backoff: Backoff,
-    /// Whether some key is marked outdated, so that events have to look.
+    /// Whether some key is marked outdated, so that events have to be checked against the outdated keys.
     has_outdated: bool,
-    /// Watches in a row that ended soon and without an event.
+    /// Consecutive watches that ended early and without an event.
     fruitless_watches: u32,
-    /// The API server could not be reached, or the last watch fell silent: it may be another one, or one of the past.
-    was_away: bool,
-    life: Life,
+    /// Set after the API server was unreachable or the watch went silent: it may be another server now, or a restored
+    /// one.
+    check_rollback: bool,
+    liveness: Liveness,
 }
 
-/// Why a round of list and watch is over.
+/// Why a list-and-watch round ended.
 enum RoundEnd {
-    /// The loop is gone: so is the reason to go on.
+    /// The loop is gone, so the reflector stops.
     LoopGone,
-    /// Begin again with a list, after so long.
-    Again(Duration),
+    /// Relist after this time.
+    RetryAfter(Duration),
 }
 
-/// What a list came to.
-enum ListEnd {
+/// Why a list failed.
+enum ListFailure {
     LoopGone,
     Failed(ApiError),
-    /// A lagging replica answered: older than what is known.
+    /// A lagging replica answered: the list is older than what was already seen.
     Rejected {
         list: u64,
         high_water: u64,
@@ -147,43 +149,49 @@ impl Reflector {
             backoff: Backoff::new(parts.options.backoff),
             has_outdated: false,
             fruitless_watches: 0,
-            was_away: false,
-            life: Life::default(),
+            check_rollback: false,
+            liveness: Liveness::default(),
             parts,
         }
     }
 
-    /// Lists and watches until the loop is gone. Dropping the future stops it wherever it is.
+    pub(crate) fn name(&self) -> Arc<SourceName> {
+        Arc::clone(&self.parts.name)
+    }
+
+    /// Lists and watches until the loop is gone. Dropping the future stops it at any point.
     pub(crate) async fn run(mut self) {
-        while let RoundEnd::Again(pause) = self.list_and_watch().await {
+        while let RoundEnd::RetryAfter(pause) = self.list_and_watch().await {
             self.parts.environment.sleep(pause).await;
         }
     }
 
     async fn list_and_watch(&mut self) -> RoundEnd {
-        let obtained = match self.parts.trial.clone() {
-            Some(trial) => self.try_out(&trial).await,
-            None => self.obtain().await,
+        let obtained = match self.parts.probation.clone() {
+            Some(probation) => self.list_on_probation(&probation).await,
+            None => self.fetch_state().await,
         };
         match obtained {
-            Ok(open) => self.watch_while_it_goes_on(open).await,
-            Err(ListEnd::LoopGone) => RoundEnd::LoopGone,
-            Err(ListEnd::Failed(error)) => RoundEnd::Again(self.list_failed(&error)),
-            Err(ListEnd::Rejected { list, high_water }) => RoundEnd::Again(self.list_rejected(list, high_water)),
+            Ok(open) => self.watch_until_relist(open).await,
+            Err(ListFailure::LoopGone) => RoundEnd::LoopGone,
+            Err(ListFailure::Failed(error)) => RoundEnd::RetryAfter(self.list_failed(&error)),
+            Err(ListFailure::Rejected { list, high_water }) => {
+                RoundEnd::RetryAfter(self.list_rejected(list, high_water))
+            }
         }
     }
 
-    /// Brings all there is to the loop. By a WatchList there is an open watch afterwards.
-    async fn obtain(&mut self) -> Result<Option<OpenWatch>, ListEnd> {
-        if self.watch_list.is_worth_asking(self.parts.environment.now()) {
+    /// Fetches the whole state and sends it to the loop. After a WatchList, returns its open watch.
+    async fn fetch_state(&mut self) -> Result<Option<OpenWatch>, ListFailure> {
+        if self.watch_list.should_try(self.parts.environment.now()) {
             match self.watch_list().await {
                 Ok(open) => return Ok(Some(open)),
-                Err(StreamEnd::Over(end)) => return Err(end),
-                Err(StreamEnd::ListInstead) => {}
+                Err(WatchListFailure::List(end)) => return Err(end),
+                Err(WatchListFailure::FallBackToList) => {}
             }
         }
         let end = self.list().await;
-        if let Err(ListEnd::Failed(error)) = &end
+        if let Err(ListFailure::Failed(error)) = &end
             && self.watch_list.listing_failed(error)
         {
             self.parts.status.set_watch_list(WatchListUse::Untried);
@@ -191,79 +199,87 @@ impl Reflector {
         end.map(|()| None)
     }
 
-    async fn watch_while_it_goes_on(&mut self, mut open: Option<OpenWatch>) -> RoundEnd {
+    async fn watch_until_relist(&mut self, mut open: Option<OpenWatch>) -> RoundEnd {
         loop {
             let end = match open.take() {
                 Some(open) => self.read_watch(open).await,
-                None => match self.is_in_the_past().await {
-                    Ok(true) => return self.believe_the_past(),
+                None => match self.cluster_was_rolled_back().await {
+                    Ok(true) => return self.relist_after_rollback(),
                     Ok(false) => self.watch().await,
-                    Err(error) => self.not_watched(error),
+                    Err(error) => self.watch_failed(error),
                 },
             };
             match self.after_watch(end) {
-                WatchNext::LoopGone => return RoundEnd::LoopGone,
-                WatchNext::Reopen => {}
-                WatchNext::ReopenAfter(pause) => self.parts.environment.sleep(pause).await,
-                WatchNext::RelistAfter(pause, reason) => {
+                WatchDecision::LoopGone => return RoundEnd::LoopGone,
+                WatchDecision::Reopen => {}
+                WatchDecision::ReopenAfter(pause) => self.parts.environment.sleep(pause).await,
+                WatchDecision::RelistAfter(pause, reason) => {
                     self.parts.metrics.count_relist(reason);
-                    self.parts.status.count(Step::Relist);
-                    return RoundEnd::Again(pause);
+                    self.parts.status.count(RequestCounter::Relists);
+                    return RoundEnd::RetryAfter(pause);
                 }
             }
         }
     }
 
-    /// Whether the API server was away and is back with less than what was seen.
-    async fn is_in_the_past(&mut self) -> Result<bool, ApiError> {
-        Ok(std::mem::take(&mut self.was_away) && self.went_back().await?)
+    /// Whether the API server was unreachable and now serves less than what was seen.
+    async fn cluster_was_rolled_back(&mut self) -> Result<bool, ApiError> {
+        Ok(std::mem::take(&mut self.check_rollback) && self.was_rolled_back().await?)
     }
 
-    /// Lists anew, consistently: only that opens another epoch.
-    fn believe_the_past(&mut self) -> RoundEnd {
+    /// Relists consistently: only a consistent list can start a new epoch.
+    fn relist_after_rollback(&mut self) -> RoundEnd {
         self.versions.refused();
         self.parts.metrics.count_relist("went-back");
-        self.parts.status.count(Step::Relist);
-        RoundEnd::Again(Duration::ZERO)
+        self.parts.status.count(RequestCounter::Relists);
+        RoundEnd::RetryAfter(Duration::ZERO)
     }
 
-    /// Notes a list that failed, and says how long to wait.
+    /// Reports a failed list and returns how long to wait.
     fn list_failed(&mut self, error: &ApiError) -> Duration {
         let decision = after_list_failure(error);
-        self.set_reach(decision.reach);
+        self.set_reflector_state(decision.state);
         let pause = self.pause(decision.pace);
         self.report("list", &error.to_string(), pause);
         pause
     }
 
     fn list_rejected(&mut self, list: u64, high_water: u64) -> Duration {
-        let pause = self.pause(decide::Pace::Backoff { at_least: None });
+        let pause = self.pause(failure_policy::RetryPace::Backoff { at_least: None });
         let text = format!(
-            "the API server answered with version {list}, older than {high_water} which is known: a replica lags behind; \
-             what is known is kept"
+            "the API server returned version {list}, older than {high_water} which was already seen: its replica lags \
+             behind; keeping the newer state"
         );
         self.report("list", &text, pause);
         pause
     }
 
-    /// The error of the moment: for people who look, and in the log. Paced as the attempts are, so it cannot flood.
-    fn report(&self, doing: &str, text: &str, pause: Duration) {
+    /// Logs an error and makes it the source's last error. As frequent as the attempts, so it cannot flood the log.
+    fn report(&self, request: &'static str, error: &str, pause: Duration) {
+        let retry_in_seconds = pause.as_secs_f64();
         let name = &self.parts.name;
-        let pause = pause.as_secs_f64();
-        if self.parts.trial.is_some() {
-            tracing::warn!(
-                "{name}: new request: {doing}: {text}; trying again in {pause:.1} s, what ran before goes on"
+        if self.parts.probation.is_some() {
+            log!(
+                warn,
+                *name,
+                request,
+                error,
+                retry_in_seconds,
+                "reconfiguration not applied yet; keeping the previous request"
             );
-            return self.parts.status.set_reconfigure_error(format!("{doing}: {text}"));
+            return self.parts.status.set_reconfigure_error(format!("{request}: {error}"));
         }
-        tracing::warn!("{name}: {doing}: {text}; trying again in {pause:.1} s");
-        self.set_error(format!("{doing}: {text}"));
+        match request {
+            "list" => log!(warn, *name, error, retry_in_seconds, "list failed"),
+            _ => log!(warn, *name, error, retry_in_seconds, "watch failed"),
+        }
+        self.set_error(format!("{request}: {error}"));
     }
 
-    /// Says whether the source can be reached, if this reflector is the one that speaks for it.
-    fn set_reach(&self, reach: Reach) {
+    /// Sets the state of the source, if this reflector is its current one.
+    fn set_reflector_state(&self, state: ReflectorState) {
         if self.parts.status.is_current(self.parts.generation) {
-            self.parts.status.set_reach(reach);
+            self.parts.status.set_reflector_state(state);
         }
     }
 
@@ -273,7 +289,7 @@ impl Reflector {
         }
     }
 
-    fn pause(&mut self, pace: decide::Pace) -> Duration {
+    fn pause(&mut self, pace: failure_policy::RetryPace) -> Duration {
         let environment = &self.parts.environment;
         pace.pause(&mut self.backoff, environment.now(), environment.random())
     }

@@ -1,8 +1,8 @@
-//! Which resource of a cluster: [`GroupVersionResource`], and where the API server keeps it.
+//! [`GroupVersionResource`]: identifies a resource, and its path on the API server.
 
 use std::fmt;
 
-/// A resource as the API server's paths name it, for example apps, v1, deployments.
+/// A resource as in the API server's paths, for example apps, v1, deployments.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionResource {
     /// The API group; empty for the core group.
@@ -23,7 +23,7 @@ impl GroupVersionResource {
         }
     }
 
-    /// What objects of this resource say as their `apiVersion`: `v1`, `apps/v1`.
+    /// The `apiVersion` of this resource's objects: `v1`, `apps/v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -33,8 +33,7 @@ impl GroupVersionResource {
         }
     }
 
-    /// The path that lists this resource, in one namespace or, with `None`, in all (or for what lives outside
-    /// namespaces).
+    /// The path that lists this resource in one namespace, or with `None` in all (or for a cluster-scoped resource).
     #[must_use]
     pub fn path(&self, namespace: Option<&str>) -> String {
         let root = group_version_path(&self.group, &self.version);
@@ -54,7 +53,7 @@ impl fmt::Display for GroupVersionResource {
     }
 }
 
-/// The path under which a version of a group is served; the core group (empty) lives apart.
+/// The path of a version of a group; the core group (empty) has a different root.
 pub(crate) fn group_version_path(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("/api/{}", path_segment(version))
@@ -63,7 +62,7 @@ pub(crate) fn group_version_path(group: &str, version: &str) -> String {
     }
 }
 
-/// `text` as one segment of a path: whatever could end the segment is escaped.
+/// `text` as one path segment: everything that could end the segment is escaped.
 fn path_segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     if text.bytes().all(plain) {
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_read_as_they_are_written_in_the_configuration() {
+    fn resources_are_displayed_as_in_the_configuration() {
         assert_eq!(GroupVersionResource::new("", "v1", "pods").to_string(), "v1/pods");
         assert_eq!(
             GroupVersionResource::new("apps", "v1", "deployments").to_string(),

@@ -1,9 +1,9 @@
-//! A source at work: reflector, loop and handlers under one handle, [`SharedInformer`].
+//! [`SharedInformer`]: a running source, with reflector, loop and handlers under one handle.
 //!
-//! Source: client-go `shared_informer.go`; where it departs, the item says so.
+//! Source: client-go `shared_informer.go`; departures are noted where they occur.
 
 mod freshness;
-mod hand_over;
+mod handoff;
 mod reconfigure;
 mod start;
 mod stop;
@@ -23,65 +23,66 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use freshness::NotFresh;
-pub use hand_over::HAND_OVER_WAIT_SECONDS_MAX;
+pub use handoff::HANDOFF_WAIT_SECONDS_MAX;
 pub use reconfigure::ReconfigureError;
-pub(crate) use reconfigure::judge_identity;
+pub(crate) use reconfigure::validate_identity;
 pub use start::StartError;
 pub use stop::StopReport;
 
-use crate::garbage::GarbageBin;
+use crate::background_drop::BackgroundDropper;
 use crate::handler::{HandlerParts, Registration, drive};
-use crate::informer_loop::{Control, Gate};
+use crate::informer_loop::{BlockingListener, Control};
 use crate::metrics::SourceMetrics;
 use crate::reflector::ReflectorOptions;
+use crate::source_name::SourceName;
 use crate::spec::SourceSpec;
-use crate::status::{SourceStatus, StatusCell};
-use crate::updates::CHANNEL_BYTES_MAX;
+use crate::status::{SourceStatus, StatusTracker};
+use crate::update_channel::CHANNEL_BYTES_MAX;
 
-/// How a [`SharedInformer`] departs from the usual.
+/// Options of a [`SharedInformer`].
 pub struct InformerOptions {
-    /// How lists and watches are made and retried.
+    /// How lists and watches are requested and retried.
     pub reflector: ReflectorOptions,
-    /// How many bytes of objects may be between the reflector and its loop; at the limit the socket is not read.
-    /// Default 8 MiB.
+    /// Bytes of objects that may be between the reflector and its loop; at the limit the socket is not read. Default 8
+    /// MiB.
     pub channel_bytes_max: usize,
-    /// Run once on each object that the API server sends, before it is stored or shown.
+    /// Runs once on each object from the API server, before it is stored or delivered.
     pub transform: Option<Box<dyn Transform>>,
-    /// Keeps what the source shows where it outlives the process; listeners are told of nothing that is not kept.
-    pub durable: Option<Durable>,
-    /// Native indexes that are no pointers; those of [`SourceSpec::indexes`] come with them.
+    /// Persists the source across restarts; listeners only receive what is persisted.
+    pub durable: Option<DurableSource>,
+    /// Native indexes other than pointers, in addition to [`SourceSpec::indexes`].
     pub index_funcs: Vec<Box<dyn IndexFunc>>,
 }
 
-/// Says which sources are kept from one process to the next, and where.
-pub trait KeepsSources: Send + Sync + std::fmt::Debug {
-    /// Where the source that `spec` describes is kept; none if it is not. Asked when the source starts; may wait for a
+/// Decides which sources are durable, and opens their storage.
+pub trait DurableSources: Send + Sync + std::fmt::Debug {
+    /// The storage of a source; none if the source is not durable. Called when the source starts; may block on the
     /// disk.
     ///
     /// # Errors
-    /// Why it cannot be kept although it is to be. It is not started then.
-    fn keep(&self, spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>>;
+    /// Why the storage of a durable source could not be opened. The source is not started then.
+    fn open(&self, spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// Where a source is kept from one process to the next.
+/// The storage of a durable source.
 #[derive(Debug, Clone)]
-pub struct Durable {
-    /// What keeps it.
+pub struct DurableSource {
+    /// Persists the source and delivers its events.
     pub journal: Arc<dyn Journal>,
     /// The highest version that an earlier process had seen: a lagging replica cannot take the source back behind it.
     pub high_water: Option<u64>,
-    /// After how many seconds a hand-over that waits for the disk is reported: see [`HAND_OVER_WAIT_SECONDS_MAX`], its
+    /// After how many seconds a handoff that is blocked on the disk is reported: see [`HANDOFF_WAIT_SECONDS_MAX`], the
     /// default.
-    pub hand_over_wait_seconds_max: u64,
+    pub handoff_wait_seconds_max: u64,
 }
 
-impl Durable {
-    /// Kept by `journal`, with the default limits.
+impl DurableSource {
+    /// A source persisted by `journal`, with default limits.
     pub fn new(journal: Arc<dyn Journal>, high_water: Option<u64>) -> Self {
         Self {
             journal,
             high_water,
-            hand_over_wait_seconds_max: HAND_OVER_WAIT_SECONDS_MAX,
+            handoff_wait_seconds_max: HANDOFF_WAIT_SECONDS_MAX,
         }
     }
 }
@@ -98,32 +99,31 @@ impl Default for InformerOptions {
     }
 }
 
-/// One source: lists and watches it, keeps its objects, and tells any number of handlers what changes.
+/// One source: lists and watches it, stores its objects, and notifies any number of handlers of changes.
 ///
-/// Starts at once and runs until [`stop`](Self::stop) or until it is dropped. Handlers may come and go at any time; one
-/// that comes late is shown what is there first. What it keeps is read through the [`Catalog`] or
-/// [`snapshot`](Self::snapshot), without ever waiting for it.
+/// Starts at once and runs until [`stop`](Self::stop) or until it is dropped. Handlers may be added and removed at any
+/// time; a late one first receives the stored objects. Reading through the [`Catalog`] or [`snapshot`](Self::snapshot)
+/// never waits.
 pub struct SharedInformer {
-    name: String,
+    name: Arc<SourceName>,
     client: Client,
     source: Arc<Source>,
     catalog: Catalog,
     environment: EnvironmentRef,
     control: mpsc::UnboundedSender<Control>,
-    status: Arc<StatusCell>,
+    status: Arc<StatusTracker>,
     metrics: Arc<SourceMetrics>,
-    garbage: GarbageBin,
+    dropper: BackgroundDropper,
     /// Ends the reflector.
     cancel: CancellationToken,
-    durable: Option<Durable>,
-    /// Turns true once the deletes of a source that leaves, or all that was read of one that stops, wait in the
-    /// listeners.
-    deletes_told: watch::Sender<bool>,
+    durable: Option<DurableSource>,
+    /// Turns true once the deletes of a draining source, or all events of a stopping one, are queued in the listeners.
+    deletes_queued: watch::Sender<bool>,
     /// Turns true once the loop is over.
     loop_ended: watch::Receiver<bool>,
     channel_bytes_max: usize,
-    /// Changes of what is asked for come one after the other.
-    reconfigure_turn: tokio::sync::Mutex<()>,
+    /// Serializes changes of the specification.
+    reconfigure_lock: tokio::sync::Mutex<()>,
     members: Mutex<Members>,
 }
 
@@ -134,28 +134,28 @@ struct EnvironmentRef(Arc<dyn Environment>);
 impl std::fmt::Debug for SharedInformer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("SharedInformer")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .field("source", &self.source)
             .finish_non_exhaustive()
     }
 }
 
-/// Who is told, and what is asked for.
+/// The consumers of a source, and its specification.
 #[derive(Debug)]
 struct Members {
-    /// As it was wanted last.
+    /// The last requested specification.
     spec: Arc<SourceSpec>,
     reflector: ReflectorOptions,
     /// The number of the last reflector.
     generation: u64,
-    /// Native handlers, driven by tasks of this room.
+    /// Native handlers, driven by tasks of this crate.
     handlers: Vec<Registration>,
-    /// Listeners that somebody else pulls from.
+    /// Listeners that others pull from.
     listeners: Vec<ListenerHandle>,
     stopped: bool,
 }
 
-/// The informer was stopped: it takes no more orders.
+/// The informer was stopped: it accepts no commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the informer was stopped; start it again to register with it")]
 pub struct InformerStopped;
@@ -166,28 +166,31 @@ pub enum AddIndexersError {
     /// A name is taken.
     #[error(transparent)]
     Conflict(#[from] IndexConflict),
-    /// Nobody is there to keep them.
+    /// The informer was stopped.
     #[error(transparent)]
     Stopped(#[from] InformerStopped),
 }
 
 impl SharedInformer {
-    /// The number under which the catalog knows this source.
+    /// The source's number in the catalog.
     #[must_use]
     pub fn source(&self) -> SourceId {
         self.source.id()
     }
 
-    /// What this source is to be made of; while a change is under way ([`SourceStatus::reconfiguring`]) not yet what it
-    /// is made of.
+    /// The requested specification; during a change ([`SourceStatus::reconfiguring`]) the source does not match it yet.
     #[must_use]
     pub fn spec(&self) -> Arc<SourceSpec> {
         Arc::clone(&self.members().spec)
     }
 
-    /// What messages call it, for example "informer pods (v1/pods in default)".
+    /// The name in messages, for example "informer pods (v1/pods in default)".
     #[must_use]
     pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    pub(crate) fn source_name(&self) -> &SourceName {
         &self.name
     }
 
@@ -211,7 +214,7 @@ impl SharedInformer {
         }
     }
 
-    /// How the source is doing.
+    /// The status of the source.
     #[must_use]
     pub fn status(&self) -> SourceStatus {
         self.status.read()
@@ -223,11 +226,11 @@ impl SharedInformer {
         self.source.snapshot()
     }
 
-    /// Registers a native handler, driven by a task of its own. `options.resync` unset takes the source's period;
-    /// `options.seed` 0 takes a random one.
+    /// Registers a native handler, driven by a task of its own. If `options.resync` is unset, the source's period
+    /// applies; if `options.seed` is 0, a random one is used.
     ///
-    /// The handler is called first once the first list is complete and published: for each object of it as an add, then
-    /// for what changes. Calls for one key are in order and never overlap.
+    /// The handler is called once the first list is complete and published: for each of its objects as an add, then for
+    /// each change. Calls for one key are in order and never overlap.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop); the handler is dropped then.
@@ -236,27 +239,32 @@ impl SharedInformer {
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
-        self.fill_in(&mut options);
+        self.set_defaults(&mut options);
         let listener = ListenerHandle::new(options);
         self.register(handler, listener.clone(), None, Control::AddListener(listener))
     }
 
-    /// As [`add_handler`](Self::add_handler), for the only handler of an informer: the loop waits for it.
-    pub(crate) fn add_only_handler(
+    /// Like [`add_handler`](Self::add_handler), for the only handler of an informer: the loop waits for it.
+    pub(crate) fn add_blocking_handler(
         &self,
         handler: Box<dyn EventHandler>,
         mut options: ListenerOptions,
     ) -> Result<Registration, InformerStopped> {
-        self.fill_in(&mut options);
-        let (listener, room) = (ListenerHandle::new_blocking(options), Arc::new(Notify::new()));
-        let gate = Gate {
+        self.set_defaults(&mut options);
+        let (listener, capacity) = (ListenerHandle::new_blocking(options), Arc::new(Notify::new()));
+        let blocking = BlockingListener {
             listener: listener.clone(),
-            room: Arc::clone(&room),
+            capacity: Arc::clone(&capacity),
         };
-        self.register(handler, listener, Some(room), Control::AddGate(gate))
+        self.register(
+            handler,
+            listener,
+            Some(capacity),
+            Control::AddBlockingListener(blocking),
+        )
     }
 
-    fn fill_in(&self, options: &mut ListenerOptions) {
+    fn set_defaults(&self, options: &mut ListenerOptions) {
         if options.seed == 0 {
             options.seed = self.environment.0.random();
         }
@@ -267,8 +275,8 @@ impl SharedInformer {
         &self,
         handler: Box<dyn EventHandler>,
         listener: ListenerHandle,
-        room: Option<Arc<Notify>>,
-        order: Control,
+        capacity: Option<Arc<Notify>>,
+        command: Control,
     ) -> Result<Registration, InformerStopped> {
         let mut members = self.members();
         if members.stopped {
@@ -278,20 +286,20 @@ impl SharedInformer {
             handler,
             listener,
             source: self.source(),
-            informer: &self.name,
+            informer: self.name(),
             environment: &self.environment.0,
             metrics: &self.metrics,
-            room,
+            capacity,
         });
         members.handlers.retain(|known| !known.has_ended());
         members.handlers.push(registration.clone());
-        self.tell(order)?;
+        self.send_command(command)?;
         Ok(registration)
     }
 
-    /// Removes a native handler: it is told nothing new, and what waits for it is dropped. A call that runs goes on;
-    /// wait for [`Registration::ended`] where that matters. Nothing happens to a handler of another informer, or one
-    /// that was removed already.
+    /// Removes a native handler: it receives nothing new, and its queued events are dropped. A running call finishes;
+    /// wait for [`Registration::ended`] if that matters. Does nothing for a handler of another informer, or one that
+    /// was already removed.
     ///
     /// Source: client-go `RemoveEventHandler`.
     pub fn remove_handler(&self, registration: &Registration) {
@@ -306,12 +314,11 @@ impl SharedInformer {
         let removed = members.handlers.swap_remove(at);
         drop(members);
         removed.listener().abandon();
-        // An error says that the loop is gone, and with it all its listeners.
-        let _ = self.tell(Control::RemoveListener(removed.listener().clone()));
+        // An error means that the loop is gone, and with it all its listeners.
+        let _ = self.send_command(Control::RemoveListener(removed.listener().clone()));
     }
 
-    /// Has `listener`, from which somebody else pulls, told of everything. The same listener may be added to several
-    /// informers.
+    /// Delivers all events to `listener`, which others pull from. The same listener may be added to several informers.
     ///
     /// # Errors
     /// [`InformerStopped`] after [`stop`](Self::stop).
@@ -322,47 +329,47 @@ impl SharedInformer {
         }
         if !members.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             members.listeners.push(listener.clone());
-            self.tell(Control::AddListener(listener))?;
+            self.send_command(Control::AddListener(listener))?;
         }
         Ok(())
     }
 
-    /// Tells `listener` nothing more of this source; what waits in it from this source is dropped and counted. Other
-    /// sources of the same listener stay.
+    /// Stops delivering to `listener`; its queued events of this source are dropped and counted. Other sources of the
+    /// same listener stay.
     pub fn remove_listener(&self, listener: &ListenerHandle) {
         self.members().listeners.retain(|known| !known.ptr_eq(listener));
-        // Without a loop there is nothing to be told of.
-        let _ = self.tell(Control::RemoveListener(listener.clone()));
+        // Without a loop nothing is delivered.
+        let _ = self.send_command(Control::RemoveListener(listener.clone()));
     }
 
-    /// Adds native indexes, all or none, and fills them from what is stored. Resolves once they answer.
+    /// Adds native indexes, all or none, and backfills them from the store. Resolves once they are ready.
     ///
     /// # Errors
     /// A conflict of names, or [`InformerStopped`].
     pub async fn add_indexers(&self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), AddIndexersError> {
         let (done, added) = oneshot::channel();
-        self.tell(Control::AddIndexers(indexes, done))?;
+        self.send_command(Control::AddIndexers(indexes, done))?;
         Ok(added.await.map_err(|_| InformerStopped)??)
     }
 
-    /// Keeps the indexes of a plugin, which somebody else computes. They answer `NotReady` until they are attached,
-    /// whole; the informer waits for no plugin to start, and for none longer than its budget.
+    /// Maintains the indexes of a plugin, which are computed elsewhere. They answer `NotReady` until they are attached
+    /// as a whole. The informer does not wait for a plugin to start, and never longer than its budget.
     ///
     /// # Errors
     /// A conflict of names, or [`InformerStopped`].
     pub async fn add_index_feed(&self, feed: IndexFeedHandle) -> Result<(), AddIndexersError> {
         let (done, added) = oneshot::channel();
-        self.tell(Control::AddFeed(feed, done))?;
+        self.send_command(Control::AddFeed(feed, done))?;
         Ok(added.await.map_err(|_| InformerStopped)??)
     }
 
-    /// Forgets the indexes of a plugin, and their names.
+    /// Removes the indexes of a plugin, and their names.
     pub fn remove_index_feed(&self, feed: &IndexFeedHandle) {
-        // Without a loop there is nothing to forget.
-        let _ = self.tell(Control::RemoveFeed(feed.clone()));
+        // Without a loop there is nothing to remove.
+        let _ = self.send_command(Control::RemoveFeed(feed.clone()));
     }
 
-    fn tell(&self, control: Control) -> Result<(), InformerStopped> {
+    fn send_command(&self, control: Control) -> Result<(), InformerStopped> {
         self.control.send(control).map_err(|_| InformerStopped)
     }
 

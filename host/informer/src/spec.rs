@@ -1,4 +1,4 @@
-//! What a source is made of: [`SourceSpec`].
+//! The specification of a source: [`SourceSpec`].
 
 use std::time::Duration;
 
@@ -8,43 +8,41 @@ use crate::resource::GroupVersionResource;
 
 /// One source: one resource of one cluster, in one namespace or all, watched for one informer.
 ///
-/// Several sources may carry the same informer name; queries by that name are unions over them.
+/// Several sources may have the same informer name; queries by that name return their union.
 #[derive(Debug, Clone)]
 pub struct SourceSpec {
     /// The informer's name, as in `[informer.pods]`.
     pub informer: String,
-    /// The cluster's name, as in `[cluster.east]`; empty where there is only one.
+    /// The cluster's name, as in `[cluster.east]`; empty if there is only one.
     pub cluster: String,
     /// What is listed and watched.
     pub resource: GroupVersionResource,
-    /// What the objects say as their `kind`, from discovery; items of lists come without.
+    /// The objects' `kind`, from discovery; items of lists do not contain it.
     pub kind: String,
-    /// Whether objects of this resource live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// The namespace to stay within; `None` is all of them, or a resource without namespaces.
+    /// The namespace; `None` for all of them, or for a cluster-scoped resource.
     pub namespace: Option<String>,
-    /// Which labels objects must have. The API server selects.
+    /// Labels that objects must have; selected by the API server.
     pub label_selector: Option<LabelSelector>,
-    /// Which fields objects must have. The API server selects, and says which fields it can.
+    /// Fields that objects must have; selected by the API server, which defines the supported fields.
     pub field_selector: Option<FieldSelector>,
-    /// What is cut from each object before it is kept.
+    /// What is removed from each object before it is stored.
     pub drop: Vec<Pointer>,
-    /// Whether `metadata.managedFields` is kept; it is a third to a half of most objects and of no use to handlers.
+    /// Whether to keep `metadata.managedFields`, which is a third to a half of most objects and useless to handlers.
     pub keep_managed_fields: bool,
-    /// Whether only the metadata of objects is asked for and kept (`PartialObjectMetadata`).
+    /// Whether to request and keep only the metadata of objects (`PartialObjectMetadata`).
     pub metadata_only: bool,
-    /// Native indexes: name, and where an object holds its values.
+    /// Native indexes: name, and the pointer to the values in an object.
     pub indexes: Vec<(String, Pointer)>,
-    /// Whether a relist tells handlers of objects that did not change too, as updates from themselves to themselves, as
-    /// client-go does.
+    /// Whether a relist also notifies handlers of unchanged objects, as updates with equal states, as client-go does.
     pub relist_notify_unchanged: bool,
-    /// How often handlers that name no period of their own are shown everything again; `None` is never.
+    /// How often handlers without a period of their own receive a resync; `None` is never.
     pub resync: Option<Duration>,
 }
 
 impl SourceSpec {
-    /// A source of all objects of `resource`, in all namespaces, whole but for `managedFields`, for the informer
-    /// `informer`.
+    /// A source of all objects of `resource`, in all namespaces, without `managedFields`, for the informer `informer`.
     pub fn new(informer: impl Into<String>, resource: GroupVersionResource, kind: impl Into<String>) -> Self {
         Self {
             informer: informer.into(),
@@ -64,13 +62,13 @@ impl SourceSpec {
         }
     }
 
-    /// Whether objects are kept in the same form.
-    pub(crate) fn keeps_the_same(&self, other: &Self) -> bool {
+    /// Whether both store objects in the same shape.
+    pub(crate) fn keeps_same_shape(&self, other: &Self) -> bool {
         let kept = |spec: &Self| (spec.drop.clone(), spec.keep_managed_fields, spec.metadata_only);
         kept(self) == kept(other)
     }
 
-    /// What parsing an object of this source adds and cuts.
+    /// What parsing adds to and removes from an object of this source.
     pub(crate) fn shape(&self) -> Result<Shape, PointerError> {
         let shape = Shape::new(
             self.resource.api_version(),
@@ -85,7 +83,7 @@ impl SourceSpec {
         })
     }
 
-    /// The path of the collection that this source lists and watches.
+    /// The path of the collection of this source.
     pub(crate) fn path(&self) -> String {
         self.resource.path(self.namespace.as_deref())
     }

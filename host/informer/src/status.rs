@@ -1,68 +1,66 @@
-//! How a source is doing: [`SourceStatus`] for people, and the cell behind it that reflector and loop write.
+//! The status of a source: [`SourceStatus`], and the tracker that reflector and loop update.
 
-mod cell;
-mod publishing;
+mod tracker;
 
 use std::time::Duration;
 
 use informant_cache::SourceState;
 use informant_object::{Key, ResourceVersion, SourceId};
 
-pub(crate) use self::cell::{Reach, StatusCell, Step};
+pub(crate) use self::tracker::{ReflectorState, RequestCounter, StatusTracker};
 
-/// How many keys whose newest state was too large to take are remembered by name. Beyond it they are counted only.
+/// How many keys with a too large newest state are remembered by name. Further ones are only counted.
 pub const OUTDATED_KEYS_MAX: usize = 1_000;
 
-/// How one source is doing at one moment.
+/// The status of one source at one moment.
 #[derive(Debug, Clone)]
 pub struct SourceStatus {
     /// Which source.
     pub source: SourceId,
-    /// What it is up to.
+    /// Its state.
     pub state: SourceState,
     /// Whether its first list is in the store.
     pub synced: bool,
     /// The store has seen everything up to this version ("fresh as of").
     pub version: ResourceVersion,
-    /// How often the source was found to have gone back in time, as after a restored backup.
+    /// How often the cluster was rolled back, as after a restored backup.
     pub epoch: u64,
-    /// Whether older states can be told and refused; false where versions are no decimal numbers.
+    /// Whether older states can be detected and rejected; false if versions are not integers.
     pub guarded: bool,
-    /// What went wrong last, and how long ago.
+    /// The last error, and how long ago it happened.
     pub last_error: Option<(String, Duration)>,
     /// How long ago the watch last brought an event or a bookmark.
     pub last_event_age: Option<Duration>,
     /// How long ago the last bookmark came.
     pub bookmark_age: Option<Duration>,
-    /// Lists begun, by LIST or by WatchList, the first included.
+    /// Lists started, by LIST or WatchList, including the first.
     pub lists: u64,
-    /// Lists after the first one that succeeded.
+    /// Lists after the first successful one.
     pub relists: u64,
     /// Watches opened.
     pub watches: u64,
-    /// How the state is obtained.
+    /// How the state is fetched.
     pub watch_list: WatchListUse,
-    /// Another request is on its way to take the place of the one that runs; why it has not yet, if it failed.
+    /// A change of the request in progress; with the reason if it has failed so far.
     pub reconfiguring: Option<Reconfiguring>,
-    /// Objects, lines and events that could not be used.
+    /// Objects, lines and events that were skipped because they were invalid.
     pub skipped: u64,
-    /// Lists and events refused because they were older than what is known.
+    /// Lists and events rejected because they were older than the known state.
     pub rejected: u64,
-    /// Keys of which the store holds an older state, because the newest was too large to take; at most
-    /// [`OUTDATED_KEYS_MAX`].
+    /// Keys with an older state in the store, because the newest was too large; at most [`OUTDATED_KEYS_MAX`].
     pub outdated: Vec<Key>,
 }
 
-/// Whether a source's state is obtained by WatchList, a watch that begins with all there is.
+/// Whether a source's state is fetched by WatchList, a watch that starts with the current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchListUse {
-    /// It is not asked for: the configuration says so.
+    /// Disabled by the configuration.
     Off,
-    /// It is asked for and has not been answered yet.
+    /// Enabled; no response yet.
     Untried,
-    /// It is used.
+    /// In use.
     InUse,
-    /// The API server refused it, or did not bring it to an end: LIST is used. Why.
+    /// The API server refused it, or did not end its initial events: LIST is used. With the reason.
     Refused(String),
 }
 
@@ -79,9 +77,9 @@ impl WatchListUse {
     }
 }
 
-/// A change of what a source asks for that is under way. What ran before goes on.
+/// A change of a source's request in progress. The previous request stays in use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reconfiguring {
-    /// What went wrong with the new request last.
+    /// The last error of the new request.
     pub last_error: Option<String>,
 }

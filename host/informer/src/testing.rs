@@ -1,13 +1,12 @@
-//! What the tests of this room share: an API server that answers from a script, an informer on the embedded one, and a
-//! handler that writes down its calls. No sockets, and no time but the paused one.
+//! Shared by the tests of this crate: an API server with scripted responses, an informer on the embedded one, and a
+//! handler that records its calls. No sockets, and only paused time.
 
-mod deliveries;
-pub(crate) mod gate;
-mod replaceable;
+pub(crate) mod manual_journal;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,22 +18,22 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use informant_apiserver::ApiServer;
-use informant_cache::listener::ListenerOptions;
-use informant_cache::{Catalog, EventContext, EventHandler, HandlerError, Reason};
+use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome};
+use informant_cache::{Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason};
 use informant_object::{KeyRef, Object};
 use kube::Client;
 use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tower::Service as _;
 
-pub(crate) use self::deliveries::Deliveries;
-pub(crate) use self::replaceable::Replaceable;
 use crate::{
     GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, Registration, SharedInformer, SourceSpec,
     TokioEnvironment,
 };
 
-/// The body of a scripted answer.
+/// The body of a scripted response.
 pub(crate) type TestBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A client whose requests are answered by `answer`. Needs a running runtime.
@@ -48,12 +47,12 @@ where
     Client::new(service, "default")
 }
 
-/// An answer with status 200 and a JSON body.
+/// A response with status 200 and a JSON body.
 pub(crate) fn json_answer(body: impl Into<String>) -> Response<TestBody> {
     answer(200, "application/json", body)
 }
 
-/// A `Status` as an API server refuses with.
+/// A `Status` with which an API server refuses a request.
 pub(crate) fn refusal(code: u16, reason: &str, message: &str) -> Response<TestBody> {
     let body = serde_json::json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
@@ -61,7 +60,7 @@ pub(crate) fn refusal(code: u16, reason: &str, message: &str) -> Response<TestBo
     answer(code, "application/json", body.to_string())
 }
 
-/// Any answer with a whole body.
+/// A response with a complete body.
 pub(crate) fn answer(code: u16, content_type: &str, body: impl Into<String>) -> Response<TestBody> {
     let body = Full::new(Bytes::from(body.into()))
         .map_err(|never| match never {})
@@ -69,7 +68,7 @@ pub(crate) fn answer(code: u16, content_type: &str, body: impl Into<String>) -> 
     respond(code, content_type, body)
 }
 
-/// An answer whose body is written while it is read.
+/// A response whose body is written while it is read.
 pub(crate) fn streamed() -> (Writer, Response<TestBody>) {
     let (sender, receiver) = mpsc::unbounded();
     (
@@ -78,18 +77,18 @@ pub(crate) fn streamed() -> (Writer, Response<TestBody>) {
     )
 }
 
-/// An answer whose body has every frame ready, and never ends.
+/// A response whose body has every frame ready, and never ends.
 pub(crate) fn ready_at_once(frames: impl Iterator<Item = String> + Send + 'static) -> Response<TestBody> {
     let frames = frames.map(|frame| Ok(Frame::data(Bytes::from(frame))));
     let frames = stream::iter(frames).chain(stream::pending());
     respond(200, "application/json", StreamBody::new(frames).boxed_unsync())
 }
 
-/// The writing end of a [`streamed`] answer. Dropping it ends the body cleanly.
+/// Writes a [`streamed`] body. Dropping it ends the body cleanly.
 pub(crate) struct Writer(mpsc::UnboundedSender<Result<Frame<Bytes>, io::Error>>);
 
 impl Writer {
-    /// Writes one frame; whether anybody still reads.
+    /// Writes one frame; returns whether the body is still read.
     pub(crate) fn write(&self, frame: impl Into<Bytes>) -> bool {
         self.0.unbounded_send(Ok(Frame::data(frame.into()))).is_ok()
     }
@@ -124,11 +123,11 @@ pub(crate) struct Rig {
     registry: Registry,
 }
 
-/// How a [`Rig`] is made.
+/// Options of a [`Rig`].
 pub(crate) struct RigOptions {
     pub(crate) spec: SourceSpec,
     pub(crate) informer: InformerOptions,
-    /// Stands in for the server's own service.
+    /// Replaces the server's own service.
     pub(crate) client: Option<Client>,
 }
 
@@ -142,7 +141,7 @@ impl Default for RigOptions {
     }
 }
 
-/// The state comes by LIST.
+/// Fetches the state by LIST.
 pub(crate) fn by_list(reflector: ReflectorOptions) -> InformerOptions {
     InformerOptions {
         reflector: ReflectorOptions {
@@ -153,7 +152,7 @@ pub(crate) fn by_list(reflector: ReflectorOptions) -> InformerOptions {
     }
 }
 
-/// The state comes by WatchList.
+/// Fetches the state by WatchList.
 pub(crate) fn by_watch_list() -> RigOptions {
     RigOptions {
         informer: InformerOptions::default(),
@@ -197,7 +196,7 @@ impl Rig {
         }
     }
 
-    /// A handler that writes down its calls.
+    /// Adds a handler that records its calls.
     pub(crate) fn record(&self) -> Recorder {
         self.record_with(ListenerOptions::default())
     }
@@ -224,20 +223,20 @@ impl Rig {
             .collect()
     }
 
-    /// The names of what the store holds, sorted.
+    /// The names of the stored objects, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let snapshot = self.informer.snapshot();
         snapshot.iter().map(|object| object.name().to_owned()).collect()
     }
 
-    /// What the server holds, in the form of [`stored`](Self::stored).
+    /// The server's content, in the form of [`stored`](Self::stored).
     pub(crate) fn truth(&self) -> Vec<String> {
         let mut truth = self.server.list("v1/pods").expect("pods");
         truth.sort_by_key(|pod| pod["metadata"]["name"].as_str().map(str::to_owned));
         truth.iter().map(name_at_version).collect()
     }
 
-    /// The value of one series, as `NAME{LABELS}` is exposed; 0 if it is not there.
+    /// The value of one series, written `NAME{LABELS}`; 0 if it does not exist.
     pub(crate) fn metric(&self, series: &str) -> f64 {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).expect("metrics are written");
@@ -270,8 +269,8 @@ pub(crate) fn name_at_version(object: &Value) -> String {
     format!("{}@{}", text("name"), text("resourceVersion"))
 }
 
-/// Lets everything happen that happens without time passing (a millisecond of paused time: the clock moves only when
-/// nothing else can).
+/// Lets everything happen that needs no time (a millisecond of paused time: the clock only advances when nothing else
+/// can run).
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -299,26 +298,26 @@ pub(crate) fn delete(server: &ApiServer, name: &str) {
     server.delete("v1/pods", "default", name).expect("the pod is deleted");
 }
 
-/// What a [`RecordingHandler`] writes, and its registration.
+/// The calls of a [`RecordingHandler`], and its registration.
 pub(crate) struct Recorder {
     lines: Arc<Mutex<Vec<String>>>,
     pub(crate) registration: Registration,
 }
 
 impl Recorder {
-    /// The calls since the last time this was asked.
+    /// The calls since the last time.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines.lock().expect("no recorder panics"))
     }
 }
 
-/// Decides what becomes of a call, by the line that was written for it.
-pub(crate) type Verdict = Box<dyn FnMut(&str) -> Result<(), HandlerError> + Send>;
+/// Decides the result of a call, by its recorded line.
+pub(crate) type CallOutcome = Box<dyn FnMut(&str) -> Result<(), HandlerError> + Send>;
 
-/// Writes down its calls: `add a (initial)`, `update a`, `delete a (unknown)`, `synced`.
+/// Records its calls: `add a (initial)`, `update a`, `delete a (unknown)`, `synced`.
 pub(crate) struct RecordingHandler {
     pub(crate) lines: Arc<Mutex<Vec<String>>>,
-    pub(crate) fail: Option<Verdict>,
+    pub(crate) fail: Option<CallOutcome>,
 }
 
 impl RecordingHandler {
@@ -363,5 +362,87 @@ impl EventHandler for RecordingHandler {
 
     fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
         self.note("synced".to_owned(), context)
+    }
+}
+
+/// Waits for deliveries, for a handler with one call at a time.
+pub(crate) struct Deliveries {
+    listener: ListenerHandle,
+    environment: Arc<TokioEnvironment>,
+    woken: Arc<Notify>,
+}
+
+impl Deliveries {
+    pub(crate) fn of(listener: ListenerHandle, environment: Arc<TokioEnvironment>) -> Self {
+        let woken = Arc::new(Notify::new());
+        let notify = Arc::clone(&woken);
+        listener.set_waker(Arc::new(move || notify.notify_one()));
+        Self {
+            listener,
+            environment,
+            woken,
+        }
+    }
+
+    /// None once the listener is closed.
+    pub(crate) async fn next(&self) -> Option<Delivery> {
+        loop {
+            match self.listener.next(self.environment.now()) {
+                Next::Deliver(delivery) => return Some(delivery),
+                Next::Closed => return None,
+                Next::WaitUntil(_) | Next::Idle => self.woken.notified().await,
+            }
+        }
+    }
+
+    /// Acknowledges a delivery.
+    pub(crate) fn done(&self, delivery: &Delivery) {
+        self.listener.done(delivery.token, Outcome::Ok, self.environment.now());
+    }
+}
+
+/// Two servers: one with the pods `a`, `b` and `c`, and one with fewer writes: only `c`.
+pub(crate) struct Replaceable {
+    pub(crate) old: ApiServer,
+    pub(crate) new: ApiServer,
+    is_replaced: Arc<AtomicBool>,
+}
+
+impl Replaceable {
+    pub(crate) fn new() -> Self {
+        let (old, new) = (api_server(), api_server());
+        for name in ["a", "b", "c"] {
+            put(&old, name, 1);
+        }
+        put(&new, "c", 1);
+        Self {
+            old,
+            new,
+            is_replaced: Arc::default(),
+        }
+    }
+
+    /// An informer on the old server, and once it is replaced on the new one.
+    pub(crate) fn start(&self) -> Rig {
+        let (old, new) = (self.old.service(), self.new.service());
+        let is_replaced = Arc::clone(&self.is_replaced);
+        let service = tower::service_fn(move |request| {
+            let mut service = if is_replaced.load(Ordering::Relaxed) {
+                new.clone()
+            } else {
+                old.clone()
+            };
+            async move { service.call(request).await }
+        });
+        let options = RigOptions {
+            client: Some(Client::new(service, "default")),
+            ..RigOptions::default()
+        };
+        Rig::start_with(&self.old, options)
+    }
+
+    /// From now on the new server answers.
+    pub(crate) fn replace(&self) {
+        self.is_replaced.store(true, Ordering::Relaxed);
     }
 }

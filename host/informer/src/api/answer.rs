@@ -1,7 +1,7 @@
-//! Sending a request and judging the head of its answer, before anything of the body is taken for data.
+//! Sends a request and checks the head of the response before any of its body is read as data.
 //!
 //! An API server pretty-prints its errors for some clients, so that a 403 read as a watch would look like many broken
-//! lines; a proxy's login page comes with status 200. Both are told apart here.
+//! lines; a proxy's login page has status 200. Both are detected here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use super::frames::{Frames, Patience};
+use super::frames::{Frames, SilenceTimeout};
 use super::request::{JSON, build_as};
 use super::status::{RETRY_AFTER_SECONDS_MAX, Status};
 
-/// How long an API server may take until the head of its answer comes, and how long a list may pause. It cuts ordinary
-/// requests off after 60 s itself.
+/// How long the head of a response may take, and how long a list may pause. The API server itself ends ordinary
+/// requests after 60 s.
 pub(crate) const ANSWER_SILENCE_MAX: Duration = Duration::from_secs(90);
 
-/// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
+/// How much of an error response is read: a `Status` is small, a proxy's error page may not be.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// How much of an answer that is no JSON is shown.
+/// How much of a response that is not JSON is shown.
 const START_SHOWN_BYTES_MAX: usize = 120;
 
-/// Sends `request` and waits for an answer whose status and type promise JSON.
+/// Sends `request` and waits for a response with a success status and a JSON content type.
 ///
 /// # Errors
-/// [`ApiError`]: not reachable, refused (with the API server's own words), not JSON, or compressed against the request.
+/// [`ApiError`]: unreachable, refused (with the API server's message), not JSON, or compressed against the request.
 pub(crate) async fn open(
     client: &Client,
     environment: &Arc<dyn Environment>,
@@ -66,7 +66,7 @@ pub(crate) async fn open(
 /// GETs `path` and parses its whole body, of at most `bytes_max`.
 ///
 /// # Errors
-/// As [`open`]; [`ApiError::NotJson`] and [`ApiError::Damaged`] if the body is not what `T` needs.
+/// As [`open`]; [`ApiError::NotJson`] and [`ApiError::Damaged`] if the body is not a `T`.
 pub(crate) async fn get_json<T: DeserializeOwned>(
     client: &Client,
     environment: &Arc<dyn Environment>,
@@ -76,7 +76,7 @@ pub(crate) async fn get_json<T: DeserializeOwned>(
     get_json_as(client, environment, path, JSON, bytes_max).await
 }
 
-/// As [`get_json`], with what is asked for in `Accept`: a form of JSON.
+/// Like [`get_json`], with the given `Accept` header, a form of JSON.
 pub(crate) async fn get_json_as<T: DeserializeOwned>(
     client: &Client,
     environment: &Arc<dyn Environment>,
@@ -96,14 +96,14 @@ pub(crate) async fn get_json_as<T: DeserializeOwned>(
     })
 }
 
-/// Whether `body`, as far as it came, may be a JSON object.
+/// Whether `body`, as far as received, may be a JSON object.
 pub(crate) fn looks_like_json(body: &[u8]) -> bool {
     body.iter()
         .find(|byte| !byte.is_ascii_whitespace())
         .is_some_and(|byte| *byte == b'{')
 }
 
-/// The beginning of a body as text, for messages.
+/// The start of a body as text, for messages.
 pub(crate) fn text_start(body: &[u8]) -> String {
     let shown = &body[..body.len().min(START_SHOWN_BYTES_MAX)];
     String::from_utf8_lossy(shown).trim().to_owned()
@@ -117,7 +117,7 @@ async fn refusal(environment: &Arc<dyn Environment>, response: Response<Body>) -
         message: Some(text_start(&body)).filter(|text| !text.is_empty()),
         ..Status::of_code(code)
     });
-    // The head is what proxies and servers agree on; a status may come without its code.
+    // Proxies and servers agree on the head; a Status may lack its code.
     status.code = code;
     if let Some(seconds) = wait {
         status.details.get_or_insert_default().retry_after_seconds = Some(seconds.min(RETRY_AFTER_SECONDS_MAX));
@@ -125,8 +125,7 @@ async fn refusal(environment: &Arc<dyn Environment>, response: Response<Body>) -
     ApiError::refused(status)
 }
 
-/// The first `bytes_max` of a body, or as much as comes in time: it is read to be shown, so its own faults do not
-/// matter.
+/// The first `bytes_max` of a body, or what arrives in time. It is only shown, so its own errors do not matter.
 async fn read_at_most(environment: &Arc<dyn Environment>, body: Body, bytes_max: usize) -> Vec<u8> {
     let mut frames = short_frames(environment, body);
     let mut read = Vec::new();
@@ -152,11 +151,11 @@ async fn read_whole(environment: &Arc<dyn Environment>, body: Body, bytes_max: u
 }
 
 fn short_frames(environment: &Arc<dyn Environment>, body: Body) -> Frames {
-    let patience = Patience {
+    let silence_timeout = SilenceTimeout {
         until: Moment::ZERO,
         silence: ANSWER_SILENCE_MAX,
     };
-    Frames::new(body, Arc::clone(environment), patience)
+    Frames::new(body, Arc::clone(environment), silence_timeout)
 }
 
 fn header_text(response: &Response<Body>, name: header::HeaderName) -> Option<String> {

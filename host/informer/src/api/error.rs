@@ -1,4 +1,4 @@
-//! What can go wrong between a request and the end of its answer: [`ApiError`].
+//! [`ApiError`]: why a request failed.
 
 use std::time::Duration;
 
@@ -6,83 +6,83 @@ use informant_object::frames::ListError;
 
 use super::status::Status;
 
-/// Why a request of a source, or of discovery, did not bring what it was sent for.
+/// Why a request of a source, or of discovery, failed.
 ///
-/// The text says what happened and what may help; which informer and resource it was about, the caller adds.
+/// The text has the reason and what may help; the caller adds the informer and the resource.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The request could not be written, for example because of a strange resource name.
-    #[error("the request could not be built: {0}; check the resource's name, namespace and selectors")]
+    /// The request could not be built, for example because of an invalid resource name.
+    #[error("cannot build the request: {0}; check the resource's name, namespace and selectors")]
     Request(#[source] http::Error),
-    /// No answer came: connecting, TLS or logging in failed.
-    #[error("the API server cannot be reached: {}; check its address and that it runs", chain(.0))]
+    /// No response: connecting, TLS or authentication failed.
+    #[error("the API server cannot be reached: {}; check its address and that it is running", chain(.0))]
     Unreachable(#[source] Box<kube::Error>),
-    /// The API server answered, and said no.
+    /// The API server refused the request.
     #[error("the API server answered {}{}", .code, message_after(.reason, .message))]
     Refused {
         /// The HTTP status.
         code: u16,
-        /// Kubernetes' word for it, for example `Forbidden`; empty if it gave none.
+        /// The API server's reason, for example `Forbidden`; may be empty.
         reason: String,
-        /// The API server's own explanation.
+        /// The API server's message.
         message: String,
-        /// How long it asks to be left alone.
+        /// How long the API server asks to wait.
         retry_after: Option<Duration>,
-        /// What decides about the next step.
-        cause: Cause,
+        /// The cause, which decides what to do next.
+        cause: ApiErrorCause,
     },
-    /// The answer is no JSON: a proxy, a login page, or something that is no API server.
+    /// The response is not JSON: a proxy, a login page, or not an API server.
     #[error(
-        "the answer is not JSON but {content_type} that begins with {start:?}; the address leads to something that is no \
-         Kubernetes API server, or a proxy answers in its place"
+        "the response is not JSON but {content_type} that starts with {start:?}; the address is not a Kubernetes API \
+         server, or a proxy answers instead of it"
     )]
     NotJson {
         /// The answer's content type.
         content_type: String,
-        /// The answer's beginning.
+        /// The start of the response.
         start: String,
     },
-    /// The answer is compressed although it was asked to come plain.
+    /// The response is compressed although it was requested uncompressed.
     #[error(
-        "the answer is compressed ({encoding}) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone"
+        "the response is compressed ({encoding}) despite `Accept-Encoding: identity`; a proxy in between must not compress watches"
     )]
     Compressed {
-        /// What `Content-Encoding` says.
+        /// The `Content-Encoding`.
         encoding: String,
     },
-    /// Nothing came for so long that the connection must be taken for dead.
-    #[error("nothing came for {} s; the connection is taken for dead", .0.as_secs())]
+    /// No data for so long that the connection counts as dead.
+    #[error("no data for {} s; the connection counts as dead", .0.as_secs())]
     Silent(Duration),
-    /// What was asked for did not come whole in time.
-    #[error("the state did not come whole within {} s", .0.as_secs())]
+    /// The state was not complete in time.
+    #[error("the state was not complete within {} s", .0.as_secs())]
     TooSlow(Duration),
-    /// The connection broke in the midst of the answer.
+    /// The connection broke during the response.
     #[error("the connection broke: {}", chain(.0))]
     Broken(#[source] Box<kube::Error>),
-    /// The answer to a list is no list, or no whole one.
+    /// The response to a list is not a list, or an incomplete one.
     #[error("{0}")]
     List(#[from] ListError),
-    /// The answer is JSON that breaks off or contradicts itself.
-    #[error("the answer is damaged: {0}")]
+    /// The response is truncated or contradictory JSON.
+    #[error("the response is malformed: {0}")]
     Damaged(String),
 }
 
-/// What decides about the next step after an [`ApiError`].
+/// The cause of an [`ApiError`], which decides what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// The version asked for is forgotten (410).
+pub enum ApiErrorCause {
+    /// The requested version is expired (410).
     Expired,
-    /// The version asked for is not reached yet.
+    /// The requested version is in the future.
     VersionTooLarge,
-    /// Too many requests; how long the server asks to be left alone.
+    /// Too many requests; how long the server asks to wait.
     TooManyRequests(Option<Duration>),
-    /// Not logged in (401) or not allowed (403).
+    /// Not authenticated (401) or not allowed (403).
     Forbidden,
     /// The resource does not exist (404).
     NotFound,
-    /// No answer at all.
+    /// No response.
     Unreachable,
-    /// Anything else; how long the server asks to be left alone.
+    /// Anything else; how long the server asks to wait.
     Other(Option<Duration>),
 }
 
@@ -90,7 +90,7 @@ impl ApiError {
     pub(crate) fn refused(status: Status) -> Self {
         let cause = status.cause();
         let retry_after = match cause {
-            Cause::TooManyRequests(wait) | Cause::Other(wait) => wait,
+            ApiErrorCause::TooManyRequests(wait) | ApiErrorCause::Other(wait) => wait,
             _ => None,
         };
         Self::Refused {
@@ -102,26 +102,26 @@ impl ApiError {
         }
     }
 
-    /// What decides about the next step.
+    /// The cause, which decides what to do next.
     #[must_use]
-    pub fn cause(&self) -> Cause {
+    pub fn cause(&self) -> ApiErrorCause {
         match self {
             Self::Refused { cause, .. } => *cause,
             Self::Unreachable(_)
             | Self::Silent(_)
             | Self::TooSlow(_)
             | Self::Broken(_)
-            | Self::List(ListError::Truncated { .. }) => Cause::Unreachable,
+            | Self::List(ListError::Truncated { .. }) => ApiErrorCause::Unreachable,
             Self::Request(_) | Self::NotJson { .. } | Self::Compressed { .. } | Self::List(_) | Self::Damaged(_) => {
-                Cause::Other(None)
+                ApiErrorCause::Other(None)
             }
         }
     }
 }
 
-impl Cause {
-    /// The word for it in metrics.
-    pub(crate) fn word(self) -> &'static str {
+impl ApiErrorCause {
+    /// The label in metrics.
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Expired => "expired",
             Self::VersionTooLarge => "version-too-large",
@@ -134,7 +134,7 @@ impl Cause {
     }
 }
 
-/// `: reason: message`, as far as there is any.
+/// `: reason: message`, without the missing parts.
 fn message_after(reason: &str, message: &str) -> String {
     match (reason, message) {
         ("", "") => String::new(),
@@ -144,7 +144,7 @@ fn message_after(reason: &str, message: &str) -> String {
     }
 }
 
-/// An error with its causes: kube's and hyper's own texts end where it gets interesting.
+/// An error with its causes: the texts of kube and hyper alone lack the details.
 fn chain(error: &kube::Error) -> String {
     const DEPTH_MAX: usize = 8;
     let mut text = error.to_string();
@@ -166,18 +166,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_tells_what_the_api_server_said() {
+    fn a_refusal_includes_the_api_servers_message() {
         let json = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list"}"#;
         let error = ApiError::refused(Status::parse(json).unwrap());
         insta::assert_snapshot!(error, @r#"the API server answered 403 Forbidden: pods is forbidden: User "x" cannot list"#);
     }
 
     #[test]
-    fn an_answer_in_html_says_where_to_look() {
+    fn an_html_response_explains_where_to_look() {
         let error = ApiError::NotJson {
             content_type: "text/html".to_owned(),
             start: "<html><h1>Login".to_owned(),
         };
-        insta::assert_snapshot!(error, @r#"the answer is not JSON but text/html that begins with "<html><h1>Login"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+        insta::assert_snapshot!(error, @r#"the response is not JSON but text/html that starts with "<html><h1>Login"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
     }
 }

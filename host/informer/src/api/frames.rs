@@ -1,4 +1,4 @@
-//! The body of an answer, frame by frame, with a deadline on silence.
+//! Reads the body of a response, frame by frame, with a silence timeout.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use super::error::ApiError;
 
 /// How long a body may stay silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Patience {
-    /// Until then, silence is no fault.
+pub(crate) struct SilenceTimeout {
+    /// Until then, silence is allowed.
     pub(crate) until: Moment,
-    /// After that, how long nothing may come.
+    /// After that, the longest time without data.
     pub(crate) silence: Duration,
 }
 
@@ -30,43 +30,43 @@ pub(crate) struct Frame {
     pub(crate) received: Moment,
 }
 
-/// Reads a body. One clock read per frame and no timer that is set anew for each: a timer that fires finds out whether
-/// it still matters.
+/// Reads a body. One clock read per frame, and no timer that is reset for each: a timer that fires checks whether it
+/// still applies.
 pub(crate) struct Frames {
     body: Body,
     environment: Arc<dyn Environment>,
-    patience: Patience,
+    silence_timeout: SilenceTimeout,
     last: Moment,
     timer: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// How the body ended, found by [`more`](Frames::more), to be told by [`next`](Frames::next).
+    /// How the body ended, found by [`next_ready`](Frames::next_ready) and returned by [`next`](Frames::next).
     end: Option<Result<(), ApiError>>,
 }
 
 impl Frames {
-    pub(crate) fn new(body: Body, environment: Arc<dyn Environment>, patience: Patience) -> Self {
+    pub(crate) fn new(body: Body, environment: Arc<dyn Environment>, silence_timeout: SilenceTimeout) -> Self {
         let now = environment.now();
-        let timer = environment.sleep(deadline(patience, now) - now);
+        let timer = environment.sleep(deadline(silence_timeout, now) - now);
         Self {
             body,
             environment,
-            patience,
+            silence_timeout,
             last: now,
             timer,
             end: None,
         }
     }
 
-    /// Sets another patience, counted from the last frame on.
-    pub(crate) fn set_patience(&mut self, patience: Patience) {
-        if patience != self.patience {
-            self.patience = patience;
+    /// Sets another timeout, counted from the last frame.
+    pub(crate) fn set_silence_timeout(&mut self, silence_timeout: SilenceTimeout) {
+        if silence_timeout != self.silence_timeout {
+            self.silence_timeout = silence_timeout;
             self.timer = self
                 .environment
-                .sleep(deadline(patience, self.last) - self.environment.now());
+                .sleep(deadline(silence_timeout, self.last) - self.environment.now());
         }
     }
 
-    /// Begins silence anew: the reader was busy elsewhere, and what it did not read cannot count as silence.
+    /// Restarts the silence timeout: the reader was busy elsewhere, and what it did not read does not count as silence.
     pub(crate) fn touch(&mut self, now: Moment) {
         self.last = now;
     }
@@ -89,7 +89,7 @@ impl Frames {
                 }
                 () = &mut self.timer => {
                     let now = self.environment.now();
-                    let deadline = deadline(self.patience, self.last);
+                    let deadline = deadline(self.silence_timeout, self.last);
                     if now >= deadline {
                         return Err(ApiError::Silent(now - self.last));
                     }
@@ -99,24 +99,24 @@ impl Frames {
         }
     }
 
-    /// The next frame with data, if it is there already. The connection is a task of its own, which holds one frame
-    /// ready and reads on when that is taken: so it gets one turn before the answer is no. What ends the body is kept
-    /// for [`next`](Self::next).
-    pub(crate) async fn more(&mut self) -> Option<Bytes> {
+    /// The next frame with data, if it is ready. The connection is a task of its own, which holds one frame ready and
+    /// reads on when that is taken: so it gets one turn before the result is `None`. The end of the body is kept for
+    /// [`next`](Self::next).
+    pub(crate) async fn next_ready(&mut self) -> Option<Bytes> {
         if self.end.is_some() {
             return None;
         }
-        let mut had_its_turn = false;
+        let mut yielded = false;
         poll_fn(|context| match poll_data(&mut self.body, context) {
             Poll::Ready(Ok(Some(bytes))) => Poll::Ready(Some(bytes)),
             Poll::Ready(end) => {
                 self.end = Some(end.map(drop));
                 Poll::Ready(None)
             }
-            Poll::Pending if had_its_turn => Poll::Ready(None),
+            Poll::Pending if yielded => Poll::Ready(None),
             Poll::Pending => {
-                had_its_turn = true;
-                // Behind what is ready to run, and before anything is waited for: no look at the sockets.
+                yielded = true;
+                // Runs after the tasks that are ready, and before the runtime waits: without polling sockets.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -125,7 +125,7 @@ impl Frames {
     }
 }
 
-/// The next data of a body; `None` is its end. Trailers say nothing that is needed.
+/// The next data of a body; `None` at its end. Trailers are ignored.
 fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ApiError>> {
     loop {
         let Some(frame) = std::task::ready!(Pin::new(&mut *body).poll_frame(context)) else {
@@ -138,11 +138,11 @@ fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Result<Option<B
     }
 }
 
-fn deadline(patience: Patience, last: Moment) -> Moment {
+fn deadline(silence_timeout: SilenceTimeout, last: Moment) -> Moment {
     if seeded_bug(SeededBug::SilenceIsLife) {
         return Moment::NEVER;
     }
-    patience.until.max(last + patience.silence)
+    silence_timeout.until.max(last + silence_timeout.silence)
 }
 
 #[cfg(test)]
@@ -159,18 +159,18 @@ mod tests {
 
     type Sender = mpsc::Sender<Result<BodyFrame<Bytes>, std::io::Error>>;
 
-    /// A body that holds one frame ready, as a connection does.
+    /// A body that holds one frame ready, like a connection.
     async fn frames() -> (Sender, Frames) {
         let (sender, receiver) = mpsc::channel(0);
         let mut body = Some(StreamBody::new(receiver).boxed_unsync());
         let client = client(move |_| Response::new(body.take().expect("one request")));
         let request = Request::get("/").body(Body::empty()).expect("a request");
         let body = client.send(request).await.expect("an answer").into_body();
-        let patience = Patience {
+        let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: Duration::from_secs(60),
         };
-        let frames = Frames::new(body, Arc::new(TokioEnvironment::current(1)), patience);
+        let frames = Frames::new(body, Arc::new(TokioEnvironment::current(1)), silence_timeout);
         (sender, frames)
     }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn more_is_what_the_connection_has_and_not_what_is_yet_to_come() {
+    async fn next_ready_returns_only_frames_that_already_arrived() {
         let (mut sender, mut frames) = frames().await;
         let connection = tokio::spawn(async move {
             send(&mut sender, &["a", "b", "c"]).await;
@@ -195,18 +195,18 @@ mod tests {
             sender
         });
         assert_eq!(next(&mut frames).await.unwrap(), "a");
-        assert_eq!(frames.more().await.unwrap(), "b");
-        assert_eq!(frames.more().await.unwrap(), "c");
-        assert_eq!(frames.more().await, None);
+        assert_eq!(frames.next_ready().await.unwrap(), "b");
+        assert_eq!(frames.next_ready().await.unwrap(), "c");
+        assert_eq!(frames.next_ready().await, None);
         assert_eq!(next(&mut frames).await.unwrap(), "d");
-        assert_eq!(frames.more().await, None);
+        assert_eq!(frames.next_ready().await, None);
         drop(connection.await.unwrap());
-        assert_eq!(frames.more().await, None, "the end is for `next`");
+        assert_eq!(frames.next_ready().await, None, "the end is for `next`");
         assert_eq!(next(&mut frames).await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_breaks_behind_a_frame_is_told_after_it() {
+    async fn a_broken_connection_is_reported_after_the_last_frame() {
         let (mut sender, mut frames) = frames().await;
         tokio::spawn(async move {
             send(&mut sender, &["a"]).await;
@@ -214,7 +214,7 @@ mod tests {
             sender.send(Err(reset)).await.expect("somebody reads");
         });
         assert_eq!(next(&mut frames).await.unwrap(), "a");
-        assert_eq!(frames.more().await, None);
+        assert_eq!(frames.next_ready().await, None);
         assert!(matches!(frames.next().await, Err(ApiError::Broken(_))));
     }
 }

@@ -14,7 +14,7 @@ const LIST_OF_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=
 /// The same for the objects of a watch.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// What is the same in all requests of a source.
+/// What all requests of a source have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CollectionRequest {
     /// The collection's path, for example `/api/v1/pods`.
@@ -23,38 +23,38 @@ pub(crate) struct CollectionRequest {
     pub(crate) label_selector: String,
     /// Empty selects all.
     pub(crate) field_selector: String,
-    /// Whether only the metadata of objects is asked for. A server that cannot leave the rest out sends whole objects.
+    /// Whether to request only the metadata of objects. A server that does not support this sends whole objects.
     pub(crate) metadata_only: bool,
 }
 
-/// What one page of a list asks for.
+/// Parameters of one page of a list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ListQuery<'a> {
-    /// Unset asks for the newest state, "0" for any, another for one not older than that.
+    /// Unset for the newest state, "0" for any, another for one not older than that.
     pub(crate) version: Option<&'a str>,
-    /// How many items at most; 0 leaves all to the server.
+    /// The most items; 0 leaves it to the server.
     pub(crate) limit: usize,
-    /// Where the page before ended. Such a page carries no version: the token holds it.
+    /// The continue token of the previous page. Such a page has no version: the token contains it.
     pub(crate) continuation: Option<&'a str>,
 }
 
-/// What a watch asks for.
+/// Parameters of a watch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WatchQuery<'a> {
-    /// The version after which events are wanted.
+    /// The version after which events are requested.
     pub(crate) version: &'a str,
-    /// When the server is to end the watch by itself, seconds.
+    /// When the server should end the watch, in seconds.
     pub(crate) timeout_seconds: u64,
 }
 
-/// What a WatchList asks for: a watch that begins with all there is.
+/// Parameters of a WatchList: a watch that starts with the current state.
 ///
 /// Source: KEP-3157; client-go `Reflector.watchList`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WatchListQuery<'a> {
-    /// Unset asks for the newest state, consistently; another for one not older than that.
+    /// Unset for the newest state, consistently; another for one not older than that.
     pub(crate) version: Option<&'a str>,
-    /// When the server is to end the watch by itself, seconds.
+    /// When the server should end the watch, in seconds.
     pub(crate) timeout_seconds: u64,
 }
 
@@ -97,8 +97,8 @@ impl CollectionRequest {
         self.streamed(&parameters.finish())
     }
 
-    /// A watch comes plain: a compressed one is one gzip member per event (Kubernetes 1.37), of which kube's layer
-    /// decodes only the first.
+    /// Watches are requested uncompressed: a compressed one is one gzip member per event (Kubernetes 1.37), of which
+    /// kube's layer decodes only the first.
     fn streamed(&self, parameters: &str) -> Result<Request<Body>, ApiError> {
         let plain = HeaderValue::from_static("identity");
         let request = Request::get(self.uri(parameters)).header(header::ACCEPT_ENCODING, plain);
@@ -129,7 +129,7 @@ impl CollectionRequest {
     }
 }
 
-/// A GET without a body that asks for `accept`.
+/// A GET without a body, with this `Accept` header.
 pub(crate) fn build_as(builder: http::request::Builder, accept: &'static str) -> Result<Request<Body>, ApiError> {
     builder
         .header(header::ACCEPT, HeaderValue::from_static(accept))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_selectors_limit_and_version() {
+    fn a_list_request_has_selectors_limit_and_version() {
         let request = pods()
             .list(&ListQuery {
                 version: Some("0"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_continuation_carries_no_version() {
+    fn a_continuation_has_no_resource_version() {
         let request = pods()
             .list(&ListQuery {
                 version: Some("7"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_list_asks_for_the_state_and_its_end_mark() {
+    fn a_watch_list_requests_initial_events_and_their_end_mark() {
         let query = |version| {
             let query = WatchListQuery {
                 version,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_asks_for_bookmarks_and_no_compression() {
+    fn a_watch_requests_bookmarks_without_compression() {
         let request = pods()
             .watch(&WatchQuery {
                 version: "41",

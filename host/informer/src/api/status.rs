@@ -1,16 +1,15 @@
-//! `Status`, the object by which an API server says what went wrong, as the answer to a request or as an ERROR event of
-//! a watch.
+//! `Status`, the object with which an API server reports an error, as a response or as an ERROR event of a watch.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::error::Cause;
+use super::error::ApiErrorCause;
 
-/// The longest an API server may tell a source to stay away: a wrong figure must not silence it for a day.
+/// The longest wait that an API server may ask for: a wrong value must not silence a source for a day.
 pub(crate) const RETRY_AFTER_SECONDS_MAX: u64 = 300;
 
-/// What of a `Status` decides and explains.
+/// The used fields of a `Status`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Status {
@@ -28,7 +27,7 @@ pub(crate) struct Details {
     pub(crate) causes: Option<Vec<StatusCause>>,
 }
 
-/// One cause of several.
+/// One of its causes.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct StatusCause {
@@ -37,7 +36,7 @@ pub(crate) struct StatusCause {
 }
 
 impl Status {
-    /// The status in `json`, if that is what it holds.
+    /// The status in `json`, if it is one.
     pub(crate) fn parse(json: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Kind {
@@ -51,7 +50,7 @@ impl Status {
         }
     }
 
-    /// A status that is known by its code alone.
+    /// A status with only a code.
     pub(crate) fn of_code(code: u16) -> Self {
         Self {
             code,
@@ -59,20 +58,20 @@ impl Status {
         }
     }
 
-    pub(crate) fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> ApiErrorCause {
         let reason = self.reason.as_deref().unwrap_or_default();
         if self.is_too_large_version() {
-            Cause::VersionTooLarge
+            ApiErrorCause::VersionTooLarge
         } else if self.code == 410 || matches!(reason, "Expired" | "Gone") {
-            Cause::Expired
+            ApiErrorCause::Expired
         } else if self.code == 429 || reason == "TooManyRequests" {
-            Cause::TooManyRequests(self.retry_after())
+            ApiErrorCause::TooManyRequests(self.retry_after())
         } else if matches!(self.code, 401 | 403) || matches!(reason, "Unauthorized" | "Forbidden") {
-            Cause::Forbidden
+            ApiErrorCause::Forbidden
         } else if self.code == 404 || reason == "NotFound" {
-            Cause::NotFound
+            ApiErrorCause::NotFound
         } else {
-            Cause::Other(self.retry_after())
+            ApiErrorCause::Other(self.retry_after())
         }
     }
 
@@ -85,8 +84,8 @@ impl Status {
         Some(Duration::from_secs(seconds.min(RETRY_AFTER_SECONDS_MAX)))
     }
 
-    /// Whether the server has not reached the version that was asked for. Three generations of servers say so in three
-    /// ways (client-go `isTooLargeResourceVersionError`).
+    /// Whether the server has not reached the requested version. Three generations of servers report it in three ways
+    /// (client-go `isTooLargeResourceVersionError`).
     fn is_too_large_version(&self) -> bool {
         const TEXT: &str = "Too large resource version";
         let causes = self
@@ -107,43 +106,43 @@ impl Status {
 mod tests {
     use super::*;
 
-    fn cause_of(json: &str) -> Cause {
+    fn cause_of(json: &str) -> ApiErrorCause {
         Status::parse(json.as_bytes()).unwrap().cause()
     }
 
     #[test]
-    fn a_version_too_large_is_known_in_its_three_shapes() {
+    fn a_too_large_version_is_recognized_in_three_forms() {
         for json in [
             r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"x"}]}}"#,
             r#"{"kind":"Status","code":504,"reason":"Timeout","details":{"causes":[{"message":"Too large resource version"}]}}"#,
             r#"{"kind":"Status","code":500,"message":"Timeout: Too large resource version: 9, current: 1"}"#,
         ] {
-            assert_eq!(cause_of(json), Cause::VersionTooLarge, "{json}");
+            assert_eq!(cause_of(json), ApiErrorCause::VersionTooLarge, "{json}");
         }
     }
 
     #[test]
-    fn an_expired_version_is_known_by_code_or_reason() {
+    fn an_expired_version_is_recognized_by_code_or_reason() {
         for json in [
             r#"{"kind":"Status","code":410}"#,
             r#"{"kind":"Status","reason":"Expired"}"#,
             r#"{"kind":"Status","reason":"Gone"}"#,
         ] {
-            assert_eq!(cause_of(json), Cause::Expired, "{json}");
+            assert_eq!(cause_of(json), ApiErrorCause::Expired, "{json}");
         }
     }
 
     #[test]
-    fn the_wait_a_server_asks_for_is_bounded() {
+    fn the_retry_after_of_a_server_is_bounded() {
         let json = r#"{"kind":"Status","code":429,"details":{"retryAfterSeconds":86400}}"#;
         assert_eq!(
             cause_of(json),
-            Cause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX)))
+            ApiErrorCause::TooManyRequests(Some(Duration::from_secs(RETRY_AFTER_SECONDS_MAX)))
         );
     }
 
     #[test]
-    fn what_is_no_status_is_not_taken_for_one() {
+    fn only_a_status_is_parsed_as_one() {
         assert_eq!(Status::parse(b"<html>"), None);
         assert_eq!(Status::parse(br#"{"kind":"Pod"}"#), None);
     }

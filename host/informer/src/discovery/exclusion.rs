@@ -1,7 +1,7 @@
-//! What each entry of an `exclude` is good for: [`judge`].
+//! [`check_exclusions`]: whether each entry of an `exclude` has an effect.
 //!
-//! An entry that leaves nothing out is most often a typing error, and what it was meant for is watched. It is judged
-//! against all that is served, less groups of which that is not known.
+//! An entry without effect is usually a typo, and the resource it was meant for is watched. Entries are checked against
+//! everything that is served, except for groups that did not answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,26 +13,26 @@ use super::suggestion::{candidates, version_candidates};
 use super::{group_version, hint};
 use crate::resource::GroupVersionResource;
 
-/// What an entry of an [`Exclude`] is good for.
+/// The effect of an entry of an [`Exclude`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exclusion {
-    /// It leaves something out, or what it names could not be watched anyway.
-    LeavesOut,
-    /// Without it the same would be watched.
-    Idle(Idle),
+    /// It excludes something, or something that could not be watched anyway.
+    Effective,
+    /// It excludes nothing.
+    Unused(UnusedExclusion),
 }
 
-/// An entry of an [`Exclude`] that leaves nothing out.
+/// An entry of an [`Exclude`] that excludes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idle {
-    /// Entries that come close and would leave something out, best first, ready to be written into the configuration.
+pub struct UnusedExclusion {
+    /// Similar entries that would exclude something, best first, in the form of the configuration.
     pub candidates: Vec<String>,
 }
 
-impl fmt::Display for Idle {
-    /// `leaves out nothing that is served; did you mean …`
+impl fmt::Display for UnusedExclusion {
+    /// `excludes nothing that is served; did you mean …`
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "leaves out nothing that is served{}", hint(&self.candidates, &[]))
+        write!(out, "excludes nothing that is served{}", hint(&self.candidates, &[]))
     }
 }
 
@@ -43,7 +43,7 @@ enum Entry<'e> {
 }
 
 impl Entry<'_> {
-    /// As the configuration writes it.
+    /// As written in the configuration.
     fn text(&self) -> String {
         match self {
             Self::Resource(resource) => resource.to_string(),
@@ -58,7 +58,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The group that it is about; none of `*`.
+    /// Its group; `None` for `*`.
     fn group(&self) -> Option<&str> {
         match self {
             Self::Resource(resource) => Some(&resource.group),
@@ -78,10 +78,10 @@ impl Entry<'_> {
     }
 }
 
-/// What each entry, as the configuration writes it, is good for. `served` is in the order of preference: of a resource
-/// that comes twice, the first is watched. Entries about one of `unread_groups` are not judged; none is if nothing is
-/// served.
-pub(super) fn judge(
+/// The effect of each entry, by its text in the configuration. `served` is in the order of preference: if a resource is
+/// served in several versions, the first is watched. Entries for `unread_groups` are not checked; without any served
+/// resource, none is.
+pub(super) fn check_exclusions(
     exclude: &Exclude,
     served: &[ApiResource],
     unread_groups: &BTreeSet<String>,
@@ -99,20 +99,20 @@ pub(super) fn judge(
         .filter(|seen| seen.resource.is_watchable() && seen.own == seen.first && !exclude.covers(&seen.own))
         .map(|seen| seen.resource.clone())
         .collect();
-    let judged = entries.iter().map(|entry| {
+    let checked = entries.iter().map(|entry| {
         let mut covered = seen.iter().filter(|seen| entry.covers(&seen.own));
         let exclusion = match covered.any(|seen| seen.is_left_out(exclude)) {
-            true => Exclusion::LeavesOut,
-            false => Exclusion::Idle(Idle {
+            true => Exclusion::Effective,
+            false => Exclusion::Unused(UnusedExclusion {
                 candidates: entry.candidates(&watched),
             }),
         };
         (entry.text(), exclusion)
     });
-    judged.collect()
+    checked.collect()
 }
 
-/// A resource that is served, and the version in which it is watched.
+/// A served resource, and the version in which it is watched.
 struct Seen<'s> {
     resource: &'s ApiResource,
     own: GroupVersionResource,
@@ -120,8 +120,7 @@ struct Seen<'s> {
 }
 
 impl Seen<'_> {
-    /// To leave out a version in which it is not watched leaves nothing out, unless it is not watched in the other one
-    /// either.
+    /// Excluding a version that is not watched has no effect, unless the watched one is excluded too.
     fn is_left_out(&self, exclude: &Exclude) -> bool {
         !self.resource.is_watchable() || self.own == self.first || exclude.covers(&self.first)
     }

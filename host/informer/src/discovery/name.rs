@@ -1,4 +1,4 @@
-//! How a configuration names a resource: [`ResourceName`].
+//! [`ResourceName`]: a resource as named in a configuration.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::resources::ApiResource;
 use crate::resource::GroupVersionResource;
 
-/// A resource as a person writes it.
+/// A resource as people write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceName {
     /// `v1/pods`, `apps/v1/deployments`.
@@ -15,15 +15,15 @@ pub enum ResourceName {
     Loose {
         /// Plural, singular, short name or kind, as written.
         name: String,
-        /// What follows the name's first dot: a group, or a version and a group. Empty if there is no dot.
+        /// What follows the first dot: a group, or a version and a group. Empty without a dot.
         rest: String,
     },
 }
 
-/// A text that names no resource.
+/// The text is not a resource name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no resource: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
+    "`{text}` is not a resource name: {problem}; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`"
 )]
 pub struct ResourceNameError {
     text: String,
@@ -31,11 +31,11 @@ pub struct ResourceNameError {
 }
 
 impl ResourceName {
-    /// Reads a resource's name.
+    /// Parses a resource name.
     ///
     /// # Errors
-    /// [`ResourceNameError`] if the text has empty parts, too many of them, or characters that no resource has. `*` is
-    /// refused: several at once are a [`ResourcePattern`](super::ResourcePattern).
+    /// [`ResourceNameError`] if the text has empty parts, too many of them, or invalid characters. `*` is an error:
+    /// several resources are a [`ResourcePattern`](super::ResourcePattern).
     pub fn parse(text: &str) -> Result<Self, ResourceNameError> {
         let refuse = |problem| {
             Err(ResourceNameError {
@@ -44,28 +44,28 @@ impl ResourceName {
             })
         };
         if text.contains('*') {
-            return refuse("`*` means several, name one");
+            return refuse("`*` matches several resources");
         }
         if let Some(strange) = text
             .chars()
             .find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '.' | '-' | '_'))
         {
             let problem = if strange.is_whitespace() {
-                "it contains white space"
+                "it contains whitespace"
             } else {
-                "it contains a character that no resource has"
+                "it contains an invalid character"
             };
             return refuse(problem);
         }
         let parts: Vec<&str> = text.split('/').collect();
         if parts.iter().any(|part| part.is_empty()) {
-            return refuse("a part of it is empty");
+            return refuse("a part is empty");
         }
         match parts[..] {
             [name] => {
                 let (name, rest) = name.split_once('.').unwrap_or((name, ""));
                 if name.is_empty() {
-                    return refuse("a part of it is empty");
+                    return refuse("a part is empty");
                 }
                 Ok(Self::Loose {
                     name: name.to_owned(),
@@ -78,7 +78,7 @@ impl ResourceName {
         }
     }
 
-    /// Whether `served` is what a loose name means.
+    /// Whether `served` matches this name.
     pub(super) fn means(&self, served: &ApiResource) -> bool {
         match self {
             Self::Exact(resource) => *resource == served.gvr(),
@@ -86,7 +86,7 @@ impl ResourceName {
         }
     }
 
-    /// The part that names the resource within its group.
+    /// The plural, or the name as written.
     pub(super) fn last(&self) -> &str {
         match self {
             Self::Exact(resource) => &resource.plural,
@@ -104,7 +104,7 @@ impl FromStr for ResourceName {
 }
 
 impl ResourceName {
-    /// The name as a configuration writes it.
+    /// The name as written in a configuration.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -116,7 +116,7 @@ impl ResourceName {
 }
 
 impl fmt::Display for ResourceName {
-    /// As messages quote it.
+    /// The name as quoted in messages.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "`{}`", self.text())
     }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_resource_is_refused_with_an_example() {
+    fn an_invalid_resource_name_is_refused_with_an_example() {
         let refusals = ["", "v1/", "a/b/c/d", "apps/v1/*", "po ds", "pöds"]
             .map(|text| {
                 ResourceName::parse(text)
@@ -163,12 +163,12 @@ mod tests {
             })
             .join("\n");
         insta::assert_snapshot!(refusals, @r"
-        `` names no resource: a part of it is empty
-        `v1/` names no resource: a part of it is empty
-        `a/b/c/d` names no resource: it has more than three parts
-        `apps/v1/*` names no resource: `*` means several, name one
-        `po ds` names no resource: it contains white space
-        `pöds` names no resource: it contains a character that no resource has
+        `` is not a resource name: a part is empty
+        `v1/` is not a resource name: a part is empty
+        `a/b/c/d` is not a resource name: it has more than three parts
+        `apps/v1/*` is not a resource name: `*` matches several resources
+        `po ds` is not a resource name: it contains whitespace
+        `pöds` is not a resource name: it contains an invalid character
         ");
     }
 }

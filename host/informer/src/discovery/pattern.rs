@@ -1,4 +1,4 @@
-//! How a configuration names many resources at once: [`ResourcePattern`].
+//! [`ResourcePattern`]: several resources in one entry of a configuration.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::resource::GroupVersionResource;
 /// All resources of an API server, or of one version of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourcePattern {
-    /// `*`: each resource once, in the version that the API server prefers.
+    /// `*`: each resource once, in the API server's preferred version.
     Everything,
     /// `v1/*`, `apps/v1/*`.
     Version {
@@ -18,23 +18,23 @@ pub enum ResourcePattern {
     },
 }
 
-/// A text that is no pattern.
+/// The text is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`"
+    "`{text}` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`"
 )]
 pub struct ResourcePatternError {
     text: String,
 }
 
 impl ResourcePattern {
-    /// Whether `text` is meant as a pattern rather than as the name of one resource.
+    /// Whether `text` is meant as a pattern rather than as a single resource.
     #[must_use]
     pub fn is_meant_by(text: &str) -> bool {
         text.contains('*')
     }
 
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     /// [`ResourcePatternError`] for anything but `*`, `VERSION/*` and `GROUP/VERSION/*`.
@@ -58,7 +58,7 @@ impl ResourcePattern {
         })
     }
 
-    /// Whether `resource` is meant.
+    /// Whether `resource` matches.
     #[must_use]
     pub fn covers(&self, resource: &GroupVersionResource) -> bool {
         match self {
@@ -69,7 +69,7 @@ impl ResourcePattern {
 }
 
 impl fmt::Display for ResourcePattern {
-    /// As the configuration writes it.
+    /// As written in the configuration.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Everything => out.write_str("*"),
@@ -79,23 +79,23 @@ impl fmt::Display for ResourcePattern {
     }
 }
 
-/// What is left out of a pattern: exact resources (`v1/secrets`) and whole versions (`metrics.k8s.io/v1beta1/*`).
+/// The exceptions of a pattern: exact resources (`v1/secrets`) and whole versions (`metrics.k8s.io/v1beta1/*`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exclude {
-    /// Left out one by one.
+    /// Single resources.
     pub resources: Vec<GroupVersionResource>,
-    /// Left out with all they have.
+    /// Whole versions.
     pub versions: Vec<ResourcePattern>,
 }
 
 impl Exclude {
-    /// Whether nothing is left out.
+    /// Whether there are no exceptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.versions.is_empty()
     }
 
-    /// Whether `resource` is left out.
+    /// Whether `resource` is excluded.
     #[must_use]
     pub fn covers(&self, resource: &GroupVersionResource) -> bool {
         self.resources.contains(resource) || self.versions.iter().any(|pattern| pattern.covers(resource))
@@ -107,14 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_writes_itself_so_that_it_reads_the_same() {
+    fn a_pattern_round_trips_through_its_text() {
         for text in ["*", "v1/*", "apps/v1/*", "shop.example.com/v1alpha1/*"] {
             assert_eq!(ResourcePattern::parse(text).unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_an_example() {
+    fn an_invalid_pattern_is_refused_with_an_example() {
         for text in [
             "**",
             "pods*",
@@ -127,6 +127,6 @@ mod tests {
         ] {
             assert!(ResourcePattern::parse(text).is_err(), "{text}");
         }
-        insta::assert_snapshot!(ResourcePattern::parse("apps/*/x").unwrap_err(), @"`apps/*/x` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`");
+        insta::assert_snapshot!(ResourcePattern::parse("apps/*/x").unwrap_err(), @"`apps/*/x` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`");
     }
 }

@@ -1,4 +1,4 @@
-//! What an API server says of itself below `/api` and `/apis`: groups, versions, and the resources of one version.
+//! The responses below `/api` and `/apis`: groups, versions, and the resources of one version.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl ApiGroup {
     }
 }
 
-/// A resource that is served, as discovery tells it.
+/// A resource as returned by discovery.
 #[derive(Debug, Clone)]
 pub(super) struct ApiResource {
     pub(super) group: String,
@@ -57,7 +57,7 @@ impl ApiResource {
         GroupVersionResource::new(&*self.group, &*self.version, &*self.plural)
     }
 
-    /// Whether an informer can keep it.
+    /// Whether it supports list and watch.
     pub(super) fn is_watchable(&self) -> bool {
         ["list", "watch"]
             .iter()
@@ -72,7 +72,7 @@ impl ApiResource {
         }
     }
 
-    /// Whether `name` is its plural, singular, a short name or, in whatever case, its kind.
+    /// Whether `name` is its plural, singular or kind in any case, or a short name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.plural.eq_ignore_ascii_case(name)
             || self.singular.eq_ignore_ascii_case(name)
@@ -80,8 +80,7 @@ impl ApiResource {
             || self.short_names.iter().any(|short| short == name)
     }
 
-    /// Whether it belongs to `rest`: nothing, a group, the beginning of a group's name up to a dot, or a version and a
-    /// group.
+    /// Whether it matches `rest`: nothing, a group, the prefix of a group's name up to a dot, or a version and a group.
     pub(super) fn is_in(&self, rest: &str) -> bool {
         let group_matches = |wanted: &str| {
             wanted == self.group
@@ -101,7 +100,7 @@ impl ApiResource {
 /// The resources of one version of one group, without subresources.
 ///
 /// # Errors
-/// [`ApiError`], with a cause of 404 if that version is not served.
+/// [`ApiError`], with the cause `NotFound` if that version is not served.
 pub(super) async fn resources_of(
     client: &Client,
     environment: &Arc<dyn Environment>,

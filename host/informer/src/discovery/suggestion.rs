@@ -1,4 +1,4 @@
-//! What a person may have meant by a name that is not served.
+//! Suggestions for a name that is not served.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use super::group_version;
 use super::name::ResourceName;
 use super::resources::ApiResource;
 
-/// How many candidates a message lists.
+/// How many suggestions a message lists.
 const CANDIDATES_MAX: usize = 5;
 
-/// How much a name must resemble another to be offered (Jaro-Winkler, 0 to 1).
+/// The least similarity of a suggestion (Jaro-Winkler, 0 to 1).
 const LIKENESS_MIN: f64 = 0.84;
 
-/// What resembles `name` among `served`, best first, each as the configuration writes it. The same name in another
-/// group or version comes first of all.
+/// Names among `served` that are similar to `name`, best first, in the form of the configuration. The same name in
+/// another group or version comes first.
 pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<String> {
     let wanted = name.last().to_ascii_lowercase();
     let rated = served
@@ -22,8 +22,8 @@ pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<Str
     best(rated)
 }
 
-/// Which versions of groups resemble `wanted` (`apps/v1`) of `group` among those of `served`, best first, each with all
-/// it has, as the configuration writes it. Other versions of the same group come first of all.
+/// Versions of groups among those of `served` that are similar to `wanted` (`apps/v1`) of `group`, best first, as
+/// patterns of the configuration. Other versions of the same group come first.
 pub(super) fn version_candidates(wanted: &str, group: &str, served: &[ApiResource]) -> Vec<String> {
     let rated = served.iter().map(|resource| {
         let version = group_version(&resource.group, &resource.version);
@@ -36,7 +36,7 @@ pub(super) fn version_candidates(wanted: &str, group: &str, served: &[ApiResourc
     best(rated)
 }
 
-/// Those that resemble enough, best first, each once; of two as good the one that came first.
+/// The most similar ones, best first, without duplicates; ties stay in order.
 fn best(rated: impl Iterator<Item = (f64, String)>) -> Vec<String> {
     let mut ranked: Vec<(f64, String)> = rated.filter(|(likeness, _)| *likeness >= LIKENESS_MIN).collect();
     ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));

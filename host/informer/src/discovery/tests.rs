@@ -5,7 +5,7 @@ use http::Response;
 use super::*;
 use crate::testing::{TestBody, answer, client, json_answer, refusal};
 
-/// What a small cluster with one custom resource and one broken extension server says.
+/// The responses of a small cluster with one custom resource and one broken extension server.
 fn cluster(path: &str) -> Response<TestBody> {
     match path {
         "/api" => json_answer(r#"{"kind":"APIVersions","versions":["v1"]}"#),
@@ -53,13 +53,13 @@ async fn check(names: &[&str], wanted: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_found_by_path_plural_singular_short_name_and_kind() {
+async fn resources_resolve_by_path_plural_singular_short_name_and_kind() {
     check(&["v1/pods", "pods", "pod", "po", "Pod"], "v1/pods Pod true").await;
     check(&["v1/nodes", "no"], "v1/nodes Node false").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loose_name_takes_the_preferred_version_unless_it_names_one() {
+async fn a_loose_name_resolves_to_the_preferred_version() {
     check(
         &["deployments", "deploy", "deployments.apps", "apps/v1/deployments"],
         "apps/v1/deployments Deployment true",
@@ -73,7 +73,7 @@ async fn a_loose_name_takes_the_preferred_version_unless_it_names_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_resource_is_found_by_kind_although_another_group_is_broken() {
+async fn a_custom_resource_resolves_although_another_group_is_broken() {
     check(
         &["Order", "orders.shop", "orders.shop.example.com"],
         "shop.example.com/v1alpha1/orders Order true",
@@ -82,48 +82,48 @@ async fn a_custom_resource_is_found_by_kind_although_another_group_is_broken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_resource_is_answered_with_candidates_and_with_what_could_not_be_asked() {
-    insta::assert_snapshot!(find("v1/deployments").await.unwrap_err(), @"the API server serves no resource `v1/deployments`; did you mean one of `apps/v1/deployments`, `apps/v1beta1/deployments`. Not all of it could be asked: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
-    insta::assert_snapshot!(find("ordes").await.unwrap_err(), @"the API server serves no resource `ordes`; did you mean one of `shop.example.com/v1alpha1/orders`, `v1/nodes`. Not all of it could be asked: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
-    insta::assert_snapshot!(find("zzz").await.unwrap_err(), @"the API server serves no resource `zzz`; `kubectl api-resources` lists what there is. Not all of it could be asked: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
+async fn an_unknown_resource_lists_suggestions_and_unavailable_groups() {
+    insta::assert_snapshot!(find("v1/deployments").await.unwrap_err(), @"the API server serves no resource `v1/deployments`; did you mean one of `apps/v1/deployments`, `apps/v1beta1/deployments`. Some groups did not answer: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("ordes").await.unwrap_err(), @"the API server serves no resource `ordes`; did you mean one of `shop.example.com/v1alpha1/orders`, `v1/nodes`. Some groups did not answer: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("zzz").await.unwrap_err(), @"the API server serves no resource `zzz`; `kubectl api-resources` lists the served resources. Some groups did not answer: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
     assert!(find("zzz").await.unwrap_err().may_appear());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_watched_is_refused() {
-    insta::assert_snapshot!(find("v1/bindings").await.unwrap_err(), @"v1/bindings cannot be kept by an informer: it supports only create; an informer needs `list` and `watch`");
+async fn an_unwatchable_resource_is_refused() {
+    insta::assert_snapshot!(find("v1/bindings").await.unwrap_err(), @"v1/bindings cannot be watched: it supports only create, but an informer needs `list` and `watch`");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_in_html_says_that_this_is_no_api_server() {
+async fn an_html_response_is_reported_as_not_an_api_server() {
     let login =
         |_: &http::Request<kube::client::Body>| answer(200, "text/html", "<html><body>Please log in</body></html>");
     let error = discover(&client(login), &ResourceName::parse("pods").unwrap())
         .await
         .unwrap_err();
-    insta::assert_snapshot!(error, @r#"asking what serves `pods`: the answer is not JSON but text/html that begins with "<html><body>Please log in</body></html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+    insta::assert_snapshot!(error, @r#"discovery of `pods` failed: the response is not JSON but text/html that starts with "<html><body>Please log in</body></html>"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_html_page_that_claims_to_be_json_is_found_out() {
+async fn an_html_page_with_a_json_content_type_is_detected() {
     let login = |_: &http::Request<kube::client::Body>| json_answer("<html><body>Please log in</body></html>");
     let error = discover(&client(login), &ResourceName::parse("v1/pods").unwrap())
         .await
         .unwrap_err();
-    insta::assert_snapshot!(error, @r#"asking what serves `v1/pods`: the answer is not JSON but application/json that begins with "<html><body>Please log in</body></html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+    insta::assert_snapshot!(error, @r#"discovery of `v1/pods` failed: the response is not JSON but application/json that starts with "<html><body>Please log in</body></html>"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_passed_on_in_the_api_servers_words() {
+async fn a_refusal_keeps_the_api_servers_message() {
     let forbid =
         |_: &http::Request<kube::client::Body>| refusal(403, "Forbidden", "User \"x\" cannot get path \"/api/v1\"");
     let error = discover(&client(forbid), &ResourceName::parse("v1/pods").unwrap())
         .await
         .unwrap_err();
-    insta::assert_snapshot!(error, @r#"asking what serves `v1/pods`: the API server answered 403 Forbidden: User "x" cannot get path "/api/v1""#);
+    insta::assert_snapshot!(error, @r#"discovery of `v1/pods` failed: the API server answered 403 Forbidden: User "x" cannot get path "/api/v1""#);
 }
 
-async fn find_all(pattern: &str, exclude: Exclude) -> Served {
+async fn find_all(pattern: &str, exclude: Exclude) -> ServedResources {
     let client = client(|request| cluster(request.uri().path()));
     let environment = Arc::new(TokioEnvironment::current(0));
     discover_matching(
@@ -136,12 +136,12 @@ async fn find_all(pattern: &str, exclude: Exclude) -> Served {
     .unwrap()
 }
 
-fn names(served: &Served) -> Vec<String> {
+fn names(served: &ServedResources) -> Vec<String> {
     served.resources.keys().map(ToString::to_string).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_is_each_watchable_resource_once_in_its_preferred_version() {
+async fn the_pattern_for_everything_lists_each_watchable_resource_once() {
     let served = find_all("*", Exclude::default()).await;
     assert_eq!(
         names(&served),
@@ -156,7 +156,7 @@ async fn everything_is_each_watchable_resource_once_in_its_preferred_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_of_a_group_is_what_it_has_and_one_that_is_not_served_has_nothing() {
+async fn a_version_that_is_not_served_has_no_resources() {
     assert_eq!(
         names(&find_all("v1/*", Exclude::default()).await),
         ["v1/nodes", "v1/pods"]
@@ -167,12 +167,12 @@ async fn a_version_of_a_group_is_what_it_has_and_one_that_is_not_served_has_noth
     );
     assert_eq!(
         find_all("gone.example.com/v1/*", Exclude::default()).await,
-        Served::default()
+        ServedResources::default()
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_excluded_is_left_out() {
+async fn excluded_resources_are_left_out() {
     let exclude = Exclude {
         resources: vec![GroupVersionResource::new("", "v1", "nodes")],
         versions: vec![ResourcePattern::parse("apps/v1/*").unwrap()],
@@ -184,7 +184,7 @@ async fn what_is_excluded_is_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_of_exclude_that_leaves_nothing_out_is_named_unless_its_group_does_not_answer() {
+async fn unused_exclusions_are_reported_unless_their_group_is_unavailable() {
     let exclude = Exclude {
         resources: vec![
             GroupVersionResource::new("", "v1", "pod"),
@@ -193,12 +193,12 @@ async fn an_entry_of_exclude_that_leaves_nothing_out_is_named_unless_its_group_d
         ],
         versions: vec![ResourcePattern::parse("metrics.k8s.io/v1/*").unwrap()],
     };
-    let idle = Idle {
+    let idle = UnusedExclusion {
         candidates: vec!["v1/pods".to_owned()],
     };
     let wanted = BTreeMap::from([
-        ("v1/pod".to_owned(), Exclusion::Idle(idle)),
-        ("v1/nodes".to_owned(), Exclusion::LeavesOut),
+        ("v1/pod".to_owned(), Exclusion::Unused(idle)),
+        ("v1/nodes".to_owned(), Exclusion::Effective),
     ]);
     assert_eq!(find_all("*", exclude.clone()).await.exclusions, wanted);
     let of_core = find_all("v1/*", exclude.clone()).await.exclusions;
@@ -208,11 +208,14 @@ async fn an_entry_of_exclude_that_leaves_nothing_out_is_named_unless_its_group_d
         "what is outside of the pattern leaves nothing out of it"
     );
     assert!(of_core.contains_key("metrics.k8s.io/v1/*"));
-    assert_eq!(find_all("gone.example.com/v1/*", exclude).await, Served::default());
+    assert_eq!(
+        find_all("gone.example.com/v1/*", exclude).await,
+        ServedResources::default()
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_does_not_answer_has_lost_nothing() {
+async fn an_unavailable_group_keeps_its_known_resources() {
     let mut before = find_all("*", Exclude::default()).await;
     let metric = GroupVersionResource::new("metrics.k8s.io", "v1beta1", "pods");
     let known = Discovered {
@@ -227,10 +230,10 @@ async fn a_group_that_does_not_answer_has_lost_nothing() {
     );
     let now = find_all("*", Exclude::default()).await.after(&before);
     assert!(now.resources.contains_key(&metric));
-    assert_eq!(now.resources.len(), 5, "what is served no more is gone");
+    assert_eq!(now.resources.len(), 5, "removed resources are gone");
 }
 
-/// The same cluster, one version later: it says in two answers what it serves.
+/// The same cluster, one version later, with aggregated discovery.
 fn aggregated(
     version: &'static str,
     groups: &'static str,
@@ -268,7 +271,7 @@ const GROUPS: &str = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscove
             {"resource":"carts","responseKind":{"group":"shop.example.com","version":"v1","kind":"Cart"},"scope":"Cluster","singularResource":"cart","verbs":["list","watch"]}]}]}]}"#;
 
 #[tokio::test(start_paused = true)]
-async fn what_is_served_comes_in_two_answers_where_the_api_server_can_say_it_so() {
+async fn aggregated_discovery_needs_two_requests() {
     for version in ["v2", "v2beta1"] {
         let client = client(aggregated(version, GROUPS));
         for (name, wanted) in [
@@ -284,12 +287,12 @@ async fn what_is_served_comes_in_two_answers_where_the_api_server_can_say_it_so(
     let client = client(aggregated("v2", GROUPS));
     let refused = discover(&client, &ResourceName::parse("odder").unwrap()).await;
     assert!(refused.is_err());
-    // As kube-apiserver writes what has subresources and nothing else.
+    // As kube-apiserver describes a resource that only has subresources.
     let refused = discover(&client, &ResourceName::parse("odd").unwrap()).await;
-    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists what there is. Not all of it could be asked: shop.example.com/v2 (the API service behind it does not answer)");
+    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists the served resources. Some groups did not answer: shop.example.com/v2 (the API service behind it does not answer)");
 }
 
-async fn all_of(groups: &'static str) -> Result<Served, ApiError> {
+async fn all_of(groups: &'static str) -> Result<ServedResources, ApiError> {
     let environment = Arc::new(TokioEnvironment::current(0));
     let pattern = ResourcePattern::Everything;
     discover_matching(
@@ -302,9 +305,9 @@ async fn all_of(groups: &'static str) -> Result<Served, ApiError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_kinds_of_an_api_service_that_is_down_do_not_vanish() {
+async fn resources_of_an_unavailable_api_service_are_kept() {
     let served = all_of(GROUPS).await.unwrap();
-    // In another version of the group the same kinds may be served: it is left alone meanwhile.
+    // Another version of the group may serve the same kinds: it is left alone meanwhile.
     assert_eq!(
         names(&served),
         ["v1/pods", "apps/v1/deployments", "shop.example.com/v2/orders"]
@@ -313,14 +316,14 @@ async fn the_kinds_of_an_api_service_that_is_down_do_not_vanish() {
         served.unread.keys().collect::<Vec<_>>(),
         ["shop.example.com/v1", "shop.example.com/v2"]
     );
-    // An API server that was restarted meanwhile has forgotten what there was.
+    // An API server that was restarted meanwhile has forgotten the old resources.
     let forgotten = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"shop.example.com"},"versions":[{"version":"v2","freshness":"Stale"}]}]}"#;
     let now = all_of(forgotten).await.unwrap().after(&served);
     assert_eq!(names(&now), ["v1/pods", "shop.example.com/v2/orders"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_no_discovery_is_no_empty_cluster() {
+async fn a_response_that_is_not_discovery_is_an_error() {
     for odd in [
         "{}",
         r#"{"kind":"Status"}"#,

@@ -53,28 +53,28 @@ fn recording(lines: &Lines) -> EventHandlerFuncs {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_blocks_its_informer_is_called_for_each_event() {
+async fn a_blocking_handler_is_called_for_each_event() {
     let server = api_server();
     put(&server, "a", 0);
     let lines = Lines::default();
     let informer = start(&server, recording(&lines), WhenFull::Block);
     informer.synced().await.unwrap();
     settle().await;
-    // All at once: far more than may wait.
+    // All at once: far more than the limit of queued events.
     (1..=1_000).for_each(|revision| put(&server, "a", revision));
     pass(1).await;
-    let told = lines.lock().unwrap().clone();
-    assert_eq!((told.len(), told[0].as_str()), (1_001, "0"));
-    for (step, line) in told[1..].iter().enumerate() {
+    let calls = lines.lock().unwrap().clone();
+    assert_eq!((calls.len(), calls[0].as_str()), (1_001, "0"));
+    for (step, line) in calls[1..].iter().enumerate() {
         assert_eq!(*line, format!("{step}->{}", step + 1));
     }
     assert_eq!(informer.registration().listener().stats().counters.coalesced, 0);
     assert!(informer.stop(Duration::from_secs(1)).await.is_clean());
 }
 
-/// The other way is what everybody else has.
+/// Folding is the default for all other handlers.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_does_not_block_ends_at_the_last_state_and_misses_steps() {
+async fn a_folding_handler_misses_steps_but_receives_the_last_state() {
     let server = api_server();
     put(&server, "a", 0);
     let lines = Lines::default();
@@ -83,14 +83,14 @@ async fn a_handler_that_does_not_block_ends_at_the_last_state_and_misses_steps()
     settle().await;
     (1..=1_000).for_each(|revision| put(&server, "a", revision));
     pass(1).await;
-    let told = lines.lock().unwrap().clone();
+    let calls = lines.lock().unwrap().clone();
     assert!(
-        told.len() < 1_000 && told.last().unwrap().ends_with("->1000"),
-        "{told:?}"
+        calls.len() < 1_000 && calls.last().unwrap().ends_with("->1000"),
+        "{calls:?}"
     );
 }
 
-/// Refuses everything for a while, so that what waits piles up.
+/// Fails for a while, so that events queue up.
 fn refusing(until: tokio::time::Instant) -> EventHandlerFuncs {
     let refuse = move || match tokio::time::Instant::now() < until {
         true => Err(HandlerError::RetryAfter {
@@ -105,7 +105,7 @@ fn refusing(until: tokio::time::Instant) -> EventHandlerFuncs {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_it_blocks_nothing_is_read_and_afterwards_everything_comes() {
+async fn a_blocking_handler_pauses_reading_and_loses_nothing() {
     let server = api_server();
     let until = tokio::time::Instant::now() + Duration::from_secs(25);
     let informer = start(&server, refusing(until), WhenFull::Block);
@@ -126,7 +126,7 @@ async fn while_it_blocks_nothing_is_read_and_afterwards_everything_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_held_up_for_ever_stops_within_its_deadline_and_counts_what_it_leaves() {
+async fn a_blocked_informer_stops_within_its_deadline_and_counts_undelivered() {
     let server = api_server();
     let until = tokio::time::Instant::now() + Duration::from_secs(1_000_000);
     let informer = start(&server, refusing(until), WhenFull::Block);
@@ -150,7 +150,7 @@ async fn an_informer_that_is_held_up_for_ever_stops_within_its_deadline_and_coun
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_filtering_handler_hears_of_what_passes_its_filter_through_relists_too() {
+async fn a_filtering_handler_stays_correct_across_relists() {
     let server = api_server();
     (0..4).for_each(|number| put(&server, &format!("pod-{number}"), number % 2));
     let lines = Lines::default();
@@ -173,18 +173,18 @@ async fn a_filtering_handler_hears_of_what_passes_its_filter_through_relists_too
         .add_handler(Box::new(filtering), ListenerOptions::default())
         .unwrap();
     settle().await;
-    let told = || std::mem::take(&mut *lines.lock().unwrap());
-    assert_eq!(told(), ["add pod-1", "add pod-3"]);
+    let calls = || std::mem::take(&mut *lines.lock().unwrap());
+    assert_eq!(calls(), ["add pod-1", "add pod-3"]);
     put(&server, "pod-1", 2);
     put(&server, "pod-0", 1);
     settle().await;
-    assert_eq!(told(), ["delete pod-1", "add pod-0"]);
-    // What vanishes while the watch is down, and ceased to pass just before.
+    assert_eq!(calls(), ["delete pod-1", "add pod-0"]);
+    // Deleted while the watch is down, after it stopped matching the filter.
     let any = informant_apiserver::Filter::any();
     server.faults().drop_watches(&any, informant_apiserver::Ending::Expired);
     put(&server, "pod-3", 2);
     delete(&server, "pod-3");
     delete(&server, "pod-1");
     pass(5).await;
-    assert_eq!(told(), ["delete pod-3"]);
+    assert_eq!(calls(), ["delete pod-3"]);
 }

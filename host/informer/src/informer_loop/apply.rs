@@ -1,4 +1,4 @@
-//! One delta into the store, and what listeners are to hear of it.
+//! Applies one delta to the store and records the changes for listeners.
 //!
 //! Source: client-go `processDeltas`: the store, not the event, decides between add and update.
 
@@ -8,10 +8,10 @@ use informant_cache::{Delta, DeltaObject, DeltaType, EventVerdict, Reason};
 use informant_object::{KeyRef, Object, VersionRef};
 
 use super::{InformerLoop, LoopParts};
-use crate::updates::EventKind;
+use crate::update_channel::EventKind;
 
 impl InformerLoop {
-    /// Whether an event is older than what is known, and so to be refused.
+    /// Whether an event is older than the known state, so that it must be rejected.
     pub(super) fn is_stale(&mut self, kind: EventKind, object: &Object) -> bool {
         let LoopParts { fifo, store, .. } = &self.parts;
         let verdict = self.guard.judge_event(object.version(), || {
@@ -42,74 +42,73 @@ impl InformerLoop {
 
     fn apply_object(&mut self, delta: &Delta, object: &Object) {
         if delta.kind == DeltaType::Replaced {
-            match self.judge_listed(delta, object) {
-                Listed::News => {}
-                Listed::Known(known) => return self.note_unchanged(delta, known),
-                Listed::Outdated => return,
+            match self.compare_item(delta, object) {
+                ListedItem::Changed => {}
+                ListedItem::Unchanged(known) => return self.record_unchanged(delta, known),
+                ListedItem::Outdated => return,
             }
         }
         let Some(old) = self.parts.store.add(object.clone()) else {
-            return self.note(delta, || ChangeKind::Add(object.clone()));
+            return self.record_change(delta, || ChangeKind::Add(object.clone()));
         };
         if old.uid() == object.uid() || seeded_bug(SeededBug::UpdateAcrossUids) {
-            return self.note(delta, || ChangeKind::Update {
+            return self.record_change(delta, || ChangeKind::Update {
                 old,
                 new: object.clone(),
             });
         }
-        // Another incarnation: the delete of the first was not seen.
-        self.note(delta, || deleted(old.key(), Some(old.clone()), true));
-        self.note(delta, || ChangeKind::Add(object.clone()));
+        // A new object with the same name: the delete of the first was missed.
+        self.record_change(delta, || deleted(old.key(), Some(old.clone()), true));
+        self.record_change(delta, || ChangeKind::Add(object.clone()));
     }
 
-    /// What an item of a list says of its object.
-    fn judge_listed(&mut self, delta: &Delta, object: &Object) -> Listed {
+    /// Compares an item of a list with the stored object.
+    fn compare_item(&mut self, delta: &Delta, object: &Object) -> ListedItem {
         let Some(old) = self.parts.store.get_by_key(object.key()) else {
-            return Listed::News;
+            return ListedItem::Changed;
         };
         if old.uid() != object.uid() {
-            return Listed::News;
+            return ListedItem::Changed;
         }
-        // Nothing happened to it between the lists.
+        // The object did not change between the lists.
         let is_same_version = old.version() == object.version() && !object.version().is_empty();
         if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
-            return Listed::Known(old.clone());
+            return ListedItem::Unchanged(old.clone());
         }
         let is_newer = delta.reason == Reason::Restored || self.guard.judge_item(object.version(), old.version());
         if is_newer {
-            return Listed::News;
+            return ListedItem::Changed;
         }
         self.parts.status.count_rejected("item");
-        Listed::Outdated
+        ListedItem::Outdated
     }
 
-    /// client-go tells handlers of what is unchanged, as an update from itself to itself; here those hear of it who ask
-    /// for it.
-    fn note_unchanged(&mut self, delta: &Delta, known: Object) {
+    /// client-go notifies handlers of unchanged objects, as updates with equal states; here only if configured.
+    fn record_unchanged(&mut self, delta: &Delta, known: Object) {
         let is_relist = matches!(delta.reason, Reason::Relist | Reason::Restored);
         if is_relist && !self.parts.fifo.skips_unchanged() {
-            self.note(delta, || ChangeKind::Update {
+            self.record_change(delta, || ChangeKind::Update {
                 old: known.clone(),
                 new: known,
             });
         }
     }
 
-    /// The last state is the one the delete brought; a tombstone brings what was known.
+    /// The last state is the one in the delete; for a tombstone, the last known one.
     fn apply_delete(&mut self, delta: &Delta, object: &DeltaObject) {
         let stored = self.parts.store.delete(object.key());
         let last = object.object().cloned().or(stored);
-        // Who changes what is asked for knows what became of the rest.
+        // After a reconfiguration the fate of the other objects is known.
         let unknown =
             object.is_tombstone() && delta.reason != Reason::Reconfigured && !seeded_bug(SeededBug::TombstoneUnmarked);
-        self.note(delta, || deleted(object.key(), last, unknown));
+        self.record_change(delta, || deleted(object.key(), last, unknown));
     }
 
-    /// Notes a change for listeners and index plugins; before the first list is complete they hear nothing of single
+    /// Records a change for listeners and index plugins. Before the first list is complete, they receive no single
     /// objects.
-    fn note(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
-        let is_heard = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
-        if self.synced && is_heard {
+    fn record_change(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
+        let has_consumer = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
+        if self.synced && has_consumer {
             self.changes.push(Change {
                 kind: kind(),
                 reason: delta.reason,
@@ -119,18 +118,17 @@ impl InformerLoop {
     }
 }
 
-/// What an item of a list says of its object.
-enum Listed {
-    /// Something new.
-    News,
-    /// What is known.
-    Known(Object),
-    /// Less than is known.
+/// An item of a list, compared with the stored object.
+enum ListedItem {
+    /// New or newer.
+    Changed,
+    /// The same state.
+    Unchanged(Object),
+    /// Older.
     Outdated,
 }
 
-/// Whether one version of an object may come in two forms: other fields are kept than before, or the cluster's history
-/// is another.
+/// Whether one version of an object may have two representations: its shape changed, or the cluster was rolled back.
 fn may_differ_at_one_version(reason: Reason) -> bool {
     matches!(reason, Reason::Reconfigured | Reason::Restored)
 }

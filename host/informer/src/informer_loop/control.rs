@@ -1,4 +1,4 @@
-//! What the loop is told from outside, between two batches.
+//! Commands to the loop, handled between two batches.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -7,96 +7,96 @@ use informant_cache::{IndexConflict, IndexFeedHandle, IndexFunc, ListenerHandle,
 use informant_object::SourceId;
 use tokio::sync::{Notify, oneshot};
 
-use super::{InformerLoop, Neighbor, Successor, TakeOver};
+use super::{Candidate, InformerLoop, SourceHandoff, SourceTransfer};
 
-/// An order to the loop.
+/// A command to the loop.
 pub(crate) enum Control {
-    /// Tell this listener everything from now on; what is there already, it sees as its initial list.
+    /// Deliver to this listener from now on; it receives the stored objects as its initial list.
     AddListener(ListenerHandle),
-    /// As `AddListener`, and wait for it before each batch.
-    AddGate(Gate),
-    /// Tell this listener nothing any more.
+    /// Like `AddListener`, and wait for it before each batch.
+    AddBlockingListener(BlockingListener),
+    /// Stop delivering to this listener.
     RemoveListener(ListenerHandle),
-    /// Keep the indexes of this plugin.
+    /// Maintain the indexes of this plugin.
     AddFeed(IndexFeedHandle, oneshot::Sender<Result<(), IndexConflict>>),
-    /// Keep them no more.
+    /// Stop maintaining them.
     RemoveFeed(IndexFeedHandle),
-    /// Keep these indexes too.
+    /// Add these native indexes.
     AddIndexers(Vec<Box<dyn IndexFunc>>, oneshot::Sender<Result<(), IndexConflict>>),
-    /// Keep other native indexes.
+    /// Replace native indexes.
     ChangeIndexers(IndexersChange, oneshot::Sender<Result<(), IndexConflict>>),
-    /// Whether to tell of what a relist shows unchanged.
+    /// Whether to notify listeners of objects that a relist shows unchanged.
     NotifyUnchanged(bool),
-    /// Let a reflector with another request try.
-    TryOut(Successor),
-    /// The reflector on trial is about to list: what the other brings is to wait. Answered once it does; dropped if
-    /// nobody wants the list any more.
-    Hold(u64, oneshot::Sender<()>),
-    /// The reflector on trial did not get its list.
-    Release(u64),
-    /// Read nothing any more; answered with all that was read.
-    Rest(oneshot::Sender<Snapshot>),
-    /// Have listeners finish with these first, which left this source's place.
-    Follow(Vec<SourceId>),
-    /// Tell listeners how this source differs from those it takes over from.
-    TakeOver(TakeOver, oneshot::Sender<()>),
-    /// Tell listeners of deletes, but for what these others tell of, then end.
-    Leave(Vec<Neighbor>, oneshot::Sender<()>),
-    /// Process what has been accepted, then end.
+    /// Start a reflector with another request.
+    StartCandidate(Candidate),
+    /// The candidate is about to list: pause the updates of the current reflector. Answered once they are paused;
+    /// dropped if the candidate is no longer wanted.
+    Pause(u64, oneshot::Sender<()>),
+    /// The candidate's list failed: resume.
+    Resume(u64),
+    /// Read nothing more; answered with everything that was read.
+    Quiesce(oneshot::Sender<Snapshot>),
+    /// Deliver after the events of these removed sources with the same scope.
+    DeliverAfter(Vec<SourceId>),
+    /// Deliver how this source differs from those that it replaces.
+    TransferIn(SourceTransfer, oneshot::Sender<()>),
+    /// Deliver deletes, except for what these other sources cover, then end.
+    Drain(Vec<SourceHandoff>, oneshot::Sender<()>),
+    /// Process what was accepted, then end.
     Stop(oneshot::Sender<()>),
 }
 
-/// A listener that is waited for while it has no room.
-pub(crate) struct Gate {
+/// A listener that the loop waits for while it has no capacity.
+pub(crate) struct BlockingListener {
     pub(crate) listener: ListenerHandle,
-    /// Told whenever there may be room again.
-    pub(crate) room: Arc<Notify>,
+    /// Notified when there may be capacity again.
+    pub(crate) capacity: Arc<Notify>,
 }
 
-/// Which native indexes go, and which come.
+/// Native indexes to remove and to add.
 pub(crate) struct IndexersChange {
     pub(crate) removed: Vec<String>,
     pub(crate) added: Vec<Box<dyn IndexFunc>>,
 }
 
 impl InformerLoop {
-    pub(super) async fn obey(&mut self, control: Control) -> ControlFlow<()> {
+    pub(super) async fn handle(&mut self, control: Control) -> ControlFlow<()> {
         match control {
             Control::AddListener(listener) => self.add_listener(listener),
-            Control::AddGate(gate) => {
-                self.add_listener(gate.listener.clone());
-                self.gate = Some(gate);
+            Control::AddBlockingListener(blocking) => {
+                self.add_listener(blocking.listener.clone());
+                self.blocking_listener = Some(blocking);
             }
             Control::RemoveListener(listener) => self.remove_listener(&listener),
-            // Who does not wait for the answer does not need it.
+            // A receiver that is gone does not need the answer.
             Control::AddFeed(feed, done) => drop(done.send(self.add_feed(feed))),
             Control::RemoveFeed(feed) => self.remove_feed(&feed),
             Control::AddIndexers(indexes, done) => drop(done.send(self.add_indexers(indexes))),
             Control::ChangeIndexers(change, done) => drop(done.send(self.change_indexers(change))),
             Control::NotifyUnchanged(notify) => self.parts.fifo.set_skip_unchanged(!notify),
-            Control::TryOut(successor) => self.try_out(successor),
-            Control::Hold(generation, done) => {
-                if self.hold(generation).await {
+            Control::StartCandidate(candidate) => self.start_candidate(candidate),
+            Control::Pause(generation, done) => {
+                if self.pause(generation).await {
                     let _ = done.send(());
                 }
             }
-            Control::Release(generation) => self.release(generation),
-            Control::Rest(done) => {
-                let snapshot = self.rest().await;
+            Control::Resume(generation) => self.resume(generation),
+            Control::Quiesce(done) => {
+                let snapshot = self.quiesce().await;
                 let _ = done.send(snapshot);
             }
-            Control::Follow(olds) => self.follows = olds,
-            Control::TakeOver(order, done) => {
-                self.take_over(order).await;
-                self.once_told(done);
+            Control::DeliverAfter(sources) => self.predecessors = sources,
+            Control::TransferIn(transfer, done) => {
+                self.transfer_in(transfer).await;
+                self.reply_once_delivered(done);
             }
-            Control::Leave(heirs, done) => {
-                self.leave(&heirs).await;
+            Control::Drain(targets, done) => {
+                self.drain(&targets).await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
             Control::Stop(done) => {
-                self.drain().await;
+                self.process_remaining().await;
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -104,9 +104,9 @@ impl InformerLoop {
         ControlFlow::Continue(())
     }
 
-    /// Before the first list is there, a listener is only noted down; it is attached with all others once the list is
-    /// published. Later ones get the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all
-    /// deltas: between two batches nothing is in the air.
+    /// Before the first list, a listener is only registered; all are attached once the list is published. Later ones
+    /// receive the cache. Source: client-go `AddEventHandlerWithOptions`, without its lock over all deltas: between two
+    /// batches nothing is in flight.
     fn add_listener(&mut self, listener: ListenerHandle) {
         if self.listeners.iter().any(|known| known.ptr_eq(&listener)) {
             return;
@@ -136,7 +136,8 @@ impl InformerLoop {
         Ok(())
     }
 
-    /// Builds the store anew with other native indexes. Those of plugins begin anew too: detached, then filled.
+    /// Rebuilds the store with other native indexes. Those of plugins start from scratch too: detached, then
+    /// backfilled.
     fn change_indexers(&mut self, change: IndexersChange) -> Result<(), IndexConflict> {
         let IndexersChange { removed, added } = change;
         let kept = self.parts.native_indexes.iter().map(|(name, _)| name);
@@ -147,7 +148,7 @@ impl InformerLoop {
             store.declare_index(&name)?;
         }
         let old = std::mem::replace(&mut self.parts.store, store);
-        self.parts.garbage.throw(old.into_garbage());
+        self.parts.dropper.drop_later(old.into_garbage());
         for name in &removed {
             self.parts.metrics.forget_index(name);
             self.index_warnings.forget(name);
@@ -156,7 +157,7 @@ impl InformerLoop {
             self.parts.metrics.set_index_attached(name, true);
         }
         self.parts.native_indexes = names.into_iter().map(|name| (name, 0)).collect();
-        self.begin_feeds_anew();
+        self.restart_feeds();
         self.publish();
         Ok(())
     }
@@ -169,30 +170,30 @@ impl InformerLoop {
 
     fn attach(&self, listener: &ListenerHandle) {
         let now = self.parts.environment.now();
-        self.follow(listener);
+        self.deliver_after_predecessors(listener);
         match &self.parts.durable {
             Some(durable) => durable.journal.attach(listener, now),
             None => listener.attach(self.parts.source, self.parts.store.published(), now),
         }
     }
 
-    /// What the reflector had handed over before it was stopped is processed to the end.
-    async fn drain(&mut self) {
+    /// Processes what the reflector sent before it was stopped.
+    async fn process_remaining(&mut self) {
         while let Ok(updates) = self.parts.updates.try_recv() {
-            self.take(updates).await;
+            self.receive(updates).await;
         }
     }
 
-    /// The source is over: what it held is freed elsewhere.
+    /// The source is over: frees its content in the background.
     pub(super) fn end(mut self) {
-        self.leave_feeds();
+        self.remove_all_feeds();
         let Self {
             parts,
             listeners,
             batch,
             ..
         } = self;
-        parts.garbage.throw((parts.store.into_garbage(), batch));
+        parts.dropper.drop_later((parts.store.into_garbage(), batch));
         drop(listeners);
     }
 }

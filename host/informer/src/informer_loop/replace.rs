@@ -1,20 +1,21 @@
-//! A list, judged, then taken for all there is.
+//! Checks a list and replaces the store's content with it.
 //!
-//! Becomes visible as a whole: readers see the state before it or the state after it, never half a relist. Source:
-//! client-go's atomic `ReplacedAll`; here the list goes through the DeltaFIFO, which finds what vanished, and the root
-//! waits to be published until the queue is empty.
+//! The list becomes visible as a whole: readers see the state before or after it, never half a relist. Source:
+//! client-go's atomic `ReplacedAll`; here the list goes through the DeltaFIFO, which detects deleted objects, and the
+//! root is published once the queue is empty.
 
 use informant_cache::{ListVerdict, Moment, Reason};
 use informant_object::{Object, ResourceVersion};
 
 use super::{BATCH_DELTAS_MAX, InformerLoop, LoopParts};
-use crate::updates::StagedList;
+use crate::source_name::log;
+use crate::update_channel::StagedList;
 
-/// The room for changes that is kept after a list told many of them.
+/// The capacity for changes that is kept after a list with many of them.
 const CHANGES_KEPT_MAX: usize = 4 * BATCH_DELTAS_MAX;
 
-/// A list that was judged and is believed.
-pub(super) struct Believed {
+/// A list that the version guard accepted.
+pub(super) struct AcceptedList {
     objects: Vec<Object>,
     version: ResourceVersion,
     reason: Reason,
@@ -22,61 +23,68 @@ pub(super) struct Believed {
 
 impl InformerLoop {
     pub(super) async fn replace(&mut self, list: StagedList, received: Moment) {
-        if let Some(list) = self.judge(list, Reason::Relist, || {}) {
-            self.take_all(list, received).await;
+        if let Some(list) = self.check_list(list, Reason::Relist, || {}) {
+            self.apply_list(list, received).await;
         }
     }
 
-    /// Judges a list and tells its reflector. One that is believed is told for the reason `relist`, unless it is the
-    /// first or the cluster went back; `on_belief` runs before the reflector hears of it.
-    pub(super) fn judge(&mut self, list: StagedList, relist: Reason, on_belief: impl FnOnce()) -> Option<Believed> {
+    /// Checks a list and answers its reflector. The reason of an accepted list is `relist`, unless it is the first one
+    /// or the cluster was rolled back; `on_accept` runs before the reflector gets the answer.
+    pub(super) fn check_list(
+        &mut self,
+        list: StagedList,
+        relist: Reason,
+        on_accept: impl FnOnce(),
+    ) -> Option<AcceptedList> {
         let StagedList {
             objects,
             version,
             source,
             verdict,
         } = list;
-        let judged = self.guard.judge_list(version.as_ref(), source);
+        let answer = self.guard.judge_list(version.as_ref(), source);
         self.parts.status.set_guarded(self.guard.is_on());
-        let reason = match &judged {
+        let reason = match &answer {
             ListVerdict::Outdated { .. } => None,
             ListVerdict::Restored { .. } => Some(Reason::Restored),
             ListVerdict::Accept if self.synced => Some(relist),
             ListVerdict::Accept => Some(Reason::Initial),
         };
         if reason.is_some() {
-            on_belief();
+            on_accept();
         }
-        // The reflector may open its watch while the list is being processed. If it is gone, so is the need for an
+        // The reflector may open its watch while the list is being processed. If it is gone, it does not need the
         // answer.
-        let _ = verdict.send(judged);
+        let _ = verdict.send(answer);
         let Some(reason) = reason else {
-            self.parts.garbage.throw(objects);
+            self.parts.dropper.drop_later(objects);
             return None;
         };
-        Some(Believed {
+        Some(AcceptedList {
             objects,
             version,
             reason,
         })
     }
 
-    /// Takes a list for all there is.
-    pub(super) async fn take_all(&mut self, list: Believed, received: Moment) {
-        let Believed {
+    /// Replaces the store's content with a list.
+    pub(super) async fn apply_list(&mut self, list: AcceptedList, received: Moment) {
+        let AcceptedList {
             objects,
             version,
             reason,
         } = list;
         let LoopParts { fifo, store, .. } = &mut self.parts;
         let summary = fifo.replace(objects, &version, &*store, reason, received);
-        tracing::debug!(
-            "{}: list at {version}: {} queued, {} unchanged, {} vanished, {} withheld",
-            self.parts.name,
-            summary.queued,
-            summary.unchanged,
-            summary.vanished,
-            summary.withheld
+        log!(
+            debug,
+            *self.parts.name,
+            version = version.as_str(),
+            queued = summary.queued,
+            unchanged = summary.unchanged,
+            vanished = summary.vanished,
+            withheld = summary.withheld,
+            "list applied"
         );
         if summary.withheld > 0 {
             self.parts
@@ -89,19 +97,21 @@ impl InformerLoop {
         }
         self.feed_indexes().await;
         self.publish();
-        self.tell_listeners();
-        self.parts.garbage.throw(self.parts.store.take_garbage());
+        self.notify_listeners();
+        self.parts.dropper.drop_later(self.parts.store.take_garbage());
         if self.changes.capacity() > CHANGES_KEPT_MAX {
             let changes = Vec::with_capacity(BATCH_DELTAS_MAX);
-            self.parts.garbage.throw(std::mem::replace(&mut self.changes, changes));
+            self.parts
+                .dropper
+                .drop_later(std::mem::replace(&mut self.changes, changes));
         }
         if !self.synced && self.parts.fifo.has_synced() {
-            self.begin_to_tell(reason);
+            self.mark_synced(reason);
         }
     }
 
-    /// The first list is complete and published: from now on there is something to tell.
-    fn begin_to_tell(&mut self, reason: Reason) {
+    /// The first list is complete and published: listeners receive events from now on.
+    fn mark_synced(&mut self, reason: Reason) {
         self.synced = true;
         if let Some(durable) = &self.parts.durable {
             let restored = reason == Reason::Restored;
@@ -112,6 +122,11 @@ impl InformerLoop {
         self.begin_backfills();
         self.parts.status.set_synced();
         self.attach_all();
-        tracing::info!("{}: synced, {} objects", self.parts.name, self.parts.store.len());
+        log!(
+            info,
+            *self.parts.name,
+            objects = self.parts.store.len(),
+            "source synced"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! The labels of the informer room's series.
+//! The labels of the informer crate's series.
 //!
-//! An empty `cluster`, as where only one is configured, is to Prometheus the same as no label.
+//! To Prometheus an empty `cluster`, as with a single cluster, is the same as no label.
 
 use prometheus_client::encoding::EncodeLabelSet;
 
@@ -20,7 +20,7 @@ impl InformerLabels {
     }
 }
 
-/// An informer's own labels and one word more.
+/// An informer's labels and one more.
 macro_rules! labels_with {
     ($(#[$doc:meta])* $name:ident, $word:ident: $type:ty) => {
         $(#[$doc])*
@@ -40,7 +40,7 @@ macro_rules! labels_with {
 }
 
 labels_with!(
-    /// What came of a request.
+    /// The result of a request.
     ResultLabels, result: &'static str
 );
 labels_with!(
@@ -48,11 +48,11 @@ labels_with!(
     ReasonLabels, reason: &'static str
 );
 labels_with!(
-    /// Which kind of event or thing.
+    /// The type of an event or thing.
     TypeLabels, r#type: &'static str
 );
 labels_with!(
-    /// Which state, as the configuration and the command line write it.
+    /// The state, as the configuration and the command line write it.
     StateLabels, state: &'static str
 );
 labels_with!(

@@ -1,4 +1,4 @@
-//! The handles of one source: every label resolved once.
+//! The metric handles of one source, with all labels resolved.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::Series;
 use super::labels::{IndexLabels, InformerLabels, ReasonLabels, ResultLabels, StateLabels, TypeLabels};
-use crate::updates::EventKind;
+use crate::update_channel::EventKind;
 
-/// `store_resource_version` keeps so many digits: a float, as Prometheus stores it, holds no more. client-go does the
-/// same.
+/// `store_resource_version` keeps this many digits: a float, as Prometheus stores it, cannot hold further ones. Source:
+/// client-go.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 
-/// One source's part of a gauge that several sources share: what it added is taken back when it goes.
+/// One source's share of a gauge, taken back when the source ends.
 #[derive(Debug)]
-pub(crate) struct GaugePart {
+pub(crate) struct GaugeShare {
     gauge: Gauge,
     part: AtomicI64,
 }
 
-impl GaugePart {
+impl GaugeShare {
     fn new(gauge: Gauge) -> Self {
         Self {
             gauge,
@@ -31,7 +31,7 @@ impl GaugePart {
         }
     }
 
-    /// Makes this source's part `value`.
+    /// Sets this source's share to `value`.
     pub(crate) fn set(&self, value: usize) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         let before = self.part.swap(value, Ordering::Relaxed);
@@ -40,14 +40,14 @@ impl GaugePart {
         }
     }
 
-    /// Adds `change` to this source's part.
+    /// Adds `change` to this source's share.
     pub(crate) fn add(&self, change: i64) {
         self.part.fetch_add(change, Ordering::Relaxed);
         self.gauge.inc_by(change);
     }
 }
 
-/// How many events of each type a frame brought; counted on the side and added once per frame.
+/// How many events of each type a frame contained; added to the counters once per frame.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventCounts {
     pub(crate) added: u64,
@@ -71,20 +71,20 @@ impl EventCounts {
     }
 }
 
-/// One source's handles. Dropping it takes back what it added to gauges.
+/// One source's handles. Dropping it takes back its shares of gauges.
 #[derive(Debug)]
 pub(crate) struct SourceMetrics {
     series: Arc<Series>,
     labels: InformerLabels,
     events: [Counter; 5],
     pub(crate) source_epochs: Counter,
-    pub(crate) watch_list_refused: GaugePart,
-    pub(crate) outdated_keys: GaugePart,
-    pub(crate) guard_off: GaugePart,
-    pub(crate) store_objects: GaugePart,
-    pub(crate) store_bytes: GaugePart,
-    pub(crate) delta_fifo_keys: GaugePart,
-    pub(crate) channel_bytes: GaugePart,
+    pub(crate) watch_list_refused: GaugeShare,
+    pub(crate) outdated_keys: GaugeShare,
+    pub(crate) guard_off: GaugeShare,
+    pub(crate) store_objects: GaugeShare,
+    pub(crate) store_bytes: GaugeShare,
+    pub(crate) delta_fifo_keys: GaugeShare,
+    pub(crate) channel_bytes: GaugeShare,
     resource_version: Gauge,
     pub(crate) handler_panics: Counter,
     pub(crate) stop_undelivered: Counter,
@@ -96,11 +96,11 @@ pub(crate) struct SourceMetrics {
 
 impl SourceMetrics {
     pub(super) fn new(series: Arc<Series>, labels: InformerLabels) -> Self {
-        series.join(&labels);
+        series.add_source(&labels);
         let events = ["added", "modified", "deleted", "bookmark", "error"]
             .map(|kind| series.watch_events.get_or_create_owned(&TypeLabels::new(&labels, kind)));
         let part = |family: &prometheus_client::metrics::family::Family<InformerLabels, Gauge>| {
-            GaugePart::new(family.get_or_create_owned(&labels))
+            GaugeShare::new(family.get_or_create_owned(&labels))
         };
         Self {
             events,
@@ -139,7 +139,7 @@ impl SourceMetrics {
         }
     }
 
-    /// A LIST ended: `ok`, or the word for what went wrong.
+    /// A LIST ended: `ok`, or the label of its failure.
     pub(crate) fn count_list(&self, result: &'static str) {
         self.series
             .lists
@@ -147,7 +147,7 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// A WatchList came to its end (`ok`), or the word for what went wrong.
+    /// A WatchList completed (`ok`), or the label of its failure.
     pub(crate) fn count_watch_list(&self, result: &'static str) {
         self.series
             .watch_lists
@@ -155,7 +155,7 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// A watch was opened (`ok`) or not.
+    /// A watch was opened (`ok`), or the label of its failure.
     pub(crate) fn count_watch(&self, result: &'static str) {
         self.series
             .watches
@@ -170,7 +170,7 @@ impl SourceMetrics {
             .inc();
     }
 
-    /// So many things could not be used and were left out.
+    /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped(&self, reason: &'static str, amount: u64) {
         self.series
             .skipped
@@ -178,7 +178,7 @@ impl SourceMetrics {
             .inc_by(amount);
     }
 
-    /// The guard refused a `list` or an `event`.
+    /// The version guard rejected a `list` or an `event`.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
         self.series
             .rejected
@@ -208,7 +208,7 @@ impl SourceMetrics {
         }
     }
 
-    /// Whether index `name` answers.
+    /// Whether index `name` is attached.
     pub(crate) fn set_index_attached(&self, name: &str, attached: bool) {
         let labels = IndexLabels::new(&self.labels, name.to_owned());
         self.series
@@ -228,8 +228,7 @@ impl SourceMetrics {
         self.series.index_errors.get_or_create(&labels).inc_by(amount);
     }
 
-    /// The source is over: takes back what it added to gauges, and the series themselves if no other source shares
-    /// them.
+    /// The source is over: takes back its shares of gauges, and removes the series if no other source shares them.
     pub(crate) fn retire(&self) {
         let parts = [
             &self.watch_list_refused,
@@ -250,7 +249,7 @@ impl SourceMetrics {
             self.series.set_synced(&self.labels, false);
         }
         if !self.retired.swap(true, Ordering::Relaxed) {
-            self.series.leave(&self.labels);
+            self.series.remove_source(&self.labels);
         }
     }
 

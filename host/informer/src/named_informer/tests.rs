@@ -1,6 +1,5 @@
-//! Several namespaces under one name, and how they change, on the embedded API server.
+//! Several namespaces under one name, and their changes, on the embedded API server.
 
-mod disk;
 mod durable;
 mod random;
 mod resources;
@@ -21,13 +20,13 @@ use super::{InformerSpec, NamedInformer};
 use crate::testing::{Deliveries, api_server, pass, pods, settle};
 use crate::{InformerMetrics, ReconfigureError, TokioEnvironment};
 
-/// An informer of some namespaces, and a handler that writes down its calls.
+/// An informer of some namespaces, and a handler that records its calls.
 struct World {
     informer: NamedInformer,
     catalog: Catalog,
     listener: ListenerHandle,
     lines: Arc<Mutex<Vec<String>>>,
-    /// The handler answers nothing while it is told to wait.
+    /// The handler waits for a permit before it acknowledges.
     open: Arc<tokio::sync::Semaphore>,
 }
 
@@ -107,7 +106,7 @@ impl World {
         self.informer.reconfigure(spec(namespaces)).await.unwrap();
     }
 
-    /// What readers find under the informer's name.
+    /// The objects that lookups find under the informer's name.
     fn found(&self) -> Vec<String> {
         let lister = Lister::new(self.catalog.clone(), "pods");
         let everything = LabelSelector::everything();
@@ -166,8 +165,8 @@ fn filled() -> ApiServer {
     server
 }
 
-/// An informer of these namespaces of three, whose handler has been told what there is.
-async fn told_of(namespaces: &[&str]) -> (ApiServer, World) {
+/// An informer of some of three namespaces, whose handler has received the initial objects.
+async fn world_of(namespaces: &[&str]) -> (ApiServer, World) {
     let server = filled();
     let world = World::start(&server, namespaces);
     settle().await;
@@ -176,7 +175,7 @@ async fn told_of(namespaces: &[&str]) -> (ApiServer, World) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_namespaces_are_read_as_one_and_synced_when_all_are() {
+async fn namespaces_are_read_as_a_union_and_synced_together() {
     let server = filled();
     let in_b = Filter::any().namespace("b");
     server.faults().forbid(in_b.clone());
@@ -199,8 +198,8 @@ async fn several_namespaces_are_read_as_one_and_synced_when_all_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_goes_is_told_as_deletes_and_the_others_are_untouched() {
-    let (server, world) = told_of(&["a", "b"]).await;
+async fn a_removed_namespace_is_delivered_as_deletes() {
+    let (server, world) = world_of(&["a", "b"]).await;
     let a = world.informer.sources()[0].source();
     let watches = server.stats().watches_opened;
     world.change(&["a", "c"]).await;
@@ -214,13 +213,13 @@ async fn a_namespace_that_goes_is_told_as_deletes_and_the_others_are_untouched()
     assert_eq!(server.stats().watches_opened, watches + 1);
     pass(5).await;
     assert_eq!(server.stats().watches_open, 2);
-    // What left is gone for good.
+    // Removed sources are gone for good.
     assert_eq!(world.catalog.all().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_all_namespaces_to_some_only_what_is_left_out_is_told() {
-    let (server, world) = told_of(&[]).await;
+async fn narrowing_to_some_namespaces_delivers_only_deletes() {
+    let (server, world) = world_of(&[]).await;
     world.change(&["a", "b"]).await;
     pass(5).await;
     assert_eq!(world.take(), ["delete c/one (reconfigured)"]);
@@ -233,8 +232,8 @@ async fn from_all_namespaces_to_some_only_what_is_left_out_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_some_namespaces_to_all_only_what_is_new_is_told() {
-    let (server, world) = told_of(&["a", "b"]).await;
+async fn widening_to_all_namespaces_delivers_only_new_objects() {
+    let (server, world) = world_of(&["a", "b"]).await;
     world.change(&[]).await;
     pass(5).await;
     assert_eq!(world.take(), ["add c/one (reconfigured)"]);
@@ -244,14 +243,14 @@ async fn from_some_namespaces_to_all_only_what_is_new_is_told() {
     settle().await;
     assert_eq!(world.take(), ["update b/one (watch)", "delete a/one (watch)"]);
     assert_eq!((world.catalog.all().len(), server.stats().watches_open), (1, 1));
-    // The handler counts as told of the new source.
+    // The handler counts as synced with the new source.
     let source = world.informer.sources()[0].source();
     assert!(world.listener.has_synced(source));
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_new_namespace_is_refused_the_old_source_goes_on() {
-    let (server, world) = told_of(&[]).await;
+async fn the_old_source_continues_while_a_new_namespace_is_forbidden() {
+    let (server, world) = world_of(&[]).await;
     let in_b = Filter::any().namespace("b");
     server.faults().forbid(in_b.clone());
     world.change(&["a", "b"]).await;
@@ -271,8 +270,8 @@ async fn while_a_new_namespace_is_refused_the_old_source_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_taken_back_while_it_waits_leaves_all_as_it_was() {
-    let (server, world) = told_of(&[]).await;
+async fn a_pending_change_that_is_reverted_changes_nothing() {
+    let (server, world) = world_of(&[]).await;
     let in_b = Filter::any().namespace("b");
     server.faults().forbid(in_b.clone());
     world.change(&["a", "b"]).await;
@@ -285,8 +284,8 @@ async fn a_change_that_is_taken_back_while_it_waits_leaves_all_as_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_slow_handler_goes_on_under_the_new_source() {
-    let (server, world) = told_of(&[]).await;
+async fn queued_events_continue_under_the_new_source() {
+    let (server, world) = world_of(&[]).await;
     let held = world.open.acquire().await.unwrap();
     for revision in 2..5 {
         put(&server, "a/one", revision);
@@ -301,9 +300,10 @@ async fn what_waits_for_a_slow_handler_goes_on_under_the_new_source() {
     assert!(world.take().is_empty());
     drop(held);
     pass(2).await;
-    let told = world.take();
+    let calls = world.take();
     let of = |key: &str| {
-        told.iter()
+        calls
+            .iter()
             .filter(|line| line.contains(key))
             .cloned()
             .collect::<Vec<_>>()
@@ -319,7 +319,7 @@ async fn what_waits_for_a_slow_handler_goes_on_under_the_new_source() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_has_not_been_shown_all_is_shown_the_new_source_from_the_beginning() {
+async fn an_unsynced_handler_receives_the_new_source_from_the_start() {
     let server = filled();
     let world = World::start(&server, &[]);
     let held = world.open.acquire().await.unwrap();
@@ -328,26 +328,26 @@ async fn a_handler_that_has_not_been_shown_all_is_shown_the_new_source_from_the_
     pass(5).await;
     drop(held);
     pass(5).await;
-    let told = world.take();
+    let calls = world.take();
     for key in ["a/one", "b/one"] {
         assert!(
-            told.iter().any(|line| line.starts_with(&format!("add {key}"))),
-            "{told:?}"
+            calls.iter().any(|line| line.starts_with(&format!("add {key}"))),
+            "{calls:?}"
         );
         assert!(
-            !told.iter().any(|line| line.starts_with(&format!("delete {key}"))),
-            "{told:?}"
+            !calls.iter().any(|line| line.starts_with(&format!("delete {key}"))),
+            "{calls:?}"
         );
     }
     assert!(
-        told.iter().filter(|line| line.contains("c/one")).count() != 1
-            || !told.contains(&"add c/one (initial)".to_owned())
+        calls.iter().filter(|line| line.contains("c/one")).count() != 1
+            || !calls.contains(&"add c/one (initial)".to_owned())
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn selectors_change_in_every_source_that_stays() {
-    let (server, world) = told_of(&["a", "b"]).await;
+async fn selectors_change_in_every_remaining_source() {
+    let (server, world) = world_of(&["a", "b"]).await;
     let mut other = spec(&["a", "b"]);
     other.source.label_selector = Some(LabelSelector::parse("revision=2").unwrap());
     other.source.indexes = vec![("node".to_owned(), Pointer::parse("/spec/nodeName").unwrap())];
@@ -365,7 +365,7 @@ async fn selectors_change_in_every_source_that_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_changes_nothing() {
+async fn a_rejected_change_changes_nothing() {
     let server = filled();
     let world = World::start(&server, &["a"]);
     settle().await;
@@ -392,8 +392,8 @@ async fn what_is_refused_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_tells_no_deletes_and_gives_its_objects_back() {
-    let (server, world) = told_of(&["a", "b"]).await;
+async fn a_stopped_informer_delivers_no_deletes_and_frees_its_objects() {
+    let (server, world) = world_of(&["a", "b"]).await;
     let object = world.informer.sources()[0].snapshot().iter().next().unwrap().clone();
     let report = world.informer.stop(Duration::from_secs(1)).await;
     assert!(report.is_clean(), "{report:?}");

@@ -1,4 +1,4 @@
-//! LIST: pages read item by item, staged, judged at the end, handed over whole.
+//! LIST: pages read item by item, staged, checked at the end, and submitted as a whole.
 
 use std::sync::atomic::Ordering;
 
@@ -10,16 +10,17 @@ use tokio::sync::oneshot;
 
 use super::paging::ListPlan;
 use super::staging::{Staged, Staging};
-use super::{ListEnd, Reflector};
-use crate::api::{ANSWER_SILENCE_MAX, ApiError, Cause, Frames, ListQuery, Patience, open};
-use crate::status::Step;
-use crate::updates::{StagedList, Update};
+use super::{ListFailure, Reflector};
+use crate::api::{ANSWER_SILENCE_MAX, ApiError, ApiErrorCause, Frames, ListQuery, SilenceTimeout, open};
+use crate::source_name::log;
+use crate::status::RequestCounter;
+use crate::update_channel::{StagedList, Update};
 
-/// After so many items other tasks get their turn, however much of the answer is there already: about a millisecond.
-const ITEMS_PER_TURN_MAX: usize = 256;
+/// After this many items other tasks get a turn, even if more of the response is ready: about a millisecond.
+const ITEMS_PER_YIELD: usize = 256;
 
-/// A list that has come whole, by LIST or by WatchList.
-pub(super) struct Listed {
+/// A complete list, from LIST or WatchList.
+pub(super) struct FetchedList {
     pub(super) staged: Staged,
     pub(super) version: ResourceVersion,
     pub(super) pages: usize,
@@ -27,45 +28,42 @@ pub(super) struct Listed {
 
 impl Reflector {
     /// Lists the collection and hands the result to the loop.
-    pub(super) async fn list(&mut self) -> Result<(), ListEnd> {
+    pub(super) async fn list(&mut self) -> Result<(), ListFailure> {
         let mut plan = self.versions.plan();
         let mut result = self.list_by(&plan).await;
         if let Err(error) = &result
-            && is_about_the_version(error)
+            && is_version_error(error)
             && plan.version.is_some()
         {
-            // At once, and once: the API server knows a newer or an older history; whatever it has now will do.
-            tracing::info!(
-                "{}: list: {error}; asking for the newest state instead",
-                self.parts.name
-            );
-            self.parts.metrics.count_list(error.cause().word());
+            // Once, without waiting: the API server has a newer or an older history; whatever it has now will do.
+            log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
+            self.parts.metrics.count_list(error.cause().label());
             self.versions.refused();
             plan = self.versions.plan();
             result = self.list_by(&plan).await;
         }
         match result {
-            Ok(listed) => {
-                let end = self.hand_over(&plan, listed).await;
-                self.parts.metrics.count_list(result_of(&end));
+            Ok(fetched) => {
+                let end = self.submit_list(&plan, fetched).await;
+                self.parts.metrics.count_list(result_label(&end));
                 end
             }
             Err(error) => {
-                self.parts.metrics.count_list(error.cause().word());
-                Err(ListEnd::Failed(error))
+                self.parts.metrics.count_list(error.cause().label());
+                Err(ListFailure::Failed(error))
             }
         }
     }
 
-    /// Has the loop judge a list, and take it if it is believed.
-    pub(super) async fn hand_over(&mut self, plan: &ListPlan, listed: Listed) -> Result<(), ListEnd> {
-        let Listed { staged, version, pages } = listed;
+    /// Submits a list to the loop, which checks it and applies it if it is accepted.
+    pub(super) async fn submit_list(&mut self, plan: &ListPlan, fetched: FetchedList) -> Result<(), ListFailure> {
+        let FetchedList { staged, version, pages } = fetched;
         let source = if plan.version.is_none() {
             ListSource::Consistent
         } else {
             ListSource::Cache
         };
-        let (verdict, judged) = oneshot::channel();
+        let (verdict, answer) = oneshot::channel();
         let list = StagedList {
             objects: staged.objects,
             version: version.clone(),
@@ -73,49 +71,53 @@ impl Reflector {
             verdict,
         };
         let received = self.parts.environment.now();
-        if let Some(trial) = &self.parts.trial {
-            trial.is_handed_over.store(true, Ordering::Relaxed);
+        if let Some(probation) = &self.parts.probation {
+            probation.list_submitted.store(true, Ordering::Relaxed);
         }
         let sent = self
             .parts
             .updates
             .send(vec![Update::Replace(list)], staged.new_bytes, received)
             .await;
-        sent.map_err(|_| ListEnd::LoopGone)?;
-        match judged.await.map_err(|_| ListEnd::LoopGone)? {
+        sent.map_err(|_| ListFailure::LoopGone)?;
+        match answer.await.map_err(|_| ListFailure::LoopGone)? {
             ListVerdict::Outdated { list, high_water } => {
                 self.parts.status.count_rejected("list");
-                // The next one is to be consistent: only a replica's cache can lag.
+                // The next list must be consistent: only a replica's cache can lag.
                 self.versions.refused();
-                return Err(ListEnd::Rejected { list, high_water });
+                return Err(ListFailure::Rejected { list, high_water });
             }
             ListVerdict::Restored { .. } => {
-                tracing::warn!(
-                    "{}: the cluster went back to version {version}, as after a restored backup; it is believed",
-                    self.parts.name
+                log!(
+                    warn,
+                    *self.parts.name,
+                    version = version.as_str(),
+                    "cluster rolled back to an older version, as after restoring a backup; accepting it"
                 );
                 self.parts.status.begin_epoch();
             }
             ListVerdict::Accept => {}
         }
-        self.parts.trial = None;
+        self.parts.probation = None;
         self.versions.listed(plan, &version, pages);
         self.has_outdated |= staged.outdated;
         Ok(())
     }
 
-    /// One list with all its pages. If the continuation expires on a later page, once more in one piece, at the same
-    /// version.
+    /// One list with all its pages. If the continuation expires on a later page, lists once more without pages, at the
+    /// same version.
     ///
     /// Source: client-go `tools/pager`, FullListIfExpired.
-    async fn list_by(&self, plan: &ListPlan) -> Result<Listed, ApiError> {
-        self.parts.status.count(Step::List);
+    async fn list_by(&self, plan: &ListPlan) -> Result<FetchedList, ApiError> {
+        self.parts.status.count(RequestCounter::Lists);
         match self.list_pages(plan).await {
-            Err((page, error)) if page > 0 && error.cause() == Cause::Expired => {
-                tracing::info!(
-                    "{}: list: page {}: {error}; asking for all in one piece",
-                    self.parts.name,
-                    page + 1
+            Err((page, error)) if page > 0 && error.cause() == ApiErrorCause::Expired => {
+                log!(
+                    info,
+                    *self.parts.name,
+                    page = page + 1,
+                    %error,
+                    "list continuation expired; listing without pages"
                 );
                 self.parts.metrics.count_list("expired-page");
                 let whole = ListPlan {
@@ -128,8 +130,8 @@ impl Reflector {
         }
     }
 
-    /// All pages; an error says on which page (from 0) it happened.
-    async fn list_pages(&self, plan: &ListPlan) -> Result<Listed, (usize, ApiError)> {
+    /// All pages; an error names the page (from 0) on which it happened.
+    async fn list_pages(&self, plan: &ListPlan) -> Result<FetchedList, (usize, ApiError)> {
         let mut staging = self.staging();
         let mut continuation = String::new();
         let mut page = 0;
@@ -146,7 +148,7 @@ impl Reflector {
             page += 1;
             continuation = head.continue_token;
             if continuation.is_empty() || seeded_bug(SeededBug::FirstPageIsAll) {
-                return Ok(Listed {
+                return Ok(FetchedList {
                     staged: staging.finish(),
                     version: head.version,
                     pages: page,
@@ -155,34 +157,33 @@ impl Reflector {
         }
     }
 
-    /// A stage for a list. What another reflector stored may hold other fields: then nothing of it is taken for
-    /// unchanged.
+    /// Staging for a list. If another reflector stored objects in another shape, none of them counts as unchanged.
     pub(super) fn staging(&self) -> Staging<'_> {
-        let staging = Staging::new(&self.parts.shape, &self.parts.status, self.parts.shown.snapshot());
-        match &self.parts.trial {
-            Some(trial) if trial.other_shape => staging.of_another_shape(),
+        let staging = Staging::new(&self.parts, self.parts.source.snapshot());
+        match &self.parts.probation {
+            Some(probation) if probation.shape_changed => staging.reparsing_all(),
             _ => staging,
         }
     }
 
-    /// One page: its items go to `staging` as they arrive, what else it says is returned.
+    /// One page: its items go to `staging` as they arrive; returns its head.
     async fn list_page(&self, query: &ListQuery<'_>, staging: &mut Staging<'_>) -> Result<ListHead, ApiError> {
         let environment = &self.parts.environment;
         let request = self.parts.request.list(query)?;
         let response = open(&self.parts.client, environment, request).await?;
-        let patience = Patience {
+        let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: ANSWER_SILENCE_MAX,
         };
-        let mut frames = Frames::new(response.into_body(), environment.clone(), patience);
+        let mut frames = Frames::new(response.into_body(), environment.clone(), silence_timeout);
         let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
-        let mut turn = 0;
+        let mut since_yield = 0;
         while let Some(frame) = frames.next().await? {
             splitter.push(frame.bytes);
-            while staging.take_next(&mut splitter)? {
-                turn += 1;
-                if turn == ITEMS_PER_TURN_MAX {
-                    turn = 0;
+            while staging.stage_next(&mut splitter)? {
+                since_yield += 1;
+                if since_yield == ITEMS_PER_YIELD {
+                    since_yield = 0;
                     tokio::task::yield_now().await;
                 }
             }
@@ -191,16 +192,16 @@ impl Reflector {
     }
 }
 
-/// What came of handing a list over, in the words of the counters.
-pub(super) fn result_of(end: &Result<(), ListEnd>) -> &'static str {
+/// The counter label for the result of a list.
+pub(super) fn result_label(end: &Result<(), ListFailure>) -> &'static str {
     match end {
         Ok(()) => "ok",
-        Err(ListEnd::Rejected { .. }) => "rejected",
-        Err(ListEnd::LoopGone) => "stopped",
-        Err(ListEnd::Failed(error)) => error.cause().word(),
+        Err(ListFailure::Rejected { .. }) => "rejected",
+        Err(ListFailure::LoopGone) => "stopped",
+        Err(ListFailure::Failed(error)) => error.cause().label(),
     }
 }
 
-pub(super) fn is_about_the_version(error: &ApiError) -> bool {
-    matches!(error.cause(), Cause::Expired | Cause::VersionTooLarge)
+pub(super) fn is_version_error(error: &ApiError) -> bool {
+    matches!(error.cause(), ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge)
 }

@@ -4,32 +4,32 @@ use informant_object::ResourceVersion;
 
 use super::LIST_PAGE_ITEMS;
 
-/// What past lists and watches tell about the next list.
+/// What past lists and watches imply for the next list.
 ///
 /// Source: client-go `relistResourceVersion` and the paging rules of `Reflector.list`.
 #[derive(Debug, Default)]
 pub(crate) struct ListVersions {
-    /// Always ask for pages of so many items.
+    /// Always request pages of this many items.
     page_items: Option<usize>,
-    /// Up to where the source has been seen.
+    /// The version up to which the source was seen.
     last: Option<ResourceVersion>,
-    /// The last version was refused as expired or too large: ask for the newest state.
+    /// The last version was refused as expired or too large: request the newest state.
     unavailable: bool,
-    /// A list at "0" came in pages: the server has no watch cache, so that pages stay worth asking for.
+    /// A list at "0" came in pages: the server has no watch cache, so keep paging.
     paginated: bool,
 }
 
 /// What a list asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListPlan {
-    /// `None` asks for the newest state, consistently.
+    /// `None` requests the newest state, consistently.
     pub(crate) version: Option<String>,
-    /// Items per page; 0 leaves it to the server, so that its watch cache may answer.
+    /// Items per page; 0 leaves it to the server, so that its watch cache can serve the list.
     pub(crate) limit: usize,
 }
 
 impl ListVersions {
-    /// Knows of no list; `page_items` as in [`ReflectorOptions`](super::ReflectorOptions).
+    /// Before the first list; `page_items` as in [`ReflectorOptions`](super::ReflectorOptions).
     pub(crate) fn new(page_items: Option<usize>) -> Self {
         Self {
             page_items,
@@ -37,13 +37,12 @@ impl ListVersions {
         }
     }
 
-    /// What the next list asks for: anything at first, then nothing older than what was seen, the newest after a
-    /// refusal.
+    /// The next list: any version at first, then nothing older than what was seen, the newest state after a refusal.
     pub(crate) fn plan(&self) -> ListPlan {
         let version = match &self.last {
             _ if self.unavailable => None,
             None => Some("0".to_owned()),
-            // A server without versions: whatever it has now.
+            // A server without versions: accept whatever it has now.
             Some(last) if last.is_empty() => None,
             Some(last) => Some(last.as_str().to_owned()),
         };
@@ -57,8 +56,7 @@ impl ListVersions {
         ListPlan { version, limit }
     }
 
-    /// What the next WatchList asks for: the newest state at first and after a refusal, else nothing older than what
-    /// was seen.
+    /// The next WatchList: the newest state at first and after a refusal, else nothing older than what was seen.
     ///
     /// Source: client-go `rewatchResourceVersion`.
     pub(crate) fn stream_plan(&self) -> ListPlan {
@@ -69,12 +67,12 @@ impl ListVersions {
         }
     }
 
-    /// The version asked for is expired or too large.
+    /// The requested version is expired or too large.
     pub(crate) fn refused(&mut self) {
         self.unavailable = true;
     }
 
-    /// A list by `plan` succeeded at `version`, in so many pages.
+    /// A list by `plan` succeeded at `version`, in `pages` pages.
     pub(crate) fn listed(&mut self, plan: &ListPlan, version: &ResourceVersion, pages: usize) {
         if plan.version.as_deref() == Some("0") && pages > 1 {
             self.paginated = true;
@@ -83,12 +81,12 @@ impl ListVersions {
         self.last = Some(version.clone());
     }
 
-    /// The watch has shown everything up to `version`.
+    /// The watch received everything up to `version`.
     pub(crate) fn seen(&mut self, version: ResourceVersion) {
         self.last = Some(version);
     }
 
-    /// Up to where the source has been seen.
+    /// The version up to which the source was seen.
     pub(crate) fn last(&self) -> Option<&ResourceVersion> {
         self.last.as_ref()
     }
@@ -111,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_list_takes_anything_and_later_ones_nothing_older() {
+    fn the_first_list_accepts_any_version_later_ones_nothing_older() {
         let mut versions = ListVersions::default();
         assert_eq!(versions.plan(), plan(Some("0"), 500));
         listed(&mut versions, "10", 1);
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_version_is_followed_by_none_until_a_list_succeeds() {
+    fn after_a_refused_version_lists_request_the_newest_state() {
         let mut versions = ListVersions::default();
         listed(&mut versions, "10", 1);
         versions.refused();
@@ -131,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn pages_at_version_zero_keep_paging_on() {
+    fn a_paged_list_at_version_zero_keeps_paging() {
         let mut versions = ListVersions::default();
         listed(&mut versions, "10", 2);
         assert_eq!(versions.plan(), plan(Some("10"), 500));
     }
 
     #[test]
-    fn a_watch_list_asks_for_the_newest_state_first_and_for_nothing_older_than_was_seen_then() {
+    fn a_watch_list_requests_the_newest_state_then_nothing_older() {
         let mut versions = ListVersions::default();
         assert_eq!(versions.stream_plan(), plan(None, 0));
         listed(&mut versions, "10", 1);
@@ -148,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_size_that_was_asked_for_is_always_kept() {
+    fn a_configured_page_size_is_always_used() {
         let mut versions = ListVersions::new(Some(4));
         assert_eq!(versions.plan(), plan(Some("0"), 4));
         listed(&mut versions, "10", 1);

@@ -1,5 +1,5 @@
-//! A list on its way in, by LIST or by WatchList: items become objects as they arrive, and are staged until the last
-//! one is there.
+//! Staging of a list, by LIST or by WatchList: items become objects as they arrive and are held until the last one is
+//! there.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,32 +8,34 @@ use informant_cache::Snapshot;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::frames::{ListError, ListObject, ListSplitter, TooLong, WatchEventType, WatchLine};
 use informant_object::{Key, KeyRef, Object, ObjectError, ObjectHead, Shape, head};
+use serde::Deserialize;
 
-use super::skipped::{is_of_shape, reason_of, salvaged_key};
-use crate::status::StatusCell;
+use super::ReflectorParts;
+use crate::source_name::{SourceName, log};
+use crate::status::StatusTracker;
 
-/// What a list has brought so far.
+/// A list that is being received.
 ///
-/// An item that the store holds already, with the same uid and version, is recognized before anything is copied, and
-/// the store's own object is staged in its place: a relist in which little changed costs a scan per item and a handle
-/// of eight bytes.
+/// An item with the same uid and version as in the store is recognized before anything is copied, and the store's own
+/// object is staged instead: a relist with few changes costs a scan per item and a handle of eight bytes.
 pub(super) struct Staging<'a> {
+    name: &'a SourceName,
     shape: &'a Shape,
-    status: &'a StatusCell,
-    /// What the store holds; empty before the first list.
+    status: &'a StatusTracker,
+    /// The store's content; empty before the first list.
     known: Snapshot,
-    /// What the store holds may have been cut otherwise.
-    other_shape: bool,
+    /// The stored objects may have another shape.
+    shape_changed: bool,
     objects: Vec<Object>,
-    /// Where each of `objects` is, once that had to be asked.
-    places: Option<BTreeMap<Key, usize>>,
-    /// Bytes of the objects that are new.
+    /// The position of each of `objects`, once it was needed.
+    positions: Option<BTreeMap<Key, usize>>,
+    /// Bytes of the new objects.
     new_bytes: usize,
     /// Whether a key was marked outdated.
     outdated: bool,
 }
 
-/// What a list brought.
+/// A complete staged list.
 pub(super) struct Staged {
     pub(super) objects: Vec<Object>,
     pub(super) new_bytes: usize,
@@ -41,25 +43,26 @@ pub(super) struct Staged {
 }
 
 impl<'a> Staging<'a> {
-    pub(super) fn new(shape: &'a Shape, status: &'a StatusCell, known: Snapshot) -> Self {
+    pub(super) fn new(parts: &'a ReflectorParts, known: Snapshot) -> Self {
         let objects = Vec::with_capacity(known.len());
         Self {
-            shape,
-            status,
+            name: &parts.name,
+            shape: &parts.shape,
+            status: &parts.status,
             known,
-            other_shape: false,
+            shape_changed: false,
             objects,
-            places: None,
+            positions: None,
             new_bytes: 0,
             outdated: false,
         }
     }
 
-    /// Takes the next item of a list that `splitter` holds, in one scan; whether there was one.
+    /// Stages the next item of the list in `splitter`, in one scan; false if there is none.
     ///
     /// # Errors
     /// As [`ListSplitter::next_object`].
-    pub(super) fn take_next(&mut self, splitter: &mut ListSplitter) -> Result<bool, ListError> {
+    pub(super) fn stage_next(&mut self, splitter: &mut ListSplitter) -> Result<bool, ListError> {
         let mut same = None;
         let item = splitter.next_object(self.shape, |head| {
             same = self.unchanged(head);
@@ -68,35 +71,35 @@ impl<'a> Staging<'a> {
         match item {
             None => return Ok(false),
             Some(ListObject::Unwanted) => same.into_iter().for_each(|known| self.put(known)),
-            Some(ListObject::Object(object)) => self.take(object),
-            Some(ListObject::Invalid { error, key }) => self.take_invalid(&error, key),
-            Some(ListObject::TooLong(too_long)) => self.take_too_long(too_long),
+            Some(ListObject::Object(object)) => self.stage(object),
+            Some(ListObject::Invalid { error, key }) => self.skip_invalid(&error, key),
+            Some(ListObject::TooLong(too_long)) => self.skip_too_long(too_long),
         }
         Ok(true)
     }
 
-    /// What the store holds was read in another way: every item is read anew. The loop compares.
-    pub(super) fn of_another_shape(self) -> Self {
+    /// The stored objects have another shape: parses every item. The loop compares.
+    pub(super) fn reparsing_all(self) -> Self {
         Self {
-            other_shape: true,
+            shape_changed: true,
             ..self
         }
     }
 
-    /// Takes the object of an event before the end of a WatchList's initial ones. All of them are ADDED but for what
-    /// happens meanwhile.
-    pub(super) fn take_event(&mut self, event: &WatchLine<'_>) {
+    /// Stages the object of an event before the end of a WatchList's initial events. All of them are ADDED, except for
+    /// changes that happen meanwhile.
+    pub(super) fn stage_event(&mut self, event: &WatchLine<'_>) {
         let shape = self.shape;
         if event.event_type == WatchEventType::Deleted {
             return self.remove(event);
         }
         if event.event_type == WatchEventType::Modified {
-            self.remember_places();
+            self.index_positions();
         }
-        self.take_as(event.object, || event.object(shape));
+        self.stage_json(event.object, || event.object(shape));
     }
 
-    fn take_as(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
+    fn stage_json(&mut self, json: &[u8], parse: impl FnOnce() -> Result<Object, ObjectError>) {
         if !self.known.is_empty()
             && let Ok(head) = head(json)
             && let Some(known) = self.unchanged(&head)
@@ -104,48 +107,49 @@ impl<'a> Staging<'a> {
             return self.put(known);
         }
         match parse() {
-            Ok(object) => self.take(object),
-            Err(error) => self.take_invalid(&error, salvaged_key(json)),
+            Ok(object) => self.stage(object),
+            Err(error) => self.skip_invalid(&error, key_of_invalid(json)),
         }
     }
 
-    fn take(&mut self, object: Object) {
-        if is_of_shape(&object, self.shape) {
+    fn stage(&mut self, object: Object) {
+        if has_expected_type(&object, self.shape) {
             self.new_bytes += object.size_bytes();
             return self.put(object);
         }
         self.status.count_skipped("wrong-kind");
-        tracing::warn!(
-            "a list holds {} {}, which is no {}; skipped",
-            object.kind(),
-            object.key(),
-            self.shape.kind
-        );
+        let (key, kind) = (object.key(), object.kind());
+        log!(warn, *self.name, %key, %kind, "list item skipped: unexpected kind");
     }
 
-    /// An item cannot be used. It is counted; what the store holds of it stays, because a broken item is no reason to
+    /// Skips and counts an item that cannot be parsed. The stored object stays, because a broken item is no reason to
     /// report its object as deleted.
-    fn take_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
-        self.status.count_skipped(reason_of(error));
-        tracing::warn!("an item of a list cannot be used and is skipped: {error}");
+    fn skip_invalid(&mut self, error: &ObjectError, key: Option<Key>) {
+        self.status.count_skipped(skip_reason(error));
+        log!(warn, *self.name, %error, "list item skipped: invalid object");
         if let Some(key) = key {
             self.keep(key.as_ref());
         }
     }
 
-    /// An item was too large to be taken: what the store holds of it stays, outdated.
-    pub(super) fn take_too_long(&mut self, too_long: TooLong) {
+    /// Skips an item that is too large: the stored object stays and is marked outdated.
+    pub(super) fn skip_too_long(&mut self, too_long: TooLong) {
         self.status.count_skipped("too-long");
         let Some(key) = too_long.key else {
-            tracing::warn!(
-                "a list holds an item above {} bytes whose name cannot be read; skipped",
-                too_long.bytes_max
+            log!(
+                warn,
+                *self.name,
+                bytes_max = too_long.bytes_max,
+                "list item skipped: too large, and its key cannot be read"
             );
             return;
         };
-        tracing::warn!(
-            "a list holds {key} with more than {} bytes; skipped, its key is outdated",
-            too_long.bytes_max
+        log!(
+            warn,
+            *self.name,
+            %key,
+            bytes_max = too_long.bytes_max,
+            "list item skipped: too large; the key is outdated"
         );
         self.keep(key.as_ref());
         self.status.add_outdated(key);
@@ -160,9 +164,9 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// The store's own object, if `head` is that of the same state of it.
+    /// The store's own object, if `head` has its uid and version.
     fn unchanged(&self, head: &ObjectHead<'_>) -> Option<Object> {
-        if self.other_shape {
+        if self.shape_changed {
             return None;
         }
         let known = self.known.get(head.key())?;
@@ -177,12 +181,12 @@ impl<'a> Staging<'a> {
         }
     }
 
-    /// Stages `object`; in place of an older state of it, if places are known.
+    /// Stages `object`, replacing an older state of it if positions are known.
     fn put(&mut self, object: Object) {
-        if let Some(places) = &mut self.places {
-            let place = self.objects.len();
-            match places.entry(object.key().to_key()) {
-                Entry::Vacant(entry) => drop(entry.insert(place)),
+        if let Some(positions) = &mut self.positions {
+            let position = self.objects.len();
+            match positions.entry(object.key().to_key()) {
+                Entry::Vacant(entry) => drop(entry.insert(position)),
                 Entry::Occupied(entry) => {
                     self.objects[*entry.get()] = object;
                     return;
@@ -192,31 +196,61 @@ impl<'a> Staging<'a> {
         self.objects.push(object);
     }
 
-    /// Takes what was deleted while the initial events came out again.
+    /// Unstages an object that was deleted among the initial events.
     fn remove(&mut self, event: &WatchLine<'_>) {
         let key = match head(event.object) {
             Ok(head) => head.key().to_key(),
             Err(error) => {
-                self.status.count_skipped(reason_of(&error));
-                tracing::warn!("a delete among the initial events cannot be used and is skipped: {error}");
+                self.status.count_skipped(skip_reason(&error));
+                log!(warn, *self.name, %error, "delete among the initial events skipped: invalid object");
                 return;
             }
         };
-        let places = self.remember_places();
-        let Some(place) = places.remove(&key) else { return };
-        self.objects.swap_remove(place);
-        if let Some(moved) = self.objects.get(place) {
+        let positions = self.index_positions();
+        let Some(position) = positions.remove(&key) else { return };
+        self.objects.swap_remove(position);
+        if let Some(moved) = self.objects.get(position) {
             let key = moved.key().to_key();
-            self.remember_places().insert(key, place);
+            self.index_positions().insert(key, position);
         }
     }
 
-    /// From now on it is known where each staged object is. Only what happens while the initial events come needs that.
-    fn remember_places(&mut self) -> &mut BTreeMap<Key, usize> {
+    /// Starts to track the position of each staged object. Only changes among the initial events need that.
+    fn index_positions(&mut self) -> &mut BTreeMap<Key, usize> {
         let objects = &self.objects;
-        self.places.get_or_insert_with(|| {
-            let places = objects.iter().enumerate();
-            places.map(|(place, object)| (object.key().to_key(), place)).collect()
+        self.positions.get_or_insert_with(|| {
+            let positions = objects.iter().enumerate();
+            positions
+                .map(|(position, object)| (object.key().to_key(), position))
+                .collect()
         })
     }
+}
+
+/// Whether `object` has the kind and API version of the source.
+pub(super) fn has_expected_type(object: &Object, shape: &Shape) -> bool {
+    object.kind() == shape.kind && object.api_version() == shape.api_version
+}
+
+pub(super) fn skip_reason(error: &ObjectError) -> &'static str {
+    match error {
+        ObjectError::NoName => "no-name",
+        ObjectError::TooLarge { .. } => "too-long",
+        _ => "not-json",
+    }
+}
+
+/// The key of an object that cannot be parsed as a whole, if it can be read.
+pub(super) fn key_of_invalid(json: &[u8]) -> Option<Key> {
+    #[derive(Deserialize)]
+    struct Item {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        name: String,
+        namespace: Option<String>,
+    }
+    let Item { metadata } = serde_json::from_slice(json).ok()?;
+    (!metadata.name.is_empty()).then(|| Key::new(&metadata.namespace.unwrap_or_default(), &metadata.name))
 }

@@ -1,7 +1,7 @@
-//! The reflector against the embedded API server, and against answers that no API server should give.
+//! The reflector against the embedded API server, and against responses that no API server should send.
 
-mod alive;
 mod lists;
+mod liveness;
 mod odd_answers;
 mod watch_lists;
 mod watches;
@@ -12,7 +12,7 @@ use informant_apiserver::{ApiServer, Filter};
 
 use crate::testing::{Rig, api_server, put};
 
-/// A server with a pod `a`, and an informer that begins to watch it.
+/// A server with a pod `a`, and an informer that starts to watch it.
 fn one_pod() -> (ApiServer, Rig) {
     let server = api_server();
     put(&server, "a", 1);
@@ -28,7 +28,7 @@ fn watches() -> Filter {
     Filter::any().verb("watch").resource("pods")
 }
 
-/// When requests with this verb came.
+/// When requests with this verb arrived.
 fn asked_at(rig: &Rig, verb: &str) -> Vec<Duration> {
     let all = rig.server.requests().into_iter().filter(|request| request.verb == verb);
     all.map(|request| request.at).collect()

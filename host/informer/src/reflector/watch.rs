@@ -1,4 +1,4 @@
-//! WATCH: opened at a version, read frame by frame, and what its end means.
+//! WATCH: opened at a version, read frame by frame, and what to do when it ends.
 
 use std::time::Duration;
 
@@ -8,42 +8,43 @@ use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_object::frames::LineSplitter;
 use kube::client::Body;
 
-use super::decide::{FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, Pace, WatchNext, after_watch_failure};
-use super::events::FrameReading;
+use super::failure_policy::{
+    FRUITLESS_WATCHES_BEFORE_LIST, FRUITLESS_WATCHES_FREE, RetryPace, WatchDecision, after_watch_failure,
+};
+use super::watch_lines::FrameUpdates;
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, Cause, Frames, Patience, WatchQuery, open};
+use crate::api::{ApiError, ApiErrorCause, Frames, SilenceTimeout, WatchQuery, open};
 use crate::backoff::with_jitter;
-use crate::status::{Reach, Step};
+use crate::source_name::log;
+use crate::status::{ReflectorState, RequestCounter};
 
-/// How long a watch may stay silent once the API server should have ended it: for clocks that differ and servers that
-/// are busy.
+/// How long a watch may stay silent after the API server should have ended it: allows for clock differences and busy
+/// servers.
 pub(super) const WATCH_SLACK: Duration = Duration::from_secs(30);
 
-/// How long a watch may stay silent once it has shown a bookmark. They come about once a minute, so that three minutes
-/// without any, and without events, are a connection that is half open.
+/// How long a watch may stay silent after its first bookmark. Bookmarks come about once a minute, so three minutes
+/// without any, and without events, mean a half-open connection.
 pub(super) const BOOKMARK_SILENCE_MAX: Duration = Duration::from_secs(180);
 
-/// A watch that ends sooner without having shown anything is not opened again at once. Source: client-go
-/// `VeryShortWatchError`.
+/// A watch that ends sooner without any event is not reopened at once. Source: client-go `VeryShortWatchError`.
 pub(super) const SHORT_WATCH: Duration = Duration::from_secs(1);
 
-/// A watch that shows nothing and ends sooner than this, which no API server does by itself, was of no use: some
-/// proxies end every connection after a few seconds, cleanly, forever.
+/// A watch without events that ends sooner than this, which no API server does by itself, was fruitless: some proxies
+/// end every connection after a few seconds, cleanly, forever.
 pub(super) const FRUITLESS_WATCH: Duration = Duration::from_secs(30);
 
-/// Above how many bytes what was read of a watch goes to the loop without a look for more. Enough events to share what
-/// a batch and the waking of handlers cost, and little enough to be in the processor's cache still when the loop takes
-/// them.
+/// Above this many bytes the events read so far go to the loop without looking for more. Enough events to amortize a
+/// batch and the waking of handlers, and few enough to still be in the CPU cache when the loop processes them.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
-/// A watch that is open, and how far it has been read.
+/// An open watch and what was read of it.
 pub(super) struct OpenWatch {
     pub(super) frames: Frames,
     pub(super) splitter: LineSplitter,
     /// When it was opened.
-    pub(super) began: Moment,
-    /// What was read of it and has not been delivered, and when.
-    pub(super) rest: FrameReading,
+    pub(super) opened_at: Moment,
+    /// What was read and has not been delivered yet, and when.
+    pub(super) unread: FrameUpdates,
     pub(super) received: Moment,
 }
 
@@ -51,9 +52,9 @@ pub(super) struct OpenWatch {
 #[derive(Debug)]
 pub(super) enum WatchEnd {
     LoopGone,
-    /// It could not be opened, or told of an error.
+    /// It could not be opened, or sent an ERROR event.
     Failed(ApiError),
-    /// It ended: cleanly, or because the connection broke or fell silent.
+    /// It ended: cleanly, or because the connection broke or went silent.
     Ended {
         lasted: Duration,
         events: u64,
@@ -62,7 +63,7 @@ pub(super) enum WatchEnd {
 }
 
 impl Reflector {
-    /// Opens a watch where the source has been seen up to, and reads it to its end.
+    /// Opens a watch at the last seen version and reads it to its end.
     pub(super) async fn watch(&mut self) -> WatchEnd {
         let ReflectorParts {
             environment,
@@ -76,24 +77,24 @@ impl Reflector {
         match opened {
             Ok(response) => {
                 metrics.count_watch("ok");
-                status.count(Step::Watch);
+                status.count(RequestCounter::Watches);
                 self.watch_is_open();
                 let open = self.begin_watch(response.into_body(), timeout);
                 self.read_watch(open).await
             }
-            Err(error) => self.not_watched(error),
+            Err(error) => self.watch_failed(error),
         }
     }
 
-    /// No watch could be opened.
-    pub(super) fn not_watched(&self, error: ApiError) -> WatchEnd {
-        self.parts.metrics.count_watch(error.cause().word());
+    /// The watch could not be opened.
+    pub(super) fn watch_failed(&self, error: ApiError) -> WatchEnd {
+        self.parts.metrics.count_watch(error.cause().label());
         WatchEnd::Failed(error)
     }
 
     pub(super) async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
-        // The decimal number after it.
+        // The next integer.
         let too_late = seeded_bug(SeededBug::WatchResumesTooLate)
             .then(|| version.parse::<u64>().map(|version| (version + 1).to_string()))
             .and_then(Result::ok);
@@ -106,70 +107,70 @@ impl Reflector {
     }
 
     fn begin_watch(&self, body: Body, timeout: Duration) -> OpenWatch {
-        let began = self.parts.environment.now();
-        let patience = self.patience_from(began, timeout);
+        let opened_at = self.parts.environment.now();
+        let silence_timeout = self.silence_timeout_from(opened_at, timeout);
         OpenWatch {
-            frames: Frames::new(body, self.parts.environment.clone(), patience),
+            frames: Frames::new(body, self.parts.environment.clone(), silence_timeout),
             splitter: LineSplitter::new(self.parts.options.watch_line_bytes_max),
-            began,
-            rest: FrameReading::default(),
-            received: began,
+            opened_at,
+            unread: FrameUpdates::default(),
+            received: opened_at,
         }
     }
 
-    /// Reads a watch from where it stands to its end.
+    /// Reads an open watch to its end.
     pub(super) async fn read_watch(&mut self, open: OpenWatch) -> WatchEnd {
         let OpenWatch {
             mut frames,
             mut splitter,
-            began,
-            rest,
+            opened_at,
+            unread,
             received,
         } = open;
-        let mut events = rest.counts.sum();
-        match self.deliver(rest, received).await {
+        let mut events = unread.counts.sum();
+        match self.deliver(unread, received).await {
             Ok(true) => frames.touch(self.parts.environment.now()),
             Ok(false) => {}
             Err(end) => return end,
         }
         let error = loop {
-            let frame = match self.next_frame(&mut frames, began).await {
+            let frame = match self.next_frame(&mut frames, opened_at).await {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             };
-            let mut reading = FrameReading::default();
-            self.read_lines(&mut splitter, &frame.bytes, &mut reading);
-            // An API server sends each event as a frame of its own. Those that are there make one message, one batch,
-            // one root.
+            let mut updates = FrameUpdates::default();
+            self.read_lines(&mut splitter, &frame.bytes, &mut updates);
+            // An API server sends each event as a frame of its own. All frames that are ready become one message, one
+            // batch, one root.
             let mut read = frame.bytes.len();
-            while reading.error.is_none()
+            while updates.error.is_none()
                 && read < MESSAGE_BYTES_MAX
-                && let Some(bytes) = frames.more().await
+                && let Some(bytes) = frames.next_ready().await
             {
                 read += bytes.len();
-                self.read_lines(&mut splitter, &bytes, &mut reading);
+                self.read_lines(&mut splitter, &bytes, &mut updates);
             }
-            events += reading.counts.sum();
-            if reading.counts.bookmark > 0 {
-                frames.set_patience(Patience {
+            events += updates.counts.sum();
+            if updates.counts.bookmark > 0 {
+                frames.set_silence_timeout(SilenceTimeout {
                     until: Moment::ZERO,
                     silence: BOOKMARK_SILENCE_MAX,
                 });
             }
-            match self.deliver(reading, frame.received).await {
+            match self.deliver(updates, frame.received).await {
                 Ok(true) => frames.touch(self.parts.environment.now()),
                 Ok(false) => {}
                 Err(end) => return end,
             }
         };
-        let mut reading = FrameReading::default();
-        self.read_unfinished(&mut splitter, &mut reading);
-        events += reading.counts.sum();
+        let mut updates = FrameUpdates::default();
+        self.read_unfinished(&mut splitter, &mut updates);
+        events += updates.counts.sum();
         let now = self.parts.environment.now();
-        match self.deliver(reading, now).await {
+        match self.deliver(updates, now).await {
             Ok(_) => WatchEnd::Ended {
-                lasted: now - began,
+                lasted: now - opened_at,
                 events,
                 error,
             },
@@ -177,83 +178,83 @@ impl Reflector {
         }
     }
 
-    /// Hands what a frame brought to the loop; whether that had to wait. A watch that told of an error is over.
-    async fn deliver(&mut self, reading: FrameReading, received: Moment) -> Result<bool, WatchEnd> {
-        let FrameReading {
-            updates,
+    /// Sends the updates of a frame to the loop; returns whether that had to wait. An ERROR event ends the watch.
+    async fn deliver(&mut self, updates: FrameUpdates, received: Moment) -> Result<bool, WatchEnd> {
+        let FrameUpdates {
+            items,
             bytes,
             counts,
             outdated,
             error,
-        } = reading;
+        } = updates;
         self.has_outdated |= outdated;
         self.parts.metrics.count_events(&counts);
         if counts.sum() > 0 {
             self.parts.status.saw_frame(received, counts.bookmark > 0);
-            self.saw_life(&counts);
+            self.record_activity(&counts);
         }
         let mut waited = false;
-        if !updates.is_empty() {
-            self.see(&updates);
+        if !items.is_empty() {
+            self.record_seen(&items);
             waited = self
                 .parts
                 .updates
-                .send(updates, bytes, received)
+                .send(items, bytes, received)
                 .await
                 .map_err(|_| WatchEnd::LoopGone)?;
         }
         error.map_or(Ok(waited), |error| Err(WatchEnd::Failed(error)))
     }
 
-    /// What comes after a watch.
-    pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchNext {
+    /// Decides what to do after a watch.
+    pub(super) fn after_watch(&mut self, end: WatchEnd) -> WatchDecision {
         match end {
-            WatchEnd::LoopGone => WatchNext::LoopGone,
+            WatchEnd::LoopGone => WatchDecision::LoopGone,
             WatchEnd::Failed(error) => {
                 let decision = after_watch_failure(&error);
-                self.set_reach(decision.reach);
+                self.set_reflector_state(decision.state);
                 let pause = self.pause(decision.pace);
                 self.report("watch", &error.to_string(), pause);
-                self.was_away |= error.cause() == Cause::Unreachable;
+                self.check_rollback |= error.cause() == ApiErrorCause::Unreachable;
                 match decision.relist {
-                    Some(reason) => WatchNext::RelistAfter(pause, reason),
-                    None => WatchNext::ReopenAfter(pause),
+                    Some(reason) => WatchDecision::RelistAfter(pause, reason),
+                    None => WatchDecision::ReopenAfter(pause),
                 }
             }
             WatchEnd::Ended { lasted, events, error } => self.after_ended_watch(lasted, events, error),
         }
     }
 
-    /// A watch that ended is opened again at once, unless such ends are all there is.
-    fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchNext {
+    /// A watch that ended is reopened at once, unless watches keep ending early.
+    fn after_ended_watch(&mut self, lasted: Duration, events: u64, error: Option<ApiError>) -> WatchDecision {
         if let Some(ApiError::Silent(_)) = error {
-            self.set_reach(Reach::Down);
-            // Half open; or an API server of the past, which is silent until what was seen already is passed.
-            self.was_away = true;
+            self.set_reflector_state(ReflectorState::Disconnected);
+            // Half-open; or a restored API server, which is silent until it passes the version that was already seen.
+            self.check_rollback = true;
         }
         if events > 0 || lasted >= FRUITLESS_WATCH {
             self.fruitless_watches = 0;
             if let Some(error) = error {
-                tracing::info!("{}: watch: {error}; opened again", self.parts.name);
+                log!(info, *self.parts.name, %error, "watch interrupted; reopening it");
                 self.set_error(format!("watch: {error}"));
             }
-            return WatchNext::Reopen;
+            return WatchDecision::Reopen;
         }
         self.fruitless_watches += 1;
         if lasted >= SHORT_WATCH && self.fruitless_watches <= FRUITLESS_WATCHES_FREE {
-            return WatchNext::Reopen;
+            return WatchDecision::Reopen;
         }
-        self.doubt();
-        let pause = self.pause(Pace::Backoff { at_least: None });
+        self.suspect();
+        let pause = self.pause(RetryPace::Backoff { at_least: None });
         let text = match error {
             Some(error) => error.to_string(),
-            None => format!("it ended after {} ms without a single event", lasted.as_millis()),
+            None => format!("the watch ended after {} ms without any event", lasted.as_millis()),
         };
         self.report("watch", &text, pause);
         if self.fruitless_watches < FRUITLESS_WATCHES_BEFORE_LIST {
-            return WatchNext::ReopenAfter(pause);
+            return WatchDecision::ReopenAfter(pause);
         }
         self.fruitless_watches = 0;
-        WatchNext::RelistAfter(pause, "short-watch")
+        WatchDecision::RelistAfter(pause, "short-watch")
     }
 }

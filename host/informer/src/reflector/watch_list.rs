@@ -1,16 +1,15 @@
-//! WatchList: a watch that begins with all there is. One request instead of two, objects line by line instead of a
-//! document, and a state that is consistent without a load on the database.
+//! WatchList: a watch that starts with the current state. One request instead of two, objects line by line instead of
+//! one document, and a consistent state without load on the database.
 //!
 //! ```text
-//! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ judged, sent whole ─▶ the same connection is the watch
+//! ADDED … ADDED (staged) ─▶ BOOKMARK `k8s.io/initial-events-end: "true"` ─▶ checked, sent as a whole ─▶ watch
 //! ```
 //!
-//! Until the bookmark nothing of it is shown to anybody: a stream that ends, breaks, tells of an error or does not come
-//! to its end leaves no trace.
+//! Until the bookmark none of it is visible: a stream that ends, breaks, fails or does not finish leaves no trace.
 //!
-//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: a stream without end has a deadline; that it is
-//! refused, or broke off several times, is remembered
-//! ([`WatchListSupport`](super::watch_list_support::WatchListSupport)); client-go asks again forever.
+//! Source: KEP-3157 and client-go `Reflector.watchList`. Departures: the initial events have a deadline; a refusal, or
+//! several broken streams, are remembered ([`WatchListSupport`](super::watch_list_support::WatchListSupport)), while
+//! client-go retries a WatchList forever.
 
 use std::time::Duration;
 
@@ -19,109 +18,124 @@ use informant_object::ResourceVersion;
 use informant_object::frames::{Bookmark, Line, LineSplitter, WatchEventType, WatchLine};
 
 use super::Reflector;
-use super::events::{FrameReading, read_error};
-use super::list::{Listed, result_of};
+use super::list::{FetchedList, result_label};
 use super::paging::ListPlan;
 use super::staging::Staging;
 use super::watch::{BOOKMARK_SILENCE_MAX, OpenWatch};
-use super::watch_list_support::{AfterStream, after_refusal};
-use super::{ListEnd, ReflectorParts};
-use crate::api::{ApiError, Frames, Patience, WatchListQuery, open};
+use super::watch_lines::{FrameUpdates, read_error};
+use super::watch_list_support::{WatchListFallback, after_refusal};
+use super::{ListFailure, ReflectorParts};
+use crate::api::{ApiError, Frames, SilenceTimeout, WatchListQuery, open};
 use crate::backoff::with_jitter;
-use crate::status::{Reach, Step, WatchListUse};
+use crate::source_name::log;
+use crate::status::{ReflectorState, RequestCounter, WatchListUse};
 
-/// How long a WatchList may be silent before its initial events have ended. A server that ignores what it is asked for
-/// sends all it has and waits for changes; one that knows it sends the end mark right behind.
+/// How long a WatchList may be silent before its initial events have ended. A server that ignores `sendInitialEvents`
+/// sends what it has and waits for changes; one that supports it sends the end mark right after the last object.
 pub(super) const INITIAL_EVENTS_SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// After so many initial events other tasks get their turn, however much is there already: about a millisecond.
-const EVENTS_PER_TURN_MAX: usize = 256;
+/// After this many initial events other tasks get a turn, even if more are ready: about a millisecond.
+const EVENTS_PER_YIELD: usize = 256;
 
-/// Why there is no open watch with the state before it.
-pub(super) enum StreamEnd {
+/// Why a WatchList brought no open watch.
+pub(super) enum WatchListFailure {
     /// The state is to be asked for by LIST.
-    ListInstead,
-    /// As a list that ended so.
-    Over(ListEnd),
+    FallBackToList,
+    /// Handled like a failed list.
+    List(ListFailure),
 }
 
-/// Why a WatchList did not come to its end.
+/// Why a WatchList did not complete.
 enum StreamFailure {
-    /// The API server said no, on the request or in the stream.
+    /// The API server refused it, in the response or in the stream.
     Refused(ApiError),
     /// The stream ended or broke before the end mark.
-    BrokeOff(Option<ApiError>),
+    Interrupted(Option<ApiError>),
     /// The end mark did not come in time.
-    Late(String),
+    TimedOut(String),
 }
 
-/// A WatchList whose initial events have come whole.
-struct Streamed {
-    listed: Listed,
+/// A WatchList whose initial events are complete.
+struct FetchedWatchList {
+    fetched: FetchedList,
     open: OpenWatch,
 }
 
 impl Reflector {
-    /// Asks for all there is by a WatchList, hands it to the loop, and returns the watch that goes on behind it.
-    pub(super) async fn watch_list(&mut self) -> Result<OpenWatch, StreamEnd> {
+    /// Fetches the state by a WatchList, submits it to the loop, and returns the watch that continues on the same
+    /// connection.
+    pub(super) async fn watch_list(&mut self) -> Result<OpenWatch, WatchListFailure> {
         let mut plan = self.versions.stream_plan();
         loop {
             let failure = match self.stream_by(&plan).await {
-                Ok(Streamed { listed, open }) => return self.take_stream(&plan, listed, open).await,
+                Ok(FetchedWatchList { fetched, open }) => return self.submit_stream(&plan, fetched, open).await,
                 Err(failure) => failure,
             };
             match self.after_stream(&failure, &plan) {
-                AfterStream::AskForTheNewest => {
+                WatchListFallback::RetryNewest => {
                     self.versions.refused();
                     plan = self.versions.stream_plan();
                 }
-                AfterStream::ListInstead => return Err(StreamEnd::ListInstead),
-                AfterStream::ListFromNowOn => {
+                WatchListFallback::ListOnce => return Err(WatchListFailure::FallBackToList),
+                WatchListFallback::ListForAWhile => {
                     let now = self.parts.environment.now();
                     self.watch_list.refused(now);
                     self.parts.status.set_watch_list(WatchListUse::Refused(failure.text()));
-                    return Err(StreamEnd::ListInstead);
+                    return Err(WatchListFailure::FallBackToList);
                 }
-                AfterStream::Fail => return Err(StreamEnd::Over(ListEnd::Failed(failure.into_error()))),
+                WatchListFallback::Fail => {
+                    return Err(WatchListFailure::List(ListFailure::Failed(failure.into_error())));
+                }
             }
         }
     }
 
-    /// The initial events are complete: has the loop judge them. Then the connection is the watch.
-    async fn take_stream(&mut self, plan: &ListPlan, listed: Listed, open: OpenWatch) -> Result<OpenWatch, StreamEnd> {
-        let end = self.hand_over(plan, listed).await;
+    /// The initial events are complete: the loop checks them. Then the connection is the watch.
+    async fn submit_stream(
+        &mut self,
+        plan: &ListPlan,
+        fetched: FetchedList,
+        open: OpenWatch,
+    ) -> Result<OpenWatch, WatchListFailure> {
+        let end = self.submit_list(plan, fetched).await;
         let ReflectorParts { metrics, status, .. } = &self.parts;
-        metrics.count_watch_list(result_of(&end));
-        end.map_err(StreamEnd::Over)?;
+        metrics.count_watch_list(result_label(&end));
+        end.map_err(WatchListFailure::List)?;
         self.watch_list.worked();
         status.set_watch_list(WatchListUse::InUse);
         metrics.count_watch("ok");
-        status.count(Step::Watch);
-        self.set_reach(Reach::Open);
+        status.count(RequestCounter::Watches);
+        self.set_reflector_state(ReflectorState::Watching);
         Ok(open)
     }
 
-    /// Counts and tells what went wrong, and says what comes next.
-    fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> AfterStream {
-        self.parts.metrics.count_watch_list(failure.word());
+    /// Counts and logs a failure and decides what to do next.
+    fn after_stream(&mut self, failure: &StreamFailure, plan: &ListPlan) -> WatchListFallback {
+        self.parts.metrics.count_watch_list(failure.label());
         let next = match failure {
             StreamFailure::Refused(error) => after_refusal(error, plan.version.is_none()),
-            StreamFailure::BrokeOff(_) => self.watch_list.broke(),
-            StreamFailure::Late(_) => AfterStream::ListFromNowOn,
+            StreamFailure::Interrupted(_) => self.watch_list.interrupted(),
+            StreamFailure::TimedOut(_) => WatchListFallback::ListForAWhile,
         };
-        let goes_on = match next {
-            AfterStream::AskForTheNewest => "asking for the newest state instead",
-            AfterStream::ListInstead => "listing instead",
-            AfterStream::ListFromNowOn => "listing from now on",
-            // The failed list is reported.
-            AfterStream::Fail => return next,
+        let action = match next {
+            WatchListFallback::RetryNewest => "retrying with the newest state",
+            WatchListFallback::ListOnce => "falling back to LIST once",
+            WatchListFallback::ListForAWhile => "using LIST for an hour",
+            // Reported as a failed list.
+            WatchListFallback::Fail => return next,
         };
-        tracing::info!("{}: watch-list: {}; {goes_on}", self.parts.name, failure.text());
+        log!(
+            info,
+            *self.parts.name,
+            error = failure.text(),
+            action,
+            "WatchList failed"
+        );
         next
     }
 
     /// One WatchList, up to the end of its initial events.
-    async fn stream_by(&self, plan: &ListPlan) -> Result<Streamed, StreamFailure> {
+    async fn stream_by(&self, plan: &ListPlan) -> Result<FetchedWatchList, StreamFailure> {
         let ReflectorParts {
             environment,
             options,
@@ -130,7 +144,7 @@ impl Reflector {
             client,
             ..
         } = &self.parts;
-        status.count(Step::List);
+        status.count(RequestCounter::Lists);
         let timeout = with_jitter(options.watch_timeout_min, 100, environment.random());
         let query = WatchListQuery {
             version: plan.version.as_deref(),
@@ -140,127 +154,127 @@ impl Reflector {
         let response = open(client, environment, request)
             .await
             .map_err(StreamFailure::Refused)?;
-        let began = environment.now();
-        let patience = Patience {
+        let opened_at = environment.now();
+        let silence_timeout = SilenceTimeout {
             until: Moment::ZERO,
             silence: INITIAL_EVENTS_SILENCE_MAX,
         };
         let mut open = OpenWatch {
-            frames: Frames::new(response.into_body(), environment.clone(), patience),
+            frames: Frames::new(response.into_body(), environment.clone(), silence_timeout),
             splitter: LineSplitter::new(options.watch_line_bytes_max),
-            began,
-            rest: FrameReading::default(),
-            received: began,
+            opened_at,
+            unread: FrameUpdates::default(),
+            received: opened_at,
         };
-        let listed = tokio::select! {
+        let fetched = tokio::select! {
             biased;
-            listed = self.read_initial_events(&mut open) => listed?,
+            fetched = self.read_initial_events(&mut open) => fetched?,
             () = environment.sleep(options.initial_events_max) => {
                 let seconds = options.initial_events_max.as_secs();
-                return Err(StreamFailure::Late(format!("the initial events did not end within {seconds} s")));
+                return Err(StreamFailure::TimedOut(format!("the initial events did not end within {seconds} s")));
             }
         };
-        // Bookmarks come, so that their absence is a sign from now on.
-        open.frames.set_patience(Patience {
+        // The server sends bookmarks, so their absence means something from now on.
+        open.frames.set_silence_timeout(SilenceTimeout {
             until: Moment::ZERO,
             silence: BOOKMARK_SILENCE_MAX,
         });
-        Ok(Streamed { listed, open })
+        Ok(FetchedWatchList { fetched, open })
     }
 
-    /// Stages all events up to the end mark. What stands behind it in the same frame waits in `open`.
-    async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<Listed, StreamFailure> {
+    /// Stages all events up to the end mark. Later events in the same frame wait in `open`.
+    async fn read_initial_events(&self, open: &mut OpenWatch) -> Result<FetchedList, StreamFailure> {
         let mut staging = self.staging();
-        let mut turn = 0;
+        let mut since_yield = 0;
         loop {
             let frame = match open.frames.next().await {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Err(StreamFailure::BrokeOff(None)),
+                Ok(None) => return Err(StreamFailure::Interrupted(None)),
                 Err(ApiError::Silent(silence)) => {
                     let seconds = silence.as_secs();
-                    let text = format!("nothing came for {seconds} s, and no mark that the initial events ended");
-                    return Err(StreamFailure::Late(text));
+                    let text = format!("no data for {seconds} s and no end mark after the initial events");
+                    return Err(StreamFailure::TimedOut(text));
                 }
-                Err(error) => return Err(StreamFailure::BrokeOff(Some(error))),
+                Err(error) => return Err(StreamFailure::Interrupted(Some(error))),
             };
-            // What is there already needs no look at the clock; each event is a frame of its own.
+            // Frames that are ready need no clock read; each event is a frame of its own.
             let mut bytes = Some(frame.bytes);
             while let Some(frame_bytes) = bytes {
-                if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut turn)? {
+                if let Some(version) = self.stage_frame(&frame_bytes, open, &mut staging, &mut since_yield)? {
                     open.received = frame.received;
-                    return Ok(Listed {
+                    return Ok(FetchedList {
                         staged: staging.finish(),
                         version,
                         pages: 1,
                     });
                 }
-                if turn >= EVENTS_PER_TURN_MAX {
-                    turn = 0;
+                if since_yield >= EVENTS_PER_YIELD {
+                    since_yield = 0;
                     tokio::task::yield_now().await;
                     break;
                 }
-                bytes = open.frames.more().await;
+                bytes = open.frames.next_ready().await;
             }
         }
     }
 
-    /// Stages the events of one frame, and counts them into `turn`. The version of the end mark if that is among them;
-    /// what stands behind it then waits in `open`.
+    /// Stages the events of one frame and counts them into `since_yield`. Returns the version of the end mark if the
+    /// frame contains it; later events then wait in `open`.
     fn stage_frame(
         &self,
         frame: &[u8],
         open: &mut OpenWatch,
         staging: &mut Staging<'_>,
-        turn: &mut usize,
+        since_yield: &mut usize,
     ) -> Result<Option<ResourceVersion>, StreamFailure> {
         let mut lines = open.splitter.feed(frame);
         while let Some(line) = lines.next_line() {
             let Some(version) = self.stage_line(line, staging)? else {
-                *turn += 1;
+                *since_yield += 1;
                 continue;
             };
-            let rest = &mut open.rest;
-            rest.counts.bookmark += 1;
-            while rest.error.is_none()
+            let unread = &mut open.unread;
+            unread.counts.bookmark += 1;
+            while unread.error.is_none()
                 && let Some(line) = lines.next_line()
             {
-                self.read_one(line, rest);
+                self.read_one(line, unread);
             }
             return Ok(Some(version));
         }
         Ok(None)
     }
 
-    /// Stages one line; the version of the end mark if it is that.
+    /// Stages one line; returns the version if it is the end mark.
     fn stage_line(&self, line: Line<'_>, staging: &mut Staging<'_>) -> Result<Option<ResourceVersion>, StreamFailure> {
         let line = match line {
             Line::Json(line) => line,
             Line::TooLong(too_long) => {
-                staging.take_too_long(too_long);
+                staging.skip_too_long(too_long);
                 return Ok(None);
             }
         };
-        let mut reading = FrameReading::default();
+        let mut updates = FrameUpdates::default();
         match WatchLine::parse(line) {
             Ok(event) => match event.event_type {
                 WatchEventType::Bookmark => return Ok(self.end_mark(event.object)),
-                WatchEventType::Error => read_error(event.object, &mut reading),
-                _ => staging.take_event(&event),
+                WatchEventType::Error => read_error(event.object, &mut updates),
+                _ => staging.stage_event(&event),
             },
-            Err(error) => self.read_foreign(line, &error, &mut reading),
+            Err(error) => self.read_non_event(line, &error, &mut updates),
         }
-        reading
+        updates
             .error
             .map_or(Ok(None), |error| Err(StreamFailure::Refused(error)))
     }
 
-    /// The version of a bookmark that ends the initial events. Any other bookmark says nothing yet.
+    /// The version of the bookmark that ends the initial events. Other bookmarks are ignored.
     fn end_mark(&self, bookmark: &[u8]) -> Option<ResourceVersion> {
         match Bookmark::parse(bookmark) {
             Ok(bookmark) => Some(bookmark.version).filter(|_| bookmark.initial_events_end),
             Err(error) => {
                 self.parts.status.count_skipped("not-json");
-                tracing::warn!("{}: a bookmark cannot be read and is skipped: {error}", self.parts.name);
+                log!(warn, *self.parts.name, %error, "bookmark skipped: it cannot be parsed");
                 None
             }
         }
@@ -268,26 +282,26 @@ impl Reflector {
 }
 
 impl StreamFailure {
-    /// The word for it in metrics.
-    fn word(&self) -> &'static str {
+    /// The label in metrics.
+    fn label(&self) -> &'static str {
         match self {
-            Self::Refused(error) => error.cause().word(),
-            Self::BrokeOff(_) => "broke-off",
-            Self::Late(_) => "late",
+            Self::Refused(error) => error.cause().label(),
+            Self::Interrupted(_) => "broke-off",
+            Self::TimedOut(_) => "late",
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Self::Refused(error) | Self::BrokeOff(Some(error)) => error.to_string(),
-            Self::BrokeOff(None) => "it ended before its initial events did".to_owned(),
-            Self::Late(text) => text.clone(),
+            Self::Refused(error) | Self::Interrupted(Some(error)) => error.to_string(),
+            Self::Interrupted(None) => "the stream ended before its initial events did".to_owned(),
+            Self::TimedOut(text) => text.clone(),
         }
     }
 
     fn into_error(self) -> ApiError {
         match self {
-            Self::Refused(error) | Self::BrokeOff(Some(error)) => error,
+            Self::Refused(error) | Self::Interrupted(Some(error)) => error,
             other => ApiError::Damaged(other.text()),
         }
     }

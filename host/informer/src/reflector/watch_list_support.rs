@@ -1,33 +1,33 @@
-//! Whether a WatchList is worth asking for: what was learned from those before.
+//! Whether to try a WatchList, given how earlier ones ended.
 
 use std::time::Duration;
 
 use informant_cache::Moment;
 
-use crate::api::{ApiError, Cause};
+use crate::api::{ApiError, ApiErrorCause};
 
-/// How long a WatchList is not asked for after the API server has refused it or let it go on without an end. An API
-/// server learns new tricks by an upgrade only, and a question costs one request per relist.
+/// How long no WatchList is tried after the API server refused one or did not end its initial events. Only an upgrade
+/// changes that, and each attempt costs a request per relist.
 pub(crate) const WATCH_LIST_RETRY_PACE: Duration = Duration::from_secs(3_600);
 
-/// After so many WatchLists in a row that broke off before their end, LIST is used for a while: a proxy in between may
-/// end every long answer.
+/// After this many interrupted WatchLists in a row, LIST is used for a while: a proxy in between may end every long
+/// response.
 pub(crate) const BROKEN_STREAMS_BEFORE_LIST: u32 = 3;
 
-/// What a WatchList that did not come to its end means.
+/// What to do after an incomplete WatchList.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AfterStream {
-    /// Once more, and at once, for the newest state.
-    AskForTheNewest,
-    /// The state is asked for by LIST this time.
-    ListInstead,
-    /// And so from now on, for a while.
-    ListFromNowOn,
-    /// It counts as a list that failed.
+pub(super) enum WatchListFallback {
+    /// Retry at once, for the newest state.
+    RetryNewest,
+    /// Use LIST this time.
+    ListOnce,
+    /// Use LIST for a while.
+    ListForAWhile,
+    /// Handle it like a failed list.
     Fail,
 }
 
-/// Whether this source's API server gives WatchLists. client-go falls back for one attempt and asks again with the
+/// Whether this source's API server supports WatchList. client-go falls back for one attempt and tries again with the
 /// next.
 #[derive(Debug)]
 pub(super) struct WatchListSupport {
@@ -45,7 +45,7 @@ impl WatchListSupport {
         }
     }
 
-    pub(super) fn is_worth_asking(&self, now: Moment) -> bool {
+    pub(super) fn should_try(&self, now: Moment) -> bool {
         self.wanted && self.not_before.is_none_or(|moment| now >= moment)
     }
 
@@ -54,51 +54,57 @@ impl WatchListSupport {
         self.broken_in_a_row = 0;
     }
 
-    /// It was refused, or does not end: not again before a while.
+    /// It was refused or did not end: do not try again for a while.
     pub(super) fn refused(&mut self, now: Moment) {
         self.not_before = Some(now + WATCH_LIST_RETRY_PACE);
         self.broken_in_a_row = 0;
     }
 
-    /// A LIST was refused in the same manner: it was not about the WatchList.
+    /// A LIST was refused for the same reason, so the refusal was not about WatchList. Returns whether that makes
+    /// WatchList worth trying again.
     pub(super) fn listing_failed(&mut self, error: &ApiError) -> bool {
-        let forgotten = is_about_the_option(error) && self.not_before.is_some();
+        let forgotten = is_unsupported(error) && self.not_before.is_some();
         if forgotten {
             self.not_before = None;
         }
         forgotten
     }
 
-    /// It broke off before its end.
-    pub(super) fn broke(&mut self) -> AfterStream {
+    /// It was interrupted before its end.
+    pub(super) fn interrupted(&mut self) -> WatchListFallback {
         self.broken_in_a_row += 1;
         if self.broken_in_a_row < BROKEN_STREAMS_BEFORE_LIST {
-            AfterStream::ListInstead
+            WatchListFallback::ListOnce
         } else {
-            AfterStream::ListFromNowOn
+            WatchListFallback::ListForAWhile
         }
     }
 }
 
-/// What an answer that refuses a WatchList means, on the request or in the stream. `any_version`: it asked for the
-/// newest state already.
+/// What to do after the API server refused a WatchList, in the response or in the stream. `any_version`: it already
+/// requested the newest state.
 ///
-/// Source: client-go `watchList`: a version that is gone is asked for anew, everything it cannot retry falls back.
-pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> AfterStream {
-    if is_about_the_option(error) {
-        return AfterStream::ListFromNowOn;
+/// Source: client-go `watchList`: an expired version is retried, everything that cannot be retried falls back.
+pub(super) fn after_refusal(error: &ApiError, any_version: bool) -> WatchListFallback {
+    if is_unsupported(error) {
+        return WatchListFallback::ListForAWhile;
     }
     match error.cause() {
-        Cause::Expired | Cause::VersionTooLarge if !any_version => AfterStream::AskForTheNewest,
-        // A list of the newest state needs no cache that has caught up, and some may list but not watch.
-        Cause::Expired | Cause::VersionTooLarge | Cause::Forbidden | Cause::Other(_) => AfterStream::ListInstead,
-        Cause::TooManyRequests(_) | Cause::NotFound | Cause::Unreachable => AfterStream::Fail,
+        ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge if !any_version => WatchListFallback::RetryNewest,
+        // A list of the newest state does not need a cache that has caught up, and some users may list but not watch.
+        ApiErrorCause::Expired
+        | ApiErrorCause::VersionTooLarge
+        | ApiErrorCause::Forbidden
+        | ApiErrorCause::Other(_) => WatchListFallback::ListOnce,
+        ApiErrorCause::TooManyRequests(_) | ApiErrorCause::NotFound | ApiErrorCause::Unreachable => {
+            WatchListFallback::Fail
+        }
     }
 }
 
-/// Whether the API server does not take `sendInitialEvents`: an invalid request or option (400, 422), a method or a
-/// form it does not have (405, 406, 501).
-fn is_about_the_option(error: &ApiError) -> bool {
+/// Whether the API server does not support `sendInitialEvents`: an invalid request or option (400, 422), or a method or
+/// format that it does not have (405, 406, 501).
+fn is_unsupported(error: &ApiError) -> bool {
     match error {
         ApiError::Refused { code, message, .. } => {
             matches!(code, 400 | 405 | 406 | 422 | 501) || message.contains("sendInitialEvents")
@@ -120,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_does_not_know_is_not_asked_for_again_soon() {
+    fn an_unsupported_watch_list_is_not_retried_soon() {
         for code in [400, 405, 406, 422, 501] {
             assert_eq!(
                 after_refusal(&refused(code, ""), true),
-                AfterStream::ListFromNowOn,
+                WatchListFallback::ListForAWhile,
                 "{code}"
             );
         }
@@ -132,45 +138,45 @@ mod tests {
             403,
             "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
         );
-        assert_eq!(after_refusal(&worded, true), AfterStream::ListFromNowOn);
+        assert_eq!(after_refusal(&worded, true), WatchListFallback::ListForAWhile);
     }
 
     #[test]
-    fn a_version_that_is_gone_is_asked_for_anew_once() {
-        assert_eq!(after_refusal(&refused(410, ""), false), AfterStream::AskForTheNewest);
-        assert_eq!(after_refusal(&refused(410, ""), true), AfterStream::ListInstead);
+    fn an_expired_version_is_retried_once() {
+        assert_eq!(after_refusal(&refused(410, ""), false), WatchListFallback::RetryNewest);
+        assert_eq!(after_refusal(&refused(410, ""), true), WatchListFallback::ListOnce);
     }
 
     #[test]
-    fn trouble_that_a_list_would_meet_too_is_left_to_the_back_off() {
-        assert_eq!(after_refusal(&refused(429, ""), true), AfterStream::Fail);
-        assert_eq!(after_refusal(&refused(404, ""), true), AfterStream::Fail);
-        assert_eq!(after_refusal(&refused(500, ""), true), AfterStream::ListInstead);
+    fn errors_that_would_also_fail_a_list_back_off() {
+        assert_eq!(after_refusal(&refused(429, ""), true), WatchListFallback::Fail);
+        assert_eq!(after_refusal(&refused(404, ""), true), WatchListFallback::Fail);
+        assert_eq!(after_refusal(&refused(500, ""), true), WatchListFallback::ListOnce);
         assert_eq!(
             after_refusal(&refused(403, "pods is forbidden"), true),
-            AfterStream::ListInstead
+            WatchListFallback::ListOnce
         );
     }
 
     #[test]
-    fn a_refusal_is_remembered_for_a_while_and_success_forgets_it() {
+    fn a_refusal_is_remembered_until_success_or_timeout() {
         let mut support = WatchListSupport::new(true);
-        assert!(support.is_worth_asking(Moment::ZERO));
+        assert!(support.should_try(Moment::ZERO));
         support.refused(Moment::ZERO);
-        assert!(!support.is_worth_asking(Moment::ZERO + (WATCH_LIST_RETRY_PACE - Duration::from_nanos(1))));
-        assert!(support.is_worth_asking(Moment::ZERO + WATCH_LIST_RETRY_PACE));
+        assert!(!support.should_try(Moment::ZERO + (WATCH_LIST_RETRY_PACE - Duration::from_nanos(1))));
+        assert!(support.should_try(Moment::ZERO + WATCH_LIST_RETRY_PACE));
         support.worked();
-        assert!(support.is_worth_asking(Moment::ZERO));
-        assert!(!WatchListSupport::new(false).is_worth_asking(Moment::ZERO));
+        assert!(support.should_try(Moment::ZERO));
+        assert!(!WatchListSupport::new(false).should_try(Moment::ZERO));
     }
 
     #[test]
-    fn one_that_breaks_off_time_and_again_is_given_up() {
+    fn repeated_interruptions_disable_watch_list() {
         let mut support = WatchListSupport::new(true);
-        assert_eq!(support.broke(), AfterStream::ListInstead);
-        assert_eq!(support.broke(), AfterStream::ListInstead);
-        assert_eq!(support.broke(), AfterStream::ListFromNowOn);
+        assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
+        assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
+        assert_eq!(support.interrupted(), WatchListFallback::ListForAWhile);
         support.worked();
-        assert_eq!(support.broke(), AfterStream::ListInstead);
+        assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
     }
 }

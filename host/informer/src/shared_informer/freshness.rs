@@ -1,10 +1,10 @@
-//! Waiting until the cache has seen a version: reading one's own writes.
+//! Waiting until the cache has seen a version: read your own writes.
 //!
-//! Who wrote to the cluster got a version back. Once the store has seen everything up to it, a lookup finds that write
-//! or something newer. Versions compare within one source epoch only: after a restored backup the old ones mean nothing
-//! any more, and waits for them end as stale.
+//! A write to the cluster returns a version. Once the store has seen everything up to it, a lookup finds that write or
+//! something newer. Versions can only be compared within one source epoch: after a restored backup the old ones are
+//! meaningless, and waits for them fail as stale.
 //!
-//! Source: KEP-5647 (`LastStoreSyncResourceVersion`, which client-go leaves to be polled).
+//! Source: KEP-5647 (`LastStoreSyncResourceVersion`, which client-go users have to poll).
 
 use std::time::Duration;
 
@@ -13,38 +13,38 @@ use informant_object::ResourceVersion;
 
 use super::SharedInformer;
 
-/// Why the store is not known to have seen a version.
+/// Why the store may not have seen a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotFresh {
-    /// It has not yet. A version that belongs to another resource, or to an object that the source's selectors leave
-    /// out, is seen with the next bookmark, which comes about once a minute.
+    /// Not yet. A version of another resource, or of an object outside of the source's selectors, is seen with the next
+    /// bookmark, about once a minute.
     #[error(
-        "{wanted} was not seen within {:.1} s; the source is {state}, {}", .waited.as_secs_f64(), fresh_as_of(.seen)
+        "version {wanted} was not seen within {:.1} s; the source is {state}, {}", .waited.as_secs_f64(), fresh_as_of(.seen)
     )]
     Timeout {
-        /// What was waited for.
+        /// The requested version.
         wanted: ResourceVersion,
-        /// Up to where everything was seen; `None` before the first list.
+        /// The version up to which everything was seen; `None` before the first list.
         seen: Option<ResourceVersion>,
-        /// How the source is doing.
+        /// The source's state.
         state: SourceState,
-        /// How long it was waited.
+        /// How long the call waited.
         waited: Duration,
     },
-    /// The version is of another epoch than the store: the cluster went back in time in between. Read the object anew.
+    /// The version is of another epoch than the store: the cluster was rolled back in between. Read the object again.
     #[error(
-        "{wanted} is stale: it is of epoch {epoch}, and the source is in epoch {now} since the cluster went back in time; read anew"
+        "version {wanted} is stale: it belongs to epoch {epoch}, but the cluster was rolled back and the source is in epoch {now}; read the object again"
     )]
     Stale {
-        /// What was waited for.
+        /// The requested version.
         wanted: ResourceVersion,
-        /// The epoch it was meant in.
+        /// The requested epoch.
         epoch: u64,
-        /// The source's.
+        /// The source's epoch.
         now: u64,
     },
-    /// Versions that are no decimal numbers do not compare: nobody can say which is newer.
-    #[error("unsupported: version {0:?} is no decimal number, and others do not compare")]
+    /// Versions that are not integers cannot be compared.
+    #[error("unsupported: version {0:?} is not an integer and cannot be compared")]
     Unsupported(String),
     /// The informer was stopped.
     #[error("the informer was stopped; start it again to wait for it")]
@@ -60,11 +60,11 @@ fn fresh_as_of(seen: &Option<ResourceVersion>) -> String {
 
 impl SharedInformer {
     /// Waits until the store has seen everything up to `wanted`, for at most `timeout`, and returns a state that has:
-    /// what was written at `wanted` is in it, or something newer.
+    /// it contains what was written at `wanted`, or something newer.
     ///
-    /// `epoch` is the source epoch the version belongs to ([`Snapshot::epoch`],
-    /// [`SourceStatus::epoch`](crate::SourceStatus::epoch)); `None` is the one of the moment. Version `0` is any: it is
-    /// there with the first list.
+    /// `epoch` is the source epoch of the version ([`Snapshot::epoch`],
+    /// [`SourceStatus::epoch`](crate::SourceStatus::epoch)); `None` is the present one. Version `0` is any version:
+    /// seen with the first list.
     ///
     /// # Errors
     /// [`NotFresh`].
@@ -96,9 +96,9 @@ impl SharedInformer {
     }
 
     async fn seen(&self, wanted: &ResourceVersion, number: u64, epoch: u64) -> Result<Snapshot, NotFresh> {
-        let waiting = self.status.wait_for_publishing();
+        let waiting = self.status.subscribe_published();
         loop {
-            // Listening begins before looking, so that nothing that is published in between is slept through.
+            // Enabled before the check, so that no publish in between is missed.
             let mut published = std::pin::pin!(waiting.published());
             published.as_mut().enable();
             let snapshot = self.source.snapshot();

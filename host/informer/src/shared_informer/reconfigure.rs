@@ -1,4 +1,4 @@
-//! How what a source asks for, and what it keeps of it, changes while it runs.
+//! Changes the request of a source, and what it stores, while it runs.
 
 use std::sync::Arc;
 
@@ -9,57 +9,57 @@ use tokio_util::sync::CancellationToken;
 
 use super::start::{indexes_of, request_of, spawn_reflector};
 use super::{InformerStopped, SharedInformer};
-use crate::informer_loop::{Control, IndexersChange, Successor};
-use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, Trial};
+use crate::informer_loop::{Candidate, Control, IndexersChange};
+use crate::reflector::{Probation, Reflector, ReflectorOptions, ReflectorParts};
 use crate::spec::SourceSpec;
-use crate::updates::channel;
+use crate::update_channel::channel;
 
-/// Why a change was refused. What ran before runs on as it was.
+/// Why a change was rejected. The source keeps its previous configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconfigureError {
-    /// Another resource, cluster or namespace is another source.
-    #[error("{what} cannot change while it runs: remove the informer and start another one")]
+    /// The identity of a source cannot change.
+    #[error("{what} cannot change while the informer runs: remove it and start another one")]
     AnotherSource {
         /// What differs.
         what: &'static str,
     },
-    /// What is to be dropped may not be.
+    /// A pointer in `drop` is not allowed.
     #[error("drop: {0}")]
     Drop(#[from] PointerError),
-    /// Two indexes of one name, be it one of a plugin.
+    /// Two indexes with the same name, including those of plugins.
     #[error(transparent)]
     Index(#[from] IndexConflict),
-    /// A namespace was named for a resource that lives outside of namespaces.
-    #[error("{resource} is not in namespaces: name none")]
+    /// Namespaces were given for a cluster-scoped resource.
+    #[error("{resource} is cluster-scoped: remove `namespaces`")]
     NotNamespaced {
         /// The resource.
         resource: String,
     },
-    /// A source that was new in the change could not be started.
+    /// A source that the change adds could not be started.
     #[error(transparent)]
     Start(#[from] super::StartError),
-    /// Nobody is there to change.
+    /// The informer was stopped.
     #[error(transparent)]
     Stopped(#[from] InformerStopped),
 }
 
 impl SharedInformer {
-    /// Changes selectors, what is cut, metadata only, native indexes, resync and how the state is obtained, while
-    /// handlers stay and events flow.
+    /// Changes selectors, `drop`, metadata only, native indexes, resync and how the state is fetched, while handlers
+    /// stay registered and events flow.
     ///
-    /// Returns once the change is accepted; it takes place in the background. Indexes, the default resync (for handlers
-    /// to come) and `relist_notify_unchanged` change at once. Another request, or another shape of objects, is tried
-    /// out beside the reflector that runs: its first list is staged, and then the *difference* is told, reason
-    /// `reconfigured`: what no longer belongs to the source as deletes with their last state, what is new as adds, what
-    /// is kept in another form as updates; what is the same nobody hears of. While the new request is refused,
-    /// unreachable or too slow, what ran before goes on, and
-    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) says why. A further change takes the place
-    /// of one that is under way.
+    /// Returns once the change is accepted; it is applied in the background. Indexes, the default resync (for future
+    /// handlers) and `relist_notify_unchanged` change at once. For another request or another shape of objects, a
+    /// candidate reflector starts next to the current one: its first list is staged, and then handlers receive the
+    /// *difference*, with reason `reconfigured`: objects that no longer belong to the source as deletes with their last
+    /// state, new ones as adds, those stored in another shape as updates; unchanged ones are not delivered. While the
+    /// new request is refused, too slow, or the cluster unreachable, the previous request stays in use, and
+    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) has the reason. A later change replaces one
+    /// that is in progress.
     ///
     /// # Errors
-    /// [`ReconfigureError`]; nothing is changed then.
+    /// [`ReconfigureError`]; nothing has changed then.
     pub async fn reconfigure(&self, spec: SourceSpec, reflector: ReflectorOptions) -> Result<(), ReconfigureError> {
-        let _turn = self.reconfigure_turn.lock().await;
+        let _guard = self.reconfigure_lock.lock().await;
         let (before, reflector_before) = {
             let members = self.members();
             if members.stopped {
@@ -67,7 +67,7 @@ impl SharedInformer {
             }
             (Arc::clone(&members.spec), members.reflector)
         };
-        judge_identity(&before, &spec)?;
+        validate_identity(&before, &spec)?;
         spec.shape()?;
         if spec.indexes != before.indexes {
             let (done, changed) = oneshot::channel();
@@ -75,16 +75,16 @@ impl SharedInformer {
                 removed: before.indexes.iter().map(|(name, _)| name.clone()).collect(),
                 added: indexes_of(&spec, Vec::new()),
             };
-            self.tell(Control::ChangeIndexers(change, done))?;
+            self.send_command(Control::ChangeIndexers(change, done))?;
             changed.await.map_err(|_| InformerStopped)??;
         }
         if spec.relist_notify_unchanged != before.relist_notify_unchanged {
-            self.tell(Control::NotifyUnchanged(spec.relist_notify_unchanged))?;
+            self.send_command(Control::NotifyUnchanged(spec.relist_notify_unchanged))?;
         }
         let other_request = request_of(&spec) != request_of(&before);
-        let other_shape = !spec.keeps_the_same(&before);
-        if other_request || other_shape || reflector != reflector_before {
-            self.try_out(&spec, reflector, other_shape)?;
+        let shape_changed = !spec.keeps_same_shape(&before);
+        if other_request || shape_changed || reflector != reflector_before {
+            self.start_candidate(&spec, reflector, shape_changed)?;
         }
         let mut members = self.members();
         members.spec = Arc::new(spec);
@@ -92,7 +92,7 @@ impl SharedInformer {
         Ok(())
     }
 
-    /// Waits until no change is under way.
+    /// Waits until no change is in progress.
     ///
     /// # Errors
     /// [`InformerStopped`] if the informer is stopped before.
@@ -106,20 +106,25 @@ impl SharedInformer {
         }
     }
 
-    /// Starts a reflector on trial beside the one that runs.
-    fn try_out(&self, spec: &SourceSpec, options: ReflectorOptions, other_shape: bool) -> Result<(), ReconfigureError> {
+    /// Starts a candidate reflector next to the current one.
+    fn start_candidate(
+        &self,
+        spec: &SourceSpec,
+        options: ReflectorOptions,
+        shape_changed: bool,
+    ) -> Result<(), ReconfigureError> {
         let shape = spec.shape()?;
         let generation = {
             let mut members = self.members();
             members.generation += 1;
             members.generation
         };
-        // One that is under way may be in yet another shape.
-        let other_shape = other_shape || self.status.reconfiguring().borrow().is_some();
+        // A change in progress may use yet another shape.
+        let shape_changed = shape_changed || self.status.reconfiguring().borrow().is_some();
         let (sender, updates) = channel(self.channel_bytes_max, Arc::clone(&self.metrics));
         let cancel: CancellationToken = self.cancel.child_token();
         self.status.set_reconfiguring();
-        self.tell(Control::TryOut(Successor {
+        self.send_command(Control::StartCandidate(Candidate {
             generation,
             updates,
             reflector: cancel.clone(),
@@ -130,16 +135,16 @@ impl SharedInformer {
             shape,
             client: self.client.clone(),
             environment: Arc::clone(&self.environment.0),
-            shown: Arc::clone(&self.source),
+            source: Arc::clone(&self.source),
             updates: sender,
             status: Arc::clone(&self.status),
             metrics: Arc::clone(&self.metrics),
             options,
             generation,
-            trial: Some(Trial {
+            probation: Some(Probation {
                 control: self.control.clone(),
-                other_shape,
-                is_handed_over: Arc::default(),
+                shape_changed,
+                list_submitted: Arc::default(),
             }),
         });
         spawn_reflector(&self.environment.0, reflector, &self.status, generation, cancel);
@@ -147,8 +152,8 @@ impl SharedInformer {
     }
 }
 
-/// What a source is cannot change; only what is asked of it and kept of it.
-pub(crate) fn judge_identity(before: &SourceSpec, spec: &SourceSpec) -> Result<(), ReconfigureError> {
+/// The identity of a source cannot change; only its request and what it stores.
+pub(crate) fn validate_identity(before: &SourceSpec, spec: &SourceSpec) -> Result<(), ReconfigureError> {
     let differing = [
         ("the informer's name", before.informer != spec.informer),
         ("the cluster", before.cluster != spec.cluster),

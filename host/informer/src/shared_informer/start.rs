@@ -1,4 +1,4 @@
-//! How an informer comes to be.
+//! Starts a source.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
 use crate::api::CollectionRequest;
-use crate::garbage::GarbageBin;
+use crate::background_drop::BackgroundDropper;
 use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::{InformerMetrics, SourceMetrics};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts};
+use crate::source_name::{SourceName, log};
 use crate::spec::SourceSpec;
-use crate::status::{Reach, StatusCell, WatchListUse};
-use crate::updates::channel;
+use crate::status::{ReflectorState, StatusTracker, WatchListUse};
+use crate::update_channel::channel;
 
 /// The number of a source's first reflector.
 const FIRST_GENERATION: u64 = 1;
@@ -28,7 +29,7 @@ const FIRST_GENERATION: u64 = 1;
 /// Why an informer could not be started. Nothing runs then.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// What is to be dropped may not be.
+    /// A pointer in `drop` is not allowed.
     #[error("informer {informer}: drop: {source}")]
     Drop {
         /// The informer.
@@ -36,7 +37,7 @@ pub enum StartError {
         /// What is wrong.
         source: PointerError,
     },
-    /// Two indexes of one name, or one that is called as a built-in one.
+    /// Two indexes with the same name, or one with the name of a built-in one.
     #[error("informer {informer}: {source}")]
     Index {
         /// The informer.
@@ -44,15 +45,15 @@ pub enum StartError {
         /// What is wrong.
         source: IndexConflict,
     },
-    /// It is to be kept from one process to the next, and cannot be.
-    #[error("informer {informer}: it cannot be kept: {source}")]
-    Keep {
+    /// Its durable storage could not be opened.
+    #[error("informer {informer}: cannot open its durable storage: {source}")]
+    Durable {
         /// The informer.
         informer: String,
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It was stopped before its handler was registered, as when everything shuts down.
+    /// It was stopped before its handler was registered, as during a shutdown.
     #[error(transparent)]
     Stopped(#[from] InformerStopped),
 }
@@ -60,13 +61,11 @@ pub enum StartError {
 impl SharedInformer {
     /// Starts an informer on the source that `spec` describes.
     ///
-    /// `client` must not retry by itself (`Config::default_retry = false`): pacing is this informer's, and a layer
-    /// below that waits and tries again hides from it what happens. It must not decompress watches either; they are
-    /// asked to come plain.
+    /// `client` must not retry by itself (`Config::default_retry = false`): the informer paces retries, and a lower
+    /// layer that retries hides failures from it. Nor may it decompress watches; they are requested uncompressed.
     ///
     /// # Errors
-    /// [`StartError`] if the specification contradicts itself. A cluster that cannot be reached is no error but a
-    /// state.
+    /// [`StartError`] if the specification is invalid. An unreachable cluster is not an error but a state.
     pub fn start(
         spec: SourceSpec,
         client: Client,
@@ -77,7 +76,7 @@ impl SharedInformer {
         Self::start_with(spec, client, environment, catalog, metrics, InformerOptions::default())
     }
 
-    /// As [`start`](Self::start), with options.
+    /// Like [`start`](Self::start), with options.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -89,11 +88,12 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let place = |info| catalog.add_source(info);
-        Self::start_at(spec, client, environment, &catalog, place, metrics, options)
+        let register = |info| catalog.add_source(info);
+        Self::start_in(spec, client, environment, &catalog, register, metrics, options)
     }
 
-    /// As [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows it.
+    /// Like [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows
+    /// it.
     pub(crate) fn start_staged(
         spec: SourceSpec,
         client: Client,
@@ -102,31 +102,31 @@ impl SharedInformer {
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
-        let place = |info| catalog.add_staged_source(info);
-        Self::start_at(spec, client, environment, &catalog, place, metrics, options)
+        let register = |info| catalog.add_staged_source(info);
+        Self::start_in(spec, client, environment, &catalog, register, metrics, options)
     }
 
-    fn start_at(
+    fn start_in(
         spec: SourceSpec,
         client: Client,
         environment: Arc<dyn Environment>,
         catalog: &Catalog,
-        place: impl FnOnce(SourceInfo) -> SourceId,
+        register: impl FnOnce(SourceInfo) -> SourceId,
         metrics: &InformerMetrics,
         options: InformerOptions,
     ) -> Result<Self, StartError> {
         let shape = shape_of(&spec)?;
-        let id = place(info_of(&spec));
+        let id = register(info_of(&spec));
         let indexes = indexes_of(&spec, options.index_funcs);
         let native_indexes: Vec<_> = indexes.iter().map(|index| (index.name().to_owned(), 0)).collect();
         let store = store_of(catalog, id, &spec, indexes)?;
-        let name = name_of(&spec);
+        let name = Arc::new(SourceName::of(&spec));
         let source = catalog.source(id).expect("the source was just added");
         let metrics = metrics_of(&spec, metrics, &native_indexes);
         let status = Arc::new(status_of(&source, &metrics, &environment, &options.reflector));
-        let garbage = GarbageBin::new(&*environment);
+        let dropper = BackgroundDropper::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
-        let (control, orders) = mpsc::unbounded_channel();
+        let (control, commands) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
         let reflector_cancel = cancel.child_token();
         let informer_loop = InformerLoop::new(LoopParts {
@@ -136,11 +136,11 @@ impl SharedInformer {
             fifo: fifo_of(options.transform, &spec, environment.random()),
             store,
             updates,
-            control: orders,
+            control: commands,
             environment: Arc::clone(&environment),
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
-            garbage: garbage.clone(),
+            dropper: dropper.clone(),
             native_indexes,
             durable: options.durable.clone(),
             reflector: reflector_cancel.clone(),
@@ -151,16 +151,16 @@ impl SharedInformer {
             shape,
             client: client.clone(),
             environment: Arc::clone(&environment),
-            shown: Arc::clone(&source),
+            source: Arc::clone(&source),
             updates: sender,
             status: Arc::clone(&status),
             metrics: Arc::clone(&metrics),
             options: options.reflector,
             generation: FIRST_GENERATION,
-            trial: None,
+            probation: None,
         });
         let (ended, loop_ended) = watch::channel(false);
-        spawn_loop(&environment, informer_loop, &status, ended);
+        spawn_loop(&environment, informer_loop, &status, &name, ended);
         spawn_reflector(&environment, reflector, &status, FIRST_GENERATION, reflector_cancel);
         Ok(Self {
             name,
@@ -171,20 +171,20 @@ impl SharedInformer {
             control,
             status,
             metrics,
-            garbage,
+            dropper,
             cancel,
             durable: options.durable,
-            deletes_told: watch::Sender::new(false),
+            deletes_queued: watch::Sender::new(false),
             loop_ended,
             channel_bytes_max: options.channel_bytes_max,
-            reconfigure_turn: tokio::sync::Mutex::default(),
+            reconfigure_lock: tokio::sync::Mutex::default(),
             members: std::sync::Mutex::new(Members::of(spec, options.reflector)),
         })
     }
 }
 
 impl Members {
-    /// Nobody yet, told of a source's first reflector.
+    /// No consumers yet.
     fn of(spec: SourceSpec, reflector: ReflectorOptions) -> Self {
         Self {
             spec: Arc::new(spec),
@@ -217,8 +217,8 @@ fn status_of(
     metrics: &Arc<SourceMetrics>,
     environment: &Arc<dyn Environment>,
     reflector: &ReflectorOptions,
-) -> StatusCell {
-    let status = StatusCell::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
+) -> StatusTracker {
+    let status = StatusTracker::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
     status.begin_generation(FIRST_GENERATION);
     if !reflector.watch_list {
         status.set_watch_list(WatchListUse::Off);
@@ -226,7 +226,7 @@ fn status_of(
     status
 }
 
-/// The store of a source that was just added. If its indexes cannot be had, the source is gone again.
+/// The store of a new source. If its indexes conflict, the source is removed again.
 fn store_of(
     catalog: &Catalog,
     id: SourceId,
@@ -254,17 +254,19 @@ fn fifo_of(transform: Option<Box<dyn Transform>>, spec: &SourceSpec, hash_seed: 
 fn spawn_loop(
     environment: &Arc<dyn Environment>,
     informer_loop: InformerLoop,
-    status: &Arc<StatusCell>,
+    status: &Arc<StatusTracker>,
+    name: &Arc<SourceName>,
     ended: watch::Sender<bool>,
 ) {
-    let last_words = LastWords {
+    let end_guard = TaskEndGuard {
         status: Arc::clone(status),
+        name: Arc::clone(name),
         task: "informer loop",
         generation: None,
     };
     let task = async move {
         informer_loop.run().await;
-        drop(last_words);
+        drop(end_guard);
         ended.send_replace(true);
     };
     environment.spawn("informer-loop", Box::pin(task));
@@ -273,19 +275,20 @@ fn spawn_loop(
 pub(super) fn spawn_reflector(
     environment: &Arc<dyn Environment>,
     reflector: Reflector,
-    status: &Arc<StatusCell>,
+    status: &Arc<StatusTracker>,
     generation: u64,
     cancel: CancellationToken,
 ) {
-    let last_words = LastWords {
+    let end_guard = TaskEndGuard {
         status: Arc::clone(status),
+        name: reflector.name(),
         task: "reflector",
         generation: Some(generation),
     };
     let task = async move {
         // Dropping the reflector's future ends whatever it waits for: a connection, an answer, a pause.
         or_cancelled(&cancel, reflector.run()).await;
-        drop(last_words);
+        drop(end_guard);
     };
     environment.spawn("reflector", Box::pin(task));
 }
@@ -298,29 +301,35 @@ async fn or_cancelled(cancel: &CancellationToken, task: impl Future<Output = ()>
     }
 }
 
-/// Says that a task is over, also if it panicked: a source that nobody serves any more must not look alive.
-struct LastWords {
-    status: Arc<StatusCell>,
+/// Reports that a task is over, even if it panicked: a source without a task must not look alive.
+struct TaskEndGuard {
+    status: Arc<StatusTracker>,
+    name: Arc<SourceName>,
     task: &'static str,
-    /// Which reflector: one that was succeeded, or is on trial, does not speak for the source.
+    /// The reflector's number: a replaced reflector, or one on probation, does not change the source's state.
     generation: Option<u64>,
 }
 
-impl Drop for LastWords {
+impl Drop for TaskEndGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            log!(
+                error,
+                self.name,
+                task = self.task,
+                "source stopped: its task panicked, which is a bug in Informant"
+            );
             let text = format!(
-                "the {} panicked, which is a defect of Informant; the source is served no more",
+                "the {} panicked, which is a bug in Informant; the source is no longer served",
                 self.task
             );
-            tracing::error!("{text}");
             self.status.set_error(text);
         }
         if self
             .generation
             .is_none_or(|generation| self.status.is_current(generation))
         {
-            self.status.set_reach(Reach::Stopped);
+            self.status.set_reflector_state(ReflectorState::Stopped);
         }
     }
 }
@@ -351,18 +360,4 @@ pub(super) fn request_of(spec: &SourceSpec) -> CollectionRequest {
         field_selector: text(spec.field_selector.as_ref().map(ToString::to_string)),
         metadata_only: spec.metadata_only,
     }
-}
-
-fn name_of(spec: &SourceSpec) -> String {
-    let namespace = spec
-        .namespace
-        .as_ref()
-        .map(|namespace| format!(" in {namespace}"))
-        .unwrap_or_default();
-    let cluster = if spec.cluster.is_empty() {
-        String::new()
-    } else {
-        format!(", cluster {}", spec.cluster)
-    };
-    format!("informer {} ({}{namespace}{cluster})", spec.informer, spec.resource)
 }

@@ -1,4 +1,4 @@
-//! How an informer ends: in order, within a deadline, or at once when it is dropped.
+//! Stops a source: in order, within a deadline, or at once on drop.
 
 use std::time::Duration;
 
@@ -8,37 +8,38 @@ use tokio::sync::oneshot;
 use super::SharedInformer;
 use crate::handler::Registration;
 use crate::informer_loop::Control;
-use crate::status::Reach;
+use crate::source_name::log;
+use crate::status::ReflectorState;
 
-/// How long it is waited, at first, before a listener that somebody else pulls from is asked again whether it is empty.
+/// First pause between two checks whether a listener that others pull from is empty.
 const DRAINED_POLL: Duration = Duration::from_millis(10);
 
-/// It is asked ever more rarely, down to this: what waits long is in back-off.
+/// The pause grows up to this: what waits long is in back-off.
 const DRAINED_POLL_MAX: Duration = Duration::from_millis(500);
 
-/// How long what was acknowledged last may take to be kept at the end.
-const LAST_FLUSH_MAX: Duration = Duration::from_secs(1);
+/// How long persisting the last acknowledgements may take at the end.
+const FINAL_FLUSH_MAX: Duration = Duration::from_secs(1);
 
-/// What an orderly stop could not bring to its end.
+/// What an orderly stop could not finish.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[must_use = "what was not delivered should be told to somebody"]
+#[must_use = "undelivered events should be reported"]
 pub struct StopReport {
-    /// Events that had been accepted and were not handled when the deadline passed.
+    /// Accepted events that were not handled before the deadline.
     pub undelivered: u64,
-    /// Native handlers whose last call still ran at the deadline.
+    /// Native handlers whose last call was still running at the deadline.
     pub still_running: usize,
-    /// The loop had not processed all it had been handed.
+    /// The loop had not processed all its input.
     pub loop_unfinished: bool,
 }
 
 impl StopReport {
-    /// Whether everything that was accepted was handled.
+    /// Whether everything accepted was handled.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn and(self, other: Self) -> Self {
         Self {
             undelivered: self.undelivered + other.undelivered,
@@ -50,21 +51,21 @@ impl StopReport {
 
 impl SharedInformer {
     /// Stops in order, within `deadline` from now: nothing new is read, what was read is stored, what was accepted is
-    /// delivered; what is left then is dropped and counted. Afterwards the source is gone from the catalog and its
-    /// memory given back. A second call finds nothing to do.
+    /// delivered; the rest is dropped and counted. Afterwards the source is removed from the catalog and its memory
+    /// freed. A second call does nothing.
     ///
-    /// Source: client-go drops what is buffered; here it is delivered or counted.
+    /// Source: client-go drops buffered events; here they are delivered or counted.
     pub async fn stop(&self, deadline: Duration) -> StopReport {
         let until = self.environment.0.now() + deadline;
         self.cancel.cancel();
-        let (handlers, listeners) = self.take_members();
+        let (handlers, listeners) = self.stop_members();
         let mut report = StopReport {
             loop_unfinished: !self.finish_loop(until).await,
             ..StopReport::default()
         };
-        // What was shown is kept and told first; at the end, what was acknowledged of it.
+        // Persist and deliver what was published first; at the end, what was acknowledged.
         self.flush_journal(until).await;
-        self.deletes_told.send_replace(true);
+        self.deletes_queued.send_replace(true);
         for handler in &handlers {
             handler.listener().close();
         }
@@ -76,14 +77,17 @@ impl SharedInformer {
         }
         self.metrics.stop_undelivered.inc_by(report.undelivered);
         if !report.is_clean() {
-            tracing::warn!(
-                "{}: stopped after its deadline of {:.1} s: {} events were not delivered",
+            log!(
+                warn,
                 self.name,
-                deadline.as_secs_f64(),
-                report.undelivered
+                undelivered = report.undelivered,
+                still_running = report.still_running,
+                loop_unfinished = report.loop_unfinished,
+                deadline_seconds = deadline.as_secs_f64(),
+                "informer stopped before everything was delivered"
             );
         }
-        self.leave_catalog();
+        self.remove_from_catalog();
         report
     }
 
@@ -93,15 +97,15 @@ impl SharedInformer {
         self.members().stopped
     }
 
-    /// Waits until what is to be kept is kept, and told.
+    /// Waits until everything is persisted and delivered.
     pub(super) async fn journal_flushed(&self) {
         let Some(durable) = &self.durable else { return };
         let (done, flushed) = oneshot::channel();
         durable.journal.flush(Box::new(move || {
-            // Whoever waited may have given up.
+            // The receiver may have given up.
             let _ = done.send(());
         }));
-        // A journal that is over answers by dropping it.
+        // A journal that is over drops the callback.
         let _ = flushed.await;
     }
 
@@ -109,7 +113,7 @@ impl SharedInformer {
         self.before(until, self.journal_flushed()).await;
     }
 
-    fn take_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {
+    fn stop_members(&self) -> (Vec<Registration>, Vec<ListenerHandle>) {
         let mut members = self.members();
         members.stopped = true;
         (
@@ -118,10 +122,10 @@ impl SharedInformer {
         )
     }
 
-    /// Lets the loop process what it was handed; whether it came to an end in time.
+    /// Lets the loop process its input; returns whether it finished in time.
     async fn finish_loop(&self, until: Moment) -> bool {
         let (done, finished) = oneshot::channel();
-        if self.tell(Control::Stop(done)).is_err() {
+        if self.send_command(Control::Stop(done)).is_err() {
             return true;
         }
         self.before(until, finished).await.is_some()
@@ -136,8 +140,8 @@ impl SharedInformer {
         }
     }
 
-    /// Waits until a listener that others pull from, and may go on pulling from for other sources, is empty. One in
-    /// quarantine is not waited for: nobody pulls from it. Returns what it had to drop.
+    /// Waits until a listener is empty that others pull from, possibly for other sources too. Does not wait for a
+    /// quarantined one: nothing pulls from it. Returns how many events it had to drop.
     async fn finish_listener(&self, listener: &ListenerHandle, until: Moment) -> u64 {
         let mut pause = DRAINED_POLL;
         let waits = || listener.busy_keys(self.source()) > 0 && !listener.is_quarantined();
@@ -146,7 +150,7 @@ impl SharedInformer {
             self.environment.0.sleep(pause.min(left)).await;
             pause = (pause * 2).min(DRAINED_POLL_MAX);
         }
-        self.flush_journal(until.max(self.environment.0.now() + LAST_FLUSH_MAX))
+        self.flush_journal(until.max(self.environment.0.now() + FINAL_FLUSH_MAX))
             .await;
         let discarded = || listener.stats().counters.discarded;
         let before = discarded();
@@ -154,7 +158,7 @@ impl SharedInformer {
         discarded() - before
     }
 
-    /// What `future` comes to, unless the moment passes first.
+    /// The result of `future`, unless `until` passes first.
     async fn before<T>(&self, until: Moment, future: impl Future<Output = T>) -> Option<T> {
         let left = until - self.environment.0.now();
         tokio::select! {
@@ -164,26 +168,26 @@ impl SharedInformer {
         }
     }
 
-    fn leave_catalog(&self) {
-        self.status.set_reach(Reach::Stopped);
+    fn remove_from_catalog(&self) {
+        self.status.set_reflector_state(ReflectorState::Stopped);
         if let Some(garbage) = self.catalog.remove_source(self.source()) {
-            self.garbage.throw(garbage);
+            self.dropper.drop_later(garbage);
         }
         self.metrics.retire();
     }
 }
 
-/// Ends everything at once; what waits for native handlers is dropped and counted by their listeners.
+/// Ends everything at once; listeners drop and count the queued events of native handlers.
 impl Drop for SharedInformer {
     fn drop(&mut self) {
         self.cancel.cancel();
-        let (handlers, listeners) = self.take_members();
+        let (handlers, listeners) = self.stop_members();
         for handler in handlers {
             handler.listener().abandon();
         }
         for listener in listeners {
             listener.detach(self.source());
         }
-        self.leave_catalog();
+        self.remove_from_catalog();
     }
 }

@@ -1,12 +1,12 @@
-//! The shared informer as its users see it, on the embedded API server.
+//! The shared informer through its public API, on the embedded API server.
 
-mod comes_and_goes;
 mod durable;
 mod freshness;
 mod handlers;
 mod indexes;
-mod life;
+mod lifecycle;
 mod load;
 mod random;
 mod reconfigure;
 mod registrations;
+mod resource_changes;

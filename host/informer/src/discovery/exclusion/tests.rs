@@ -44,19 +44,19 @@ fn exclude(entries: &[&str]) -> Exclude {
     exclude
 }
 
-/// Which of `entries` leave nothing out, a line each.
+/// The unused ones of `entries`, a line each.
 fn idle(entries: &[&str], unread_groups: &[&str]) -> String {
     let unread_groups = unread_groups.iter().map(ToString::to_string).collect();
-    let judged = judge(&exclude(entries), &served(), &unread_groups);
-    let idle = judged.iter().filter_map(|(entry, exclusion)| match exclusion {
-        Exclusion::LeavesOut => None,
-        Exclusion::Idle(idle) => Some(format!("`{entry}` {idle}")),
+    let checked = check_exclusions(&exclude(entries), &served(), &unread_groups);
+    let idle = checked.iter().filter_map(|(entry, exclusion)| match exclusion {
+        Exclusion::Effective => None,
+        Exclusion::Unused(idle) => Some(format!("`{entry}` {idle}")),
     });
     idle.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn what_leaves_something_out_is_not_idle_nor_is_what_could_not_be_watched_anyway() {
+fn an_entry_excluding_an_unwatchable_resource_is_effective() {
     let entries = [
         "v1/secrets",
         "apps/v1/*",
@@ -69,42 +69,42 @@ fn what_leaves_something_out_is_not_idle_nor_is_what_could_not_be_watched_anyway
 }
 
 #[test]
-fn an_idle_entry_is_answered_with_what_comes_close_and_is_watched() {
+fn an_unused_entry_suggests_similar_watched_resources() {
     insta::assert_snapshot!(idle(&["v1/secret", "apps/v1/pods", "app/v1/*", "shop.example.com/v3/*", "zzz/v1/*", "v1/zzz"], &[]), @"
-    `app/v1/*` leaves out nothing that is served; did you mean `apps/v1/*`
-    `apps/v1/pods` leaves out nothing that is served; did you mean `v1/pods`
-    `shop.example.com/v3/*` leaves out nothing that is served; did you mean one of `shop.example.com/v2/*`, `shop.example.com/v1/*`
-    `v1/secret` leaves out nothing that is served; did you mean `v1/secrets`
-    `v1/zzz` leaves out nothing that is served; `kubectl api-resources` lists what there is
-    `zzz/v1/*` leaves out nothing that is served; `kubectl api-resources` lists what there is
+    `app/v1/*` excludes nothing that is served; did you mean `apps/v1/*`
+    `apps/v1/pods` excludes nothing that is served; did you mean `v1/pods`
+    `shop.example.com/v3/*` excludes nothing that is served; did you mean one of `shop.example.com/v2/*`, `shop.example.com/v1/*`
+    `v1/secret` excludes nothing that is served; did you mean `v1/secrets`
+    `v1/zzz` excludes nothing that is served; `kubectl api-resources` lists the served resources
+    `zzz/v1/*` excludes nothing that is served; `kubectl api-resources` lists the served resources
     ");
-    // What is left out already was not meant.
-    insta::assert_snapshot!(idle(&["v1/secret", "v1/secrets"], &[]), @"`v1/secret` leaves out nothing that is served; `kubectl api-resources` lists what there is");
+    // An entry that is already excluded is not a suggestion.
+    insta::assert_snapshot!(idle(&["v1/secret", "v1/secrets"], &[]), @"`v1/secret` excludes nothing that is served; `kubectl api-resources` lists the served resources");
 }
 
 #[test]
-fn a_version_in_which_a_resource_is_not_watched_is_idle_unless_the_one_in_which_it_is_is_excluded_too() {
+fn excluding_an_unwatched_version_alone_has_no_effect() {
     insta::assert_snapshot!(idle(&["apps/v1beta1/deployments", "apps/v1beta1/*"], &[]), @"
-    `apps/v1beta1/*` leaves out nothing that is served; did you mean `apps/v1/*`
-    `apps/v1beta1/deployments` leaves out nothing that is served; did you mean `apps/v1/deployments`
+    `apps/v1beta1/*` excludes nothing that is served; did you mean `apps/v1/*`
+    `apps/v1beta1/deployments` excludes nothing that is served; did you mean `apps/v1/deployments`
     ");
     assert_eq!(idle(&["apps/v1beta1/*", "apps/v1/*"], &[]), "");
-    // Carts are served in this version alone.
+    // Carts are only served in this version.
     assert_eq!(idle(&["shop.example.com/v1/*"], &[]), "");
 }
 
 #[test]
-fn a_group_that_does_not_answer_is_not_judged() {
+fn entries_of_an_unavailable_group_are_not_checked() {
     let entries = ["shop.example.com/v9/*", "shop.example.com/v1/things", "v1/secret"];
-    let judged = judge(
+    let checked = check_exclusions(
         &exclude(&entries),
         &served(),
         &BTreeSet::from(["shop.example.com".to_owned()]),
     );
-    assert_eq!(judged.keys().collect::<Vec<_>>(), ["v1/secret"]);
+    assert_eq!(checked.keys().collect::<Vec<_>>(), ["v1/secret"]);
 }
 
 #[test]
-fn where_nothing_is_served_nothing_is_judged() {
-    assert!(judge(&exclude(&["v1/secret"]), &[], &BTreeSet::new()).is_empty());
+fn without_served_resources_no_entry_is_checked() {
+    assert!(check_exclusions(&exclude(&["v1/secret"]), &[], &BTreeSet::new()).is_empty());
 }

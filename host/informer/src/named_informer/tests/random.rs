@@ -1,11 +1,11 @@
-//! Whatever changes in whatever order, handlers know in the end what there is.
+//! Random changes in random order: handlers end up with the state of the cluster.
 
 use informant_cache::Environment as _;
 
 use super::*;
 
-/// Random writes and changes of the namespaces: in the end the handler knows what the cluster holds in the namespaces
-/// that are wanted.
+/// Random writes and changes of the namespaces: in the end the handler knows the objects of the cluster in the
+/// configured namespaces.
 async fn run(seed: u64) {
     let random = TokioEnvironment::current(seed);
     let server = filled();
@@ -63,7 +63,7 @@ async fn run(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_changes_of_namespaces_end_in_agreement() {
+async fn random_namespace_changes_converge() {
     for seed in 0..30 {
         run(seed).await;
     }

@@ -1,11 +1,11 @@
-//! Several resources under one name: kinds that appear start, kinds that go end.
+//! Several resources under one name: sources start and end with their kinds.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::{Discovered, GroupVersionResource};
 
-/// What a pattern means at one time.
+/// The resources that match a pattern at one time.
 fn served(plurals: &[&str]) -> BTreeMap<GroupVersionResource, Discovered> {
     let known = [
         ("pods", "Pod", true),
@@ -47,7 +47,7 @@ fn resources(world: &World) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kinds_that_appear_start_and_kinds_that_go_end_and_give_their_objects_back() {
+async fn sources_follow_the_resources_that_match_a_pattern() {
     let server = cluster();
     put_all(&server);
     let world = World::start_as(&server, of(&["pods"], &[]));
@@ -91,7 +91,7 @@ async fn kinds_that_appear_start_and_kinds_that_go_end_and_give_their_objects_ba
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_kind_an_informer_waits_for_one() {
+async fn an_informer_without_matching_resources_waits_for_one() {
     let server = cluster();
     put_all(&server);
     let world = World::start_as(&server, of(&[], &[]));
@@ -104,7 +104,7 @@ async fn without_any_kind_an_informer_waits_for_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn within_namespaces_only_what_lives_in_them_is_watched() {
+async fn with_namespaces_cluster_scoped_resources_are_left_out() {
     let server = cluster();
     put_all(&server);
     let world = World::start_as(&server, of(&["pods", "configmaps", "nodes"], &["a"]));
@@ -114,7 +114,7 @@ async fn within_namespaces_only_what_lives_in_them_is_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_some_namespaces_to_all_each_kind_takes_over_from_its_own() {
+async fn each_resource_hands_off_to_its_own_new_source() {
     let server = cluster();
     put_all(&server);
     let world = World::start_as(&server, of(&["pods", "configmaps"], &["a"]));
@@ -137,7 +137,7 @@ async fn from_some_namespaces_to_all_each_kind_takes_over_from_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_one_resource_does_not_become_one_of_several() {
+async fn an_informer_of_one_resource_cannot_become_a_pattern() {
     let server = cluster();
     let world = World::start(&server, &[]);
     let refused = world.informer.reconfigure(of(&["pods"], &[])).await;

@@ -1,14 +1,14 @@
-//! What leaves an informer and comes back before handlers have been told that it left.
+//! Namespaces that are removed and added again before handlers have received all deletes.
 
 use super::*;
 
-/// What a handler was told of one key, in order.
-fn of(told: &[String], key: &str) -> Vec<String> {
-    told.iter().filter(|line| line.contains(key)).cloned().collect()
+/// The events of one key that a handler received, in order.
+fn of(calls: &[String], key: &str) -> Vec<String> {
+    calls.iter().filter(|line| line.contains(key)).cloned().collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_comes_back_while_a_handler_is_slow_is_told_after_its_deletes() {
+async fn a_readded_namespace_is_delivered_after_its_deletes() {
     let server = filled();
     for path in ["b/two", "b/three", "b/goes"] {
         put(&server, path, 1);
@@ -27,14 +27,14 @@ async fn a_namespace_that_comes_back_while_a_handler_is_slow_is_told_after_its_d
     assert!(world.take().is_empty());
     drop(held);
     pass(5).await;
-    let told = world.take();
+    let calls = world.take();
     for key in ["b/one", "b/two", "b/three"] {
         let expected = [format!("delete {key} (reconfigured)"), format!("add {key} (initial)")];
-        assert_eq!(of(&told, key), expected, "{told:#?}");
+        assert_eq!(of(&calls, key), expected, "{calls:#?}");
     }
-    assert_eq!(of(&told, "b/goes"), ["delete b/goes (reconfigured)"]);
-    assert_eq!(told.last().unwrap(), "synced (initial)");
-    // The source that left has nothing to wait for any more.
+    assert_eq!(of(&calls, "b/goes"), ["delete b/goes (reconfigured)"]);
+    assert_eq!(calls.last().unwrap(), "synced (initial)");
+    // The removed source has nothing queued any more.
     pass(10).await;
     assert_eq!((world.catalog.all().len(), server.stats().watches_open), (2, 2));
     put(&server, "b/three", 2);
@@ -43,7 +43,7 @@ async fn a_namespace_that_comes_back_while_a_handler_is_slow_is_told_after_its_d
 }
 
 #[tokio::test(start_paused = true)]
-async fn from_all_namespaces_to_one_and_back_is_told_in_that_order_however_slow_a_handler_is() {
+async fn namespace_changes_stay_in_order_for_a_slow_handler() {
     let server = filled();
     let world = World::start(&server, &[]);
     settle().await;
@@ -55,15 +55,15 @@ async fn from_all_namespaces_to_one_and_back_is_told_in_that_order_however_slow_
     }
     drop(held);
     pass(5).await;
-    let told = world.take();
+    let calls = world.take();
     let (delete, add) = ("delete KEY (reconfigured)", "add KEY (reconfigured)");
     let expected = |key: &str, lines: &[&str]| lines.iter().map(|line| line.replace("KEY", key)).collect::<Vec<_>>();
-    assert!(of(&told, "a/one").is_empty(), "{told:#?}");
-    // What left and came back twice need not be told that often: in the end it is there, or not.
-    let of_b = of(&told, "b/one");
-    assert_eq!(of_b.last(), expected("b/one", &[delete, add]).last(), "{told:#?}");
-    let of_c = of(&told, "c/one");
-    assert_eq!(of_c.last(), expected("c/one", &[delete]).last(), "{told:#?}");
+    assert!(of(&calls, "a/one").is_empty(), "{calls:#?}");
+    // An object that was removed and added again twice may be delivered fewer times; its last state counts.
+    let of_b = of(&calls, "b/one");
+    assert_eq!(of_b.last(), expected("b/one", &[delete, add]).last(), "{calls:#?}");
+    let of_c = of(&calls, "c/one");
+    assert_eq!(of_c.last(), expected("c/one", &[delete]).last(), "{calls:#?}");
     for lines in [of_b, of_c] {
         let kinds: Vec<_> = lines.iter().map(|line| line.starts_with("delete")).collect();
         assert!(
@@ -76,7 +76,7 @@ async fn from_all_namespaces_to_one_and_back_is_told_in_that_order_however_slow_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_comes_back_before_it_was_listed_leaves_nothing_behind() {
+async fn a_namespace_readded_before_its_first_list_leaves_nothing_behind() {
     let server = filled();
     let world = World::start(&server, &["a", "b"]);
     settle().await;
@@ -85,7 +85,7 @@ async fn a_namespace_that_comes_back_before_it_was_listed_leaves_nothing_behind(
     let in_b = Filter::any().namespace("b");
     world.change(&["a"]).await;
     server.faults().forbid(in_b.clone());
-    // Comes, is refused, and goes; then comes to stay.
+    // Added, forbidden, and removed; then added to stay.
     world.change(&["a", "b"]).await;
     pass(5).await;
     world.change(&["a"]).await;
@@ -94,9 +94,9 @@ async fn a_namespace_that_comes_back_before_it_was_listed_leaves_nothing_behind(
     world.informer.synced().await.unwrap();
     drop(held);
     pass(5).await;
-    let told = world.take();
+    let calls = world.take();
     assert_eq!(
-        of(&told, "b/one"),
+        of(&calls, "b/one"),
         ["delete b/one (reconfigured)", "add b/one (initial)"]
     );
     pass(10).await;

@@ -16,7 +16,7 @@ fn with_reflector(reflector: ReflectorOptions) -> RigOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_list_takes_any_version_and_the_watch_begins_where_it_ended() {
+async fn the_watch_starts_at_the_version_of_the_first_list() {
     let (server, rig) = one_pod();
     settle().await;
     assert_eq!(rig.requests("list"), ["limit=500&resourceVersion=0"]);
@@ -59,7 +59,7 @@ async fn lists_with_pages_are_merged() {
     assert_eq!(rig.stored().len(), 10);
 }
 
-/// A server with a pod, and an informer that has listed it and whose watch was just told that its version is too old.
+/// A server with a pod, and an informer that has listed it and whose watch has just expired.
 async fn with_expired_watch() -> (ApiServer, Rig) {
     let (server, rig) = one_pod();
     settle().await;
@@ -68,7 +68,7 @@ async fn with_expired_watch() -> (ApiServer, Rig) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_asks_for_nothing_older_than_what_was_seen() {
+async fn a_relist_requests_nothing_older_than_seen() {
     let (server, rig) = with_expired_watch().await;
     pass(2).await;
     assert_eq!(
@@ -86,7 +86,7 @@ async fn a_relist_asks_for_nothing_older_than_what_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_expired_is_followed_at_once_by_a_list_of_the_newest_state() {
+async fn an_expired_version_leads_to_an_immediate_consistent_list() {
     let (server, rig) = with_expired_watch().await;
     server.faults().answer(lists(), 1, Answer::expired());
     pass(2).await;
@@ -95,14 +95,14 @@ async fn a_version_that_expired_is_followed_at_once_by_a_list_of_the_newest_stat
         rig.requests("list"),
         ["limit=500&resourceVersion=0", &version, "limit=500"]
     );
-    // Once it succeeded, versions are trusted again.
+    // After a success, versions are used again.
     server.faults().drop_watches(&watches(), Ending::Expired);
     pass(4).await;
     assert_eq!(rig.requests("list").last(), Some(&version));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_too_large_is_followed_at_once_by_a_list_of_the_newest_state() {
+async fn a_too_large_version_leads_to_an_immediate_consistent_list() {
     let (server, rig) = with_expired_watch().await;
     let too_large = r#"{"kind":"Status","code":504,"reason":"Timeout","message":"Timeout: Too large resource version: 9, current: 1"}"#;
     let answer = Answer::Raw {
@@ -118,7 +118,7 @@ async fn a_version_too_large_is_followed_at_once_by_a_list_of_the_newest_state()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_continuation_that_expired_is_followed_by_one_list_in_one_piece_at_the_same_version() {
+async fn an_expired_continuation_leads_to_an_unpaged_list() {
     let server = ApiServer::new(Options {
         paging_at_zero: true,
         ..Options::default()
@@ -166,7 +166,7 @@ async fn failed_lists_are_retried_with_growing_waits_until_one_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_back_off_of_ones_own_is_honoured() {
+async fn a_configured_backoff_is_used() {
     let server = api_server();
     server.faults().answer(lists(), 3, Answer::internal_error());
     let backoff = BackoffOptions {
@@ -196,7 +196,7 @@ async fn a_back_off_of_ones_own_is_honoured() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_from_a_replica_that_lags_is_refused_and_counted_and_the_next_one_is_consistent() {
+async fn a_lagging_replica_is_rejected_and_the_next_list_consistent() {
     let server = api_server();
     put(&server, "a", 1);
     let replica = server.replica();
@@ -228,8 +228,8 @@ async fn a_list_from_a_replica_that_lags_is_refused_and_counted_and_the_next_one
     recorder.take();
     let stored = rig.stored();
     moved.store(true, std::sync::atomic::Ordering::Relaxed);
-    // The list at the version known is answered 504 by a replica that knows it lags; one that does not answers with its
-    // old state.
+    // A replica that knows that it lags answers a list at the known version with 504; one that does not answers with
+    // its old state.
     server.faults().drop_watches(&watches(), Ending::Expired);
     pass(20).await;
     assert_eq!(rig.stored(), stored);
@@ -238,7 +238,7 @@ async fn a_list_from_a_replica_that_lags_is_refused_and_counted_and_the_next_one
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unchanged_relist_tells_nobody_and_copies_nothing() {
+async fn an_unchanged_relist_delivers_and_copies_nothing() {
     let server = api_server();
     for number in 0..20 {
         put(&server, &format!("pod-{number}"), 1);
@@ -262,7 +262,7 @@ async fn an_unchanged_relist_tells_nobody_and_copies_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_the_difference_with_what_vanished_marked_as_unknown() {
+async fn a_relist_delivers_the_difference_with_deletes_as_unknown() {
     let server = api_server();
     for name in ["a", "b", "c"] {
         put(&server, name, 1);
@@ -271,7 +271,7 @@ async fn a_relist_tells_the_difference_with_what_vanished_marked_as_unknown() {
     let recorder = rig.record();
     settle().await;
     recorder.take();
-    // The watch ends, and may not be opened for a while: what happens now shows in the next list alone.
+    // The watch ends and cannot be reopened for a while: these changes only show in the next list.
     server.faults().forbid(watches());
     server.faults().drop_watches(&watches(), Ending::Reset);
     pass(5).await;
@@ -282,10 +282,10 @@ async fn a_relist_tells_the_difference_with_what_vanished_marked_as_unknown() {
     put(&server, "d", 1);
     server.faults().clear();
     pass(60).await;
-    let mut told = recorder.take();
-    told.sort();
+    let mut calls = recorder.take();
+    calls.sort();
     assert_eq!(
-        told,
+        calls,
         [
             "add c (relist)",
             "add d (relist)",
@@ -298,7 +298,7 @@ async fn a_relist_tells_the_difference_with_what_vanished_marked_as_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forbidden_resource_is_a_state_that_heals_at_a_stated_pace() {
+async fn a_forbidden_source_is_retried_at_a_fixed_pace() {
     let server = api_server();
     put(&server, "a", 1);
     server.faults().forbid(lists());
@@ -324,7 +324,7 @@ async fn a_forbidden_resource_is_a_state_that_heals_at_a_stated_pace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_login_that_is_refused_is_shown_as_forbidden_too() {
+async fn an_authentication_failure_is_shown_as_forbidden() {
     let server = api_server();
     server.faults().answer(lists(), 1, Answer::unauthorized());
     let rig = Rig::start(&server);
@@ -333,7 +333,7 @@ async fn a_login_that_is_refused_is_shown_as_forbidden_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_does_not_exist_yet_is_waited_for() {
+async fn a_source_waits_for_a_missing_resource() {
     let server = api_server();
     let mut spec = crate::testing::pods();
     spec.resource = crate::GroupVersionResource::new("shop.example.com", "v1", "orders");

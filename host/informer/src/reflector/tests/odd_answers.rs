@@ -1,4 +1,4 @@
-//! Answers that no API server should give, from a script.
+//! Scripted responses that no API server should send.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,8 +19,8 @@ fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().is_some_and(|query| query.contains("watch=true"))
 }
 
-/// An informer whose requests are answered by `answer`, which is told the request and how many of its kind (list or
-/// watch) came before.
+/// An informer whose requests are answered by `answer`, which gets the request and the number of earlier ones of its
+/// kind (list or watch).
 fn rig(
     mut answer: impl FnMut(&Request<Body>, usize) -> Response<TestBody> + Send + 'static,
 ) -> (Rig, Arc<[AtomicUsize; 2]>) {
@@ -44,7 +44,7 @@ fn lists_and_watches(counts: &[AtomicUsize; 2]) -> (usize, usize) {
     (counts[0].load(Ordering::Relaxed), counts[1].load(Ordering::Relaxed))
 }
 
-/// Watches that stay open, for as long as they are kept.
+/// Watches that stay open for as long as they are kept.
 fn open_watch(kept: &mut Vec<Writer>) -> Response<TestBody> {
     let (writer, response) = streamed();
     kept.push(writer);
@@ -52,7 +52,7 @@ fn open_watch(kept: &mut Vec<Writer>) -> Response<TestBody> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_in_html_is_a_clear_error_and_is_retried() {
+async fn a_list_answered_in_html_is_retried() {
     let mut kept = Vec::new();
     let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
         (false, 0) => answer(200, "text/html", "<html><body>Please log in</body></html>"),
@@ -62,7 +62,7 @@ async fn an_answer_in_html_is_a_clear_error_and_is_retried() {
         (true, _) => open_watch(&mut kept),
     });
     settle().await;
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the answer is not JSON but text/html that begins with "<html><body>Please log in</body></html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the response is not JSON but text/html that starts with "<html><body>Please log in</body></html>"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
     pass(2).await;
     insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server answered 502: <html><body>Bad gateway</body></html>");
     pass(4).await;
@@ -74,7 +74,7 @@ async fn an_answer_in_html_is_a_clear_error_and_is_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_answered_in_html_is_a_clear_error_and_nothing_is_lost() {
+async fn a_watch_answered_in_html_is_retried_without_loss() {
     let mut kept = Vec::new();
     let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
         (false, _) => json_answer(ONE_POD),
@@ -84,14 +84,14 @@ async fn a_watch_answered_in_html_is_a_clear_error_and_nothing_is_lost() {
     });
     settle().await;
     assert_eq!(rig.informer.status().state, SourceState::Stale);
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"watch: the answer is not JSON but HTML that begins with "<html>"; the address leads to something that is no Kubernetes API server, or a proxy answers in its place"#);
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"watch: the response is not JSON but HTML that starts with "<html>"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
     pass(20).await;
     assert_eq!(rig.informer.status().state, SourceState::Live);
     assert_eq!(rig.stored(), ["a@5"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_table_is_no_list() {
+async fn a_table_is_not_a_list() {
     let (rig, _) = rig(|_, _| {
         json_answer(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"rows":[]}"#)
     });
@@ -101,11 +101,11 @@ async fn a_table_is_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_comes_as_an_answer_to_a_watch_is_read_before_any_line() {
+async fn a_status_response_to_a_watch_is_an_error() {
     let mut kept = Vec::new();
     let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
         (false, _) => json_answer(ONE_POD),
-        // Written over many lines, as some clients are answered.
+        // Pretty-printed, as for some clients.
         (true, 0) => answer(
             429,
             "application/json",
@@ -139,7 +139,7 @@ async fn a_compressed_watch_is_refused_with_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_end_at_once_are_opened_with_growing_waits_and_a_list_comes_only_after_several() {
+async fn short_watches_back_off_and_eventually_relist() {
     let (rig, counts) = rig(|request, _| {
         if is_watch(request) {
             json_answer("")
@@ -165,7 +165,7 @@ async fn watches_that_end_at_once_are_opened_with_growing_waits_and_a_list_comes
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_showed_something_is_opened_again_at_once_however_short_it_was() {
+async fn a_short_watch_with_events_is_reopened_at_once() {
     let mut kept = Vec::new();
     let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
         (false, _) => json_answer(ONE_POD),
@@ -180,7 +180,7 @@ async fn a_watch_that_showed_something_is_opened_again_at_once_however_short_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_that_cannot_be_used_is_skipped_and_what_was_known_of_it_stays() {
+async fn an_invalid_item_is_skipped_and_its_known_state_kept() {
     let broken = ONE_POD
         .replace(
             r#""uid":"u-a","resourceVersion":"5""#,
@@ -201,11 +201,11 @@ async fn an_item_that_cannot_be_used_is_skipped_and_what_was_known_of_it_stays()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_consistent_list_that_is_older_is_believed_as_after_a_restored_backup() {
+async fn an_older_consistent_list_starts_a_new_epoch() {
     let mut kept = Vec::new();
     let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
         (false, 0) => json_answer(ONE_POD),
-        // The restored database has not reached the version known.
+        // The restored database has not reached the known version.
         (false, 1) => refusal(504, "Timeout", "Timeout: Too large resource version: 10, current: 4"),
         (false, _) => json_answer(ONE_POD.replace("\"10\"", "\"4\"").replace("\"5\"", "\"3\"")),
         (true, 0) => json_answer("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410}}\n"),
@@ -228,11 +228,11 @@ async fn a_consistent_list_that_is_older_is_believed_as_after_a_restored_backup(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_older_than_what_is_known_is_refused_until_a_consistent_one_comes() {
+async fn an_older_list_is_rejected_until_a_consistent_one() {
     let mut kept = Vec::new();
     let (rig, counts) = rig(move |request, before| match (is_watch(request), before) {
         (false, 0) => json_answer(ONE_POD),
-        // A replica that lags and does not know it.
+        // A replica that lags without knowing it.
         (false, 1) => json_answer(ONE_POD.replace("\"10\"", "\"4\"").replace("\"5\"", "\"3\"")),
         (false, _) => {
             assert!(
@@ -260,7 +260,7 @@ async fn a_list_older_than_what_is_known_is_refused_until_a_consistent_one_comes
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_are_no_numbers_turn_the_guard_off_visibly() {
+async fn non_integer_versions_turn_the_guard_off_visibly() {
     let mut kept = Vec::new();
     let (rig, _) = rig(move |request, _| match is_watch(request) {
         false => json_answer(ONE_POD.replace("\"10\"", "\"ten\"")),
@@ -273,7 +273,7 @@ async fn versions_that_are_no_numbers_turn_the_guard_off_visibly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_of_a_list_that_is_too_large_is_skipped_and_its_key_outdated() {
+async fn a_too_large_list_item_is_skipped_and_marked_outdated() {
     let item = |padding: usize| {
         format!(
             r#"{{"metadata":{{"name":"big","namespace":"default","uid":"u","resourceVersion":"6"}},"data":"{}"}}"#,
@@ -307,7 +307,7 @@ fn event(kind: &str, name: &str, version: u64) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_connection_goes_on_from_the_last_event_and_a_dropped_informer_closes_it() {
+async fn a_broken_watch_resumes_from_the_last_event() {
     let writers: Arc<std::sync::Mutex<Vec<Writer>>> = Arc::default();
     let kept = Arc::clone(&writers);
     let (rig, counts) = rig(move |request, before| {
@@ -340,7 +340,7 @@ async fn a_broken_connection_goes_on_from_the_last_event_and_a_dropped_informer_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_last_line_without_its_newline_counts_if_it_is_whole() {
+async fn a_complete_last_line_without_newline_counts() {
     let mut kept = Vec::new();
     let (rig, _) = rig(move |request, before| match (is_watch(request), before) {
         (false, _) => json_answer(ONE_POD),
@@ -352,7 +352,7 @@ async fn a_last_line_without_its_newline_counts_if_it_is_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_incarnation_seen_without_its_delete_is_a_delete_and_an_add() {
+async fn a_new_uid_without_a_delete_is_delete_and_add() {
     let mut kept = Vec::new();
     let (rig, _) = rig(move |request, _| match is_watch(request) {
         false => json_answer(ONE_POD),
@@ -371,7 +371,7 @@ async fn a_new_incarnation_seen_without_its_delete_is_a_delete_and_an_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_without_a_version_of_its_own_is_believed() {
+async fn a_delete_without_its_own_version_is_accepted() {
     let mut kept = Vec::new();
     let (rig, _) = rig(move |request, _| match is_watch(request) {
         false => json_answer(ONE_POD),
@@ -387,7 +387,7 @@ async fn a_delete_without_a_version_of_its_own_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_never_pauses_is_shown_while_it_is_read() {
+async fn a_watch_that_never_pauses_is_delivered_while_read() {
     const EVENTS: usize = 20_000;
     let read = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&read);
@@ -403,10 +403,10 @@ async fn a_watch_that_never_pauses_is_shown_while_it_is_read() {
         }
     });
     let read_when_told = Arc::new(AtomicUsize::new(0));
-    let told = Arc::clone(&read_when_told);
+    let calls = Arc::clone(&read_when_told);
     let note = move |line: &str| {
-        if line.starts_with("update a") && told.load(Ordering::Relaxed) == 0 {
-            told.store(read.load(Ordering::Relaxed), Ordering::Relaxed);
+        if line.starts_with("update a") && calls.load(Ordering::Relaxed) == 0 {
+            calls.store(read.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         Ok(())
     };
@@ -421,5 +421,5 @@ async fn a_watch_that_never_pauses_is_shown_while_it_is_read() {
         tokio::task::yield_now().await;
     }
     let read = read_when_told.load(Ordering::Relaxed);
-    assert!(read < EVENTS / 4, "{read} events were read before the first was told");
+    assert!(read < EVENTS / 4, "{read} events were read before the first was calls");
 }

@@ -1,4 +1,4 @@
-//! The first state by WatchList.
+//! The initial state by WatchList.
 
 mod scripted;
 
@@ -35,7 +35,7 @@ fn watch_lists(rig: &Rig, result: &str) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_state_and_the_watch_come_over_one_connection() {
+async fn the_initial_state_and_the_watch_share_one_connection() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 1);
@@ -69,7 +69,7 @@ async fn the_first_state_and_the_watch_come_over_one_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_is_opened_again_where_it_was_without_the_initial_events() {
+async fn an_ended_watch_is_reopened_without_initial_events() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start_with(&server, by_watch_list());
@@ -82,7 +82,7 @@ async fn a_watch_that_ends_is_opened_again_where_it_was_without_the_initial_even
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_the_difference_alone() {
+async fn a_watch_list_relist_delivers_only_the_difference() {
     let server = api_server();
     for name in ["a", "b", "c"] {
         put(&server, name, 1);
@@ -104,14 +104,14 @@ async fn a_relist_tells_the_difference_alone() {
     );
     assert_eq!(rig.stored(), rig.truth());
     assert_eq!((initial_requests(&rig), rig.requests("list").len()), (2, 0));
-    // What did not change is the very same object.
+    // An unchanged object is the very same one.
     let key = informant_object::KeyRef::new("default", "c");
     let after = rig.informer.snapshot();
     assert!(after.get(key).unwrap().ptr_eq(before.get(key).unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_is_listed_and_asked_again_after_an_hour() {
+async fn a_refused_watch_list_is_retried_after_an_hour() {
     let server = informant_apiserver::ApiServer::new(Options {
         watch_list: false,
         ..Options::default()
@@ -140,7 +140,7 @@ async fn a_server_that_refuses_is_listed_and_asked_again_after_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_list_refuses_too_is_not_held_against_the_watch_list() {
+async fn a_refusal_of_list_too_keeps_watch_list_enabled() {
     let server = api_server();
     put(&server, "a", 1);
     let invalid = Answer::Raw {
@@ -156,7 +156,7 @@ async fn what_list_refuses_too_is_not_held_against_the_watch_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_requests_are_waited_out_and_asked_for_again() {
+async fn too_many_requests_delay_the_next_watch_list() {
     let server = api_server();
     put(&server, "a", 1);
     server.faults().answer(watches(), 2, Answer::too_many_requests(1));
@@ -166,7 +166,7 @@ async fn too_many_requests_are_waited_out_and_asked_for_again() {
     assert_eq!(rig.stored(), rig.truth());
 }
 
-/// Whatever cuts the initial events short: nothing of them is shown, and the state comes by LIST at once.
+/// Whatever interrupts the initial events: none of them becomes visible, and the state is listed at once.
 async fn check_cut_short(action: Action, result: &str) {
     let server = api_server();
     for number in 0..20 {
@@ -183,9 +183,9 @@ async fn check_cut_short(action: Action, result: &str) {
     assert_eq!(rig.stored(), rig.truth());
     assert_eq!(rig.requests("list").len(), 1);
     assert_eq!(watch_lists(&rig, result), 1.0);
-    let told = recorder.take();
-    assert_eq!(told.len(), 21, "{told:?}");
-    // The next time it is asked for again.
+    let calls = recorder.take();
+    assert_eq!(calls.len(), 21, "{calls:?}");
+    // The next relist tries a WatchList again.
     server.faults().drop_watches(&watches(), Ending::Expired);
     pass(2).await;
     assert_eq!(initial_requests(&rig), 2);
@@ -194,7 +194,7 @@ async fn check_cut_short(action: Action, result: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn initial_events_that_break_off_leave_no_trace() {
+async fn interrupted_initial_events_leave_no_trace() {
     check_cut_short(Action::CutBodyBytes(3_000), "broke-off").await;
     check_cut_short(Action::CutBodyBytes(0), "broke-off").await;
     check_cut_short(Action::Answer(Answer::internal_error()), "error").await;
@@ -202,7 +202,7 @@ async fn initial_events_that_break_off_leave_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_break_off_time_and_again_are_given_up_for_a_while() {
+async fn repeatedly_interrupted_watch_lists_fall_back_to_list() {
     let server = api_server();
     put(&server, "a", 1);
     let cut_the_next = || {
@@ -229,7 +229,7 @@ async fn streams_that_break_off_time_and_again_are_given_up_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_cut_anywhere_make_no_difference() {
+async fn frames_split_anywhere_make_no_difference() {
     for bytes in [1, 7, 100] {
         let server = api_server();
         for number in 0..5 {
@@ -250,7 +250,7 @@ async fn frames_cut_anywhere_make_no_difference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn switched_off_it_is_not_asked_for() {
+async fn a_disabled_watch_list_is_not_requested() {
     let (_server, rig) = one_pod();
     settle().await;
     assert_eq!((initial_requests(&rig), rig.requests("list").len()), (0, 1));
@@ -258,7 +258,7 @@ async fn switched_off_it_is_not_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_does_not_exist_is_waited_for_without_lists() {
+async fn a_missing_resource_is_awaited_without_lists() {
     let client = client(|_| refusal(404, "NotFound", "the server could not find the requested resource"));
     let rig = Rig::start_with(
         &api_server(),

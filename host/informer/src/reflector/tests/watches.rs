@@ -1,4 +1,4 @@
-//! How watches are opened, end and are opened again.
+//! How watches are opened, end and are reopened.
 
 mod lines;
 
@@ -11,13 +11,13 @@ use super::{asked_at, one_pod, watches};
 use crate::reflector::ReflectorOptions;
 use crate::testing::{Recorder, Replaceable, Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
-/// When requests with this verb came, in seconds.
+/// When requests with this verb arrived, in seconds.
 fn times(rig: &Rig, verb: &str) -> Vec<f64> {
     asked_at(rig, verb).iter().map(Duration::as_secs_f64).collect()
 }
 
-/// A server with a pod `a`, an informer that watches it, and a handler that has been told of it.
-async fn told_of_a() -> (ApiServer, Rig, Recorder) {
+/// A server with a pod `a`, an informer that watches it, and a handler that has received it.
+async fn synced_with_a() -> (ApiServer, Rig, Recorder) {
     let (server, rig) = one_pod();
     let recorder = rig.record();
     settle().await;
@@ -38,7 +38,7 @@ fn watched_from(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_applied_and_told_in_order() {
+async fn events_are_applied_and_delivered_in_order() {
     let (server, rig) = one_pod();
     let recorder = rig.record();
     settle().await;
@@ -67,7 +67,7 @@ async fn events_are_applied_and_told_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_a_watch_asks_for_is_between_five_and_ten_minutes_and_varies() {
+async fn watch_timeouts_vary_between_five_and_ten_minutes() {
     let (_server, rig) = one_pod();
     pass(6_000).await;
     let timeouts: Vec<u64> = rig
@@ -90,8 +90,8 @@ async fn the_time_a_watch_asks_for_is_between_five_and_ten_minutes_and_varies() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_watch_goes_on_where_it_was_and_nothing_is_lost_or_told_twice() {
-    let (server, rig, recorder) = told_of_a().await;
+async fn a_dropped_watch_resumes_without_loss_or_duplicates() {
+    let (server, rig, recorder) = synced_with_a().await;
     for (revision, ending) in [Ending::Clean, Ending::Reset, Ending::MidLine, Ending::MidLineClean]
         .into_iter()
         .enumerate()
@@ -104,9 +104,9 @@ async fn a_dropped_watch_goes_on_where_it_was_and_nothing_is_lost_or_told_twice(
         pass(5).await;
         assert_eq!(rig.stored(), rig.truth(), "{ending:?}");
     }
-    let told = recorder.take();
+    let calls = recorder.take();
     assert_eq!(
-        told,
+        calls,
         [
             "add b",
             "update a 1->10",
@@ -127,7 +127,7 @@ async fn a_dropped_watch_goes_on_where_it_was_and_nothing_is_lost_or_told_twice(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_watch_leads_to_a_list_after_a_pause() {
+async fn an_expired_watch_leads_to_a_delayed_relist() {
     let (server, rig) = one_pod();
     pass(200).await;
     server.faults().drop_watches(&watches(), Ending::Expired);
@@ -144,8 +144,8 @@ async fn an_expired_watch_leads_to_a_list_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_compacted_history_is_found_out_when_the_watch_is_opened_again() {
-    let (server, rig, recorder) = told_of_a().await;
+async fn a_compacted_history_is_detected_when_the_watch_reopens() {
+    let (server, rig, recorder) = synced_with_a().await;
     server.faults().restart(Duration::from_secs(3), false);
     put(&server, "a", 2);
     delete(&server, "a");
@@ -157,7 +157,7 @@ async fn a_compacted_history_is_found_out_when_the_watch_is_opened_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_requests_pause_the_watch_and_make_no_list() {
+async fn too_many_requests_pause_the_watch_without_a_relist() {
     let server = api_server();
     put(&server, "a", 1);
     server.faults().answer(watches(), 4, Answer::too_many_requests(1));
@@ -178,7 +178,7 @@ async fn too_many_requests_pause_the_watch_and_make_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_that_the_server_asks_for_is_kept() {
+async fn retry_after_is_honored() {
     let server = api_server();
     put(&server, "a", 1);
     server.faults().answer(watches(), 1, Answer::too_many_requests(20));
@@ -190,7 +190,7 @@ async fn the_wait_that_the_server_asks_for_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_nothing_is_listed_but_the_newest_version() {
+async fn a_refused_connection_backs_off_without_a_relist() {
     let (server, rig) = one_pod();
     pass(10).await;
     server.faults().restart(Duration::from_secs(20), false);
@@ -209,10 +209,10 @@ async fn a_connection_that_is_refused_is_tried_again_with_growing_waits_and_noth
     );
 }
 
-/// A server that kept nothing, as the embedded one, or one that was restored from a backup: a watch at the old version
-/// would wait forever.
+/// A server without a database, as the embedded one, or one restored from a backup: a watch at the old version would
+/// wait forever.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_comes_back_with_an_older_state_is_noticed_at_once() {
+async fn a_rolled_back_server_is_detected_at_once() {
     let servers = Replaceable::new();
     let rig = servers.start();
     let recorder = rig.record();
@@ -238,7 +238,7 @@ async fn a_server_that_comes_back_with_an_older_state_is_noticed_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_for_another_reason_is_followed_by_a_list() {
+async fn a_watch_refused_for_other_reasons_leads_to_a_relist() {
     let server = api_server();
     put(&server, "a", 1);
     server.faults().answer(watches(), 1, Answer::internal_error());
@@ -267,16 +267,16 @@ async fn a_silent_watch_is_reopened_after_its_deadline() {
     pass(640 - 60).await;
     assert_eq!(rig.stored(), rig.truth());
     let watches = times(&rig, "watch");
-    // timeoutSeconds and half a minute more, whatever was drawn.
+    // timeoutSeconds and half a minute more, whatever the random number.
     assert!((330.0..=631.0).contains(&watches[1]), "{watches:?}");
-    assert!(rig.informer.status().last_error.unwrap().0.contains("nothing came for"));
+    assert!(rig.informer.status().last_error.unwrap().0.contains("no data for"));
     let lists = rig.requests("list");
     assert_eq!(lists.len(), 2, "{lists:?}");
-    assert_eq!(lists[1], "limit=1", "how new the API server is, and no more");
+    assert_eq!(lists[1], "limit=1", "only the newest version is requested");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_has_shown_bookmarks_is_reopened_three_minutes_after_the_last_sign_of_life() {
+async fn a_watch_with_bookmarks_is_reopened_after_three_silent_minutes() {
     let (server, rig) = one_pod();
     pass(70).await;
     assert!(rig.informer.status().bookmark_age.is_some());
@@ -303,7 +303,7 @@ async fn stopping_ends_the_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_ends_a_list_that_waits_for_its_answer_and_opens_no_watch() {
+async fn stopping_cancels_a_pending_list() {
     let server = api_server();
     server
         .faults()
@@ -317,7 +317,7 @@ async fn stopping_ends_a_list_that_waits_for_its_answer_and_opens_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_breaks_off_is_asked_for_again() {
+async fn a_truncated_list_is_retried() {
     let server = api_server();
     for number in 0..50 {
         put(&server, &format!("pod-{number}"), 1);
@@ -341,7 +341,7 @@ async fn an_answer_that_breaks_off_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_falls_silent_is_given_up_and_tried_again() {
+async fn a_silent_list_is_abandoned_and_retried() {
     let server = api_server();
     put(&server, "a", 1);
     server
@@ -356,12 +356,5 @@ async fn a_list_that_falls_silent_is_given_up_and_tried_again() {
     );
     pass(100).await;
     assert_eq!(rig.stored(), rig.truth());
-    assert!(
-        rig.informer
-            .status()
-            .last_error
-            .unwrap()
-            .0
-            .contains("nothing came for 90 s")
-    );
+    assert!(rig.informer.status().last_error.unwrap().0.contains("no data for 90 s"));
 }

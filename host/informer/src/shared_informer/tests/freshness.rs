@@ -13,7 +13,7 @@ fn newest(server: &ApiServer) -> ResourceVersion {
     ResourceVersion::new(&server.revision().to_string())
 }
 
-/// Something that no informer here watches, so that only a bookmark shows its version.
+/// Writes an object that no informer watches here, so that only a bookmark shows its version.
 fn put_another_kind(server: &ApiServer) {
     let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     server.create("v1/configmaps", "default", object).unwrap();
@@ -28,7 +28,7 @@ fn has(snapshot: &Snapshot, name: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_read_once_its_version_was_seen() {
+async fn waiting_for_a_version_makes_a_write_visible() {
     let server = api_server();
     let rig = Rig::start(&server);
     settle().await;
@@ -38,14 +38,14 @@ async fn what_was_written_is_read_once_its_version_was_seen() {
         let wanted = newest(&server);
         let snapshot = rig.informer.wait_for_version(&wanted, None, MINUTE).await.unwrap();
         assert!(has(&snapshot, name));
-        // What was seen already is not waited for.
+        // A version that was already seen needs no wait.
         let again = rig.informer.wait_for_version(&wanted, Some(0), Duration::ZERO).await;
         assert!(again.is_ok());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_the_first_list_nothing_is_seen_and_zero_is_seen_with_it() {
+async fn version_zero_is_seen_with_the_first_list() {
     let server = api_server();
     put(&server, "a", 1);
     server.faults().rule(Rule {
@@ -67,7 +67,7 @@ async fn before_the_first_list_nothing_is_seen_and_zero_is_seen_with_it() {
     else {
         panic!("{early:?}");
     };
-    insta::assert_snapshot!(early.unwrap_err(), @"0 was not seen within 0.0 s; the source is Syncing, without a first list");
+    insta::assert_snapshot!(early.unwrap_err(), @"version 0 was not seen within 0.0 s; the source is Syncing, without a first list");
     let snapshot = rig.informer.wait_for_version(&zero, None, MINUTE).await.unwrap();
     assert!(has(&snapshot, "a"));
 }
@@ -97,13 +97,13 @@ async fn a_version_of_another_resource_is_seen_with_the_next_bookmark() {
             waited: Duration::from_secs(2),
         }
     );
-    insta::assert_snapshot!(late.to_string().replace(wanted.as_str(), "V"), @"V was not seen within 2.0 s; the source is Live, fresh as of 5");
+    insta::assert_snapshot!(late.to_string().replace(wanted.as_str(), "V"), @"version V was not seen within 2.0 s; the source is Live, fresh as of 5");
     let snapshot = rig.informer.wait_for_version(&wanted, None, 2 * MINUTE).await.unwrap();
     assert_eq!(snapshot.version(), Some(&wanted));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_of_a_history_that_is_gone_is_stale() {
+async fn a_version_of_an_old_epoch_is_stale() {
     let servers = Replaceable::new();
     let rig = servers.start();
     pass(70).await;
@@ -126,8 +126,8 @@ async fn a_version_of_a_history_that_is_gone_is_stale() {
             now: 1
         }
     );
-    insta::assert_snapshot!(stale.to_string().replace(wanted.as_str(), "V"), @"V is stale: it is of epoch 0, and the source is in epoch 1 since the cluster went back in time; read anew");
-    // Who remembers the epoch of his version is told at once; in the new one waits are as before.
+    insta::assert_snapshot!(stale.to_string().replace(wanted.as_str(), "V"), @"version V is stale: it belongs to epoch 0, but the cluster was rolled back and the source is in epoch 1; read the object again");
+    // With the epoch of the version the call fails at once; in the new epoch waits work as before.
     let remembered = rig
         .informer
         .wait_for_version(&ResourceVersion::new("1"), Some(0), MINUTE)
@@ -143,7 +143,7 @@ async fn a_version_of_a_history_that_is_gone_is_stale() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_are_no_numbers_are_refused_and_a_stop_ends_the_wait() {
+async fn non_integer_versions_and_stops_end_the_wait() {
     let server = api_server();
     let rig = Rig::start(&server);
     settle().await;

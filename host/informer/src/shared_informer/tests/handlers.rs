@@ -9,7 +9,7 @@ use informant_object::{KeyRef, Object};
 use crate::testing::{RecordingHandler, Rig, api_server, delete, pass, put, settle};
 
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_is_shown_what_is_there_as_an_initial_list() {
+async fn a_late_handler_receives_the_store_as_an_initial_list() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 1);
@@ -37,7 +37,7 @@ async fn a_late_handler_is_shown_what_is_there_as_an_initial_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_comes_in_the_midst_of_writes_misses_nothing_and_sees_nothing_twice() {
+async fn a_handler_added_during_writes_receives_everything_once() {
     let server = api_server();
     for number in 0..300 {
         put(&server, &format!("pod-{number:03}"), 0);
@@ -60,7 +60,7 @@ async fn a_handler_that_comes_in_the_midst_of_writes_misses_nothing_and_sees_not
             let of_pod: Vec<_> = lines.iter().filter(|line| line.contains(&name)).collect();
             assert!(of_pod[0].starts_with("add"), "{of_pod:?}");
             assert!(of_pod[1..].iter().all(|line| line.starts_with("update")), "{of_pod:?}");
-            // Each update begins where the one before ended.
+            // Each update starts at the state of the previous one.
             let steps: Vec<_> = of_pod[1..]
                 .iter()
                 .filter_map(|line| line.rsplit(' ').next()?.split_once("->"))
@@ -71,7 +71,7 @@ async fn a_handler_that_comes_in_the_midst_of_writes_misses_nothing_and_sees_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_comes_before_the_first_list_hears_nothing_until_it_is_complete() {
+async fn an_early_handler_waits_for_the_complete_first_list() {
     let server = api_server();
     put(&server, "a", 1);
     server
@@ -97,7 +97,7 @@ async fn an_empty_source_is_synced_too() {
     assert_eq!(recorder.take(), ["synced (initial)"]);
 }
 
-/// Looks each object up while it is being told of it.
+/// Looks up each object while handling its event.
 struct LookingUp {
     snapshot: Arc<dyn Fn() -> Snapshot + Send + Sync>,
     behind: Arc<Mutex<Vec<String>>>,
@@ -133,7 +133,7 @@ impl EventHandler for LookingUp {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_looks_its_object_up_finds_that_state_or_a_newer_one() {
+async fn a_handler_can_look_up_the_delivered_state() {
     let server = api_server();
     let rig = Rig::start(&server);
     let behind = Arc::new(Mutex::new(Vec::new()));
@@ -161,7 +161,7 @@ async fn a_handler_that_looks_its_object_up_finds_that_state_or_a_newer_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panicking_handler_is_called_again_and_disturbs_no_other() {
+async fn a_panicking_handler_is_retried_and_affects_no_other() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -170,7 +170,7 @@ async fn a_panicking_handler_is_called_again_and_disturbs_no_other() {
     let fail = Box::new(move |_: &str| {
         if panics_left > 0 {
             panics_left -= 1;
-            panic!("as it was told to");
+            panic!("the test handler failed");
         }
         Ok(())
     });
@@ -191,11 +191,11 @@ async fn a_panicking_handler_is_called_again_and_disturbs_no_other() {
         "a handler that panicked does not keep its registration from syncing"
     );
     pass(30).await;
-    let told: Vec<String> = lines.lock().unwrap().clone();
+    let calls: Vec<String> = lines.lock().unwrap().clone();
     assert_eq!(
-        told.iter().filter(|line| line.starts_with("add a")).count(),
+        calls.iter().filter(|line| line.starts_with("add a")).count(),
         2,
-        "{told:?}"
+        "{calls:?}"
     );
     put(&server, "a", 2);
     settle().await;
@@ -254,7 +254,7 @@ async fn a_failing_object_is_retried_and_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_handler_is_shown_everything_again_at_its_own_period() {
+async fn each_handler_has_its_own_resync_period() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -276,7 +276,7 @@ async fn each_handler_is_shown_everything_again_at_its_own_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removed_handler_is_called_no_more_and_the_others_are() {
+async fn a_removed_handler_is_no_longer_called() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -290,7 +290,7 @@ async fn a_removed_handler_is_called_no_more_and_the_others_are() {
     settle().await;
     assert_eq!(removed.take(), Vec::<String>::new());
     assert_eq!(kept.take().last().unwrap(), "update a 1->2");
-    // Again, and with a stranger's: nothing happens.
+    // Again, and with an unknown registration: nothing happens.
     rig.informer.remove_handler(&removed.registration);
     let other = Rig::start(&server);
     rig.informer.remove_handler(&other.record().registration);
@@ -321,12 +321,12 @@ async fn a_listener_may_be_shared_by_several_informers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_handler_holds_up_neither_store_nor_other_handlers_and_ends_at_the_last_state() {
+async fn a_slow_handler_delays_neither_store_nor_other_handlers() {
     struct Blocked(ListenerHandle);
     let server = api_server();
     put(&server, "a", 0);
     let rig = Rig::start(&server);
-    // Nobody pulls from this one for a while: as a handler that hangs.
+    // This listener is not pulled from for a while, like a handler that hangs.
     let blocked = Blocked(ListenerHandle::new(ListenerOptions {
         pending_events_max: 8,
         ..ListenerOptions::default()

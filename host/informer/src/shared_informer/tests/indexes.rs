@@ -27,7 +27,7 @@ fn by_index(rig: &Rig, index: &str, value: &str) -> Result<Vec<String>, IndexErr
         .collect())
 }
 
-/// Pods by their label `revision`, except those at 13.
+/// Pods by their label `revision`, except for 13.
 struct ByRevision;
 
 impl IndexFunc for ByRevision {
@@ -70,7 +70,7 @@ async fn native_indexes_follow_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_added_late_is_filled_and_its_failures_are_counted() {
+async fn a_late_index_is_backfilled_and_its_failures_counted() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 13);
@@ -106,7 +106,7 @@ async fn two_indexes_of_one_name_are_refused_before_anything_starts() {
     assert_eq!(catalog.all().len(), 0);
 }
 
-/// Computes what a feed hands out, each batch after `delay`: an index plugin.
+/// An index plugin: computes each batch of a feed after `delay`.
 fn plugin(feed: &IndexFeedHandle, delay: Arc<dyn Fn() -> Duration + Send + Sync>) {
     let (feed, woken) = (feed.clone(), Arc::new(Notify::new()));
     let waker = Arc::clone(&woken);
@@ -136,7 +136,7 @@ fn feed() -> IndexFeedHandle {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_plugin_answers_not_ready_until_it_is_attached_whole_and_is_exact_from_then_on() {
+async fn an_index_plugin_is_not_ready_until_attached() {
     let server = api_server();
     for number in 0..40 {
         put(&server, &format!("pod-{number:02}"), 1);
@@ -183,7 +183,7 @@ async fn an_index_plugin_answers_not_ready_until_it_is_attached_whole_and_is_exa
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_plugin_that_is_too_slow_is_left_out_and_attached_again_once_it_has_caught_up() {
+async fn a_slow_index_plugin_is_detached_until_it_catches_up() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -218,7 +218,7 @@ async fn an_index_plugin_that_is_too_slow_is_left_out_and_attached_again_once_it
     );
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(by_index(&rig, "revision", "2").unwrap(), ["a"]);
-    // A second time within ten seconds: held back.
+    // A second time within ten seconds: it stays detached for longer.
     put(&server, "a", 3);
     pass(2).await;
     assert!(matches!(
@@ -260,7 +260,7 @@ async fn an_index_plugin_follows_a_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_plugin_that_fails_or_goes_takes_its_index_along() {
+async fn a_failed_or_removed_plugin_detaches_its_index() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -289,7 +289,7 @@ async fn an_index_plugin_that_fails_or_goes_takes_its_index_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_plugin_that_is_there_before_the_first_list_is_attached_after_it() {
+async fn an_early_index_plugin_is_attached_after_the_first_list() {
     let server = api_server();
     put(&server, "a", 1);
     server

@@ -1,4 +1,4 @@
-//! A large list, and a handler that takes a second for each object.
+//! A large list, and a handler that takes a second per object.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,23 +11,23 @@ use informant_object::Object;
 use crate::TokioEnvironment;
 use crate::testing::{Deliveries, Rig, api_server, pass, put, settle};
 
-/// How many objects the first list has.
+/// Objects in the first list.
 const OBJECTS: usize = 100_000;
 
-/// How many of them change while the handler is busy with the rest.
+/// Objects that change while the handler is busy with the others.
 const CHANGING: usize = 3_000;
 
-/// How often each of these changes.
+/// Changes per changing object.
 const ROUNDS: u64 = 5;
 
-/// What the handler knows: names and versions; and how often it was called.
+/// The handler's view: names and versions; and its number of calls.
 type Known = Arc<Mutex<(BTreeMap<String, String>, usize)>>;
 
 fn name(number: usize) -> String {
     format!("pod-{number:06}")
 }
 
-/// Takes a second for each call, one after the other.
+/// Takes a second per call, one after the other.
 async fn work(listener: ListenerHandle, environment: Arc<TokioEnvironment>, known: Known) {
     let deliveries = Deliveries::of(listener, Arc::clone(&environment));
     while let Some(delivery) = deliveries.next().await {
@@ -48,7 +48,7 @@ async fn work(listener: ListenerHandle, environment: Arc<TokioEnvironment>, know
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_takes_a_second_an_object_holds_up_neither_a_large_list_nor_the_watch() {
+async fn a_very_slow_handler_delays_neither_list_nor_watch() {
     let server = api_server();
     (0..OBJECTS).for_each(|number| put(&server, &name(number), 0));
     let rig = Rig::start(&server);
@@ -65,8 +65,8 @@ async fn a_handler_that_takes_a_second_an_object_holds_up_neither_a_large_list_n
     assert!(environment.now() - begin < Duration::from_secs(5));
     assert_eq!(rig.informer.snapshot().len(), OBJECTS);
 
-    // An hour later it has seen 3,600 objects. Of these 3,000 change, five times each, and each time the store has it
-    // at once.
+    // After an hour it has seen 3,600 objects. 3,000 of these change, five times each, and the store has each change at
+    // once.
     pass(3_600).await;
     let calls = known.lock().unwrap().1;
     assert!((3_500..=3_601).contains(&calls), "{calls}");
@@ -77,10 +77,10 @@ async fn a_handler_that_takes_a_second_an_object_holds_up_neither_a_large_list_n
         let snapshot = rig.informer.snapshot();
         let is_new = |object: &&Object| object.label("revision").as_deref() == Some(&*revision.to_string());
         let new = snapshot.iter().take(CHANGING).filter(is_new).count();
-        assert_eq!(new, CHANGING, "the watch is not held up");
+        assert_eq!(new, CHANGING, "the watch is not delayed");
     }
     let stats = listener.stats();
-    // One event of each key, and as many in full as are kept before states fold.
+    // One event per key, and up to the limit of full states before events fold.
     let kept = CHANGING + PENDING_EVENTS_MAX;
     assert!(stats.pending <= kept, "{} events wait", stats.pending);
     assert!(stats.bytes <= PENDING_BYTES_MAX, "{} bytes wait", stats.bytes);

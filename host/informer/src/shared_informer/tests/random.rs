@@ -1,5 +1,4 @@
-//! Random writes and faults: whatever happens, store, handlers and cluster agree in the end, and the order per key
-//! holds.
+//! Random writes and faults: store, handlers and cluster end up equal, and the order per key holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use informant_cache::Environment;
 use crate::testing::{Rig, api_server, by_watch_list, pass, put, settle};
 use crate::{TokioEnvironment, WatchListUse};
 
-/// Applies what a handler was told, and objects to what it should not have been told.
+/// Applies the calls of a handler, and fails on wrong ones.
 pub(super) fn replay(lines: &[String]) -> BTreeMap<String, String> {
     let mut view: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
@@ -69,7 +68,7 @@ fn cut_next(rig: &Rig, bytes: u64) {
     });
 }
 
-/// One run, by LIST or by WatchList; what the handler was told.
+/// One run, by LIST or by WatchList; returns the handler's calls.
 async fn run(seed: u64) -> Vec<String> {
     let random = TokioEnvironment::current(seed);
     let server = api_server();
@@ -95,22 +94,22 @@ async fn run(seed: u64) -> Vec<String> {
     // Longer than any pause of the back-off.
     pass(120).await;
     assert_eq!(rig.stored(), rig.truth(), "seed {seed}");
-    let told = recorder.take();
-    let view: Vec<_> = replay(&told).into_keys().collect();
+    let calls = recorder.take();
+    let view: Vec<_> = replay(&calls).into_keys().collect();
     assert_eq!(view, rig.names(), "seed {seed}");
     settle().await;
-    told
+    calls
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_writes_and_faults_end_in_agreement() {
+async fn random_writes_and_faults_converge() {
     for seed in 0..40 {
         run(seed).await;
     }
 }
 
 #[test]
-fn the_same_seed_tells_the_same_story() {
+fn the_same_seed_gives_the_same_events() {
     let story = |seed| {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().start_paused(true).build().expect("a runtime");

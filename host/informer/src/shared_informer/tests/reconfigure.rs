@@ -29,7 +29,7 @@ async fn reconfigure(rig: &Rig, spec: SourceSpec) {
         .unwrap();
 }
 
-/// An informer that has synced, with a handler that has been told.
+/// A synced informer with a synced handler.
 async fn synced(server: &ApiServer) -> (Rig, Recorder) {
     let rig = Rig::start_with(server, by_watch_list());
     let recorder = rig.record();
@@ -39,7 +39,7 @@ async fn synced(server: &ApiServer) -> (Rig, Recorder) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_selector_tells_the_difference_alone() {
+async fn a_changed_selector_delivers_only_the_difference() {
     let server = api_server();
     for (name, revision) in [("a", 1), ("b", 2), ("c", 3)] {
         put(&server, name, revision);
@@ -49,7 +49,7 @@ async fn another_selector_tells_the_difference_alone() {
     let before = rig.informer.snapshot();
     reconfigure(&rig, selecting("revision in (2,3)")).await;
     settle().await;
-    // Its last state is known, and it did not vanish unseen.
+    // With its last state, and not as unknown.
     assert_eq!(recorder.take(), ["delete a (reconfigured)"]);
     assert_eq!(
         (rig.names(), rig.informer.source()),
@@ -79,7 +79,7 @@ async fn another_selector_tells_the_difference_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_cuts_are_updates_of_what_looks_different_then() {
+async fn changed_drops_are_updates_of_objects_that_differ() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 1);
@@ -114,7 +114,7 @@ fn lists() -> Filter {
     Filter::any().verb("list")
 }
 
-/// A server with a pod `a` and an informer that is to select others, but whose lists are refused from now on.
+/// A server with a pod `a` and an informer with a new selector, whose lists are refused from now on.
 async fn refused() -> (ApiServer, Rig, Recorder) {
     let server = api_server();
     put(&server, "a", 1);
@@ -126,7 +126,7 @@ async fn refused() -> (ApiServer, Rig, Recorder) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_new_request_is_refused_the_old_one_goes_on() {
+async fn the_old_request_continues_while_the_new_one_is_refused() {
     let (server, rig, recorder) = refused().await;
     put(&server, "b", 1);
     settle().await;
@@ -148,7 +148,7 @@ async fn while_the_new_request_is_refused_the_old_one_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_is_taken_back_while_it_is_refused_leaves_all_as_it_was() {
+async fn a_refused_change_that_is_reverted_changes_nothing() {
     let (server, rig, recorder) = refused().await;
     server.faults().allow(&lists());
     reconfigure(&rig, pods()).await;
@@ -160,13 +160,13 @@ async fn a_change_that_is_taken_back_while_it_is_refused_leaves_all_as_it_was() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_while_the_new_state_is_listed_is_not_lost() {
+async fn events_during_the_candidates_list_are_not_lost() {
     let server = api_server();
     for name in ["a", "b", "c"] {
         put(&server, name, 1);
     }
     let (rig, recorder) = synced(&server).await;
-    // Probe and list each take their time.
+    // Preflight and list both take their time.
     server.faults().rule(Rule {
         filter: Filter::any(),
         times: Some(2),
@@ -183,22 +183,22 @@ async fn what_happens_while_the_new_state_is_listed_is_not_lost() {
     }
     settle().await;
     assert_eq!(rig.stored(), rig.truth());
-    let told = recorder.take();
-    assert!(told.iter().any(|line| line.starts_with("delete b")), "{told:?}");
+    let calls = recorder.take();
+    assert!(calls.iter().any(|line| line.starts_with("delete b")), "{calls:?}");
     assert_eq!(
-        told.iter().filter(|line| line.starts_with("add new-")).count(),
+        calls.iter().filter(|line| line.starts_with("add new-")).count(),
         8,
-        "{told:?}"
+        "{calls:?}"
     );
     assert!(!rig.informer.snapshot().iter().any(|pod| pod.text().contains("nginx")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_does_not_come_in_time_is_given_up_and_asked_for_again() {
+async fn a_candidates_slow_list_is_abandoned_and_retried() {
     let server = api_server();
     put(&server, "a", 1);
     let (rig, recorder) = synced(&server).await;
-    // The probe is answered, the state is not.
+    // The preflight succeeds, the list does not.
     server.faults().rule(Rule {
         filter: Filter::any().verb("watch"),
         times: Some(1),
@@ -208,7 +208,7 @@ async fn a_state_that_does_not_come_in_time_is_given_up_and_asked_for_again() {
     pass(10).await;
     put(&server, "b", 1);
     settle().await;
-    assert!(recorder.take().is_empty(), "it is held");
+    assert!(recorder.take().is_empty(), "the reflector is paused");
     pass(50).await;
     assert_eq!(recorder.take(), ["add b"]);
     assert!(
@@ -225,7 +225,7 @@ async fn a_state_that_does_not_come_in_time_is_given_up_and_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn native_indexes_come_and_go_without_a_new_list() {
+async fn native_indexes_change_without_a_relist() {
     let server = api_server();
     put(&server, "a", 1);
     let (rig, recorder) = synced(&server).await;
@@ -242,7 +242,7 @@ async fn native_indexes_come_and_go_without_a_new_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_before_the_first_list_is_simply_the_first_list() {
+async fn a_change_before_the_first_list_replaces_it() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 2);
@@ -252,13 +252,13 @@ async fn a_change_before_the_first_list_is_simply_the_first_list() {
     reconfigure(&rig, selecting("revision=2")).await;
     pass(60).await;
     assert!(rig.informer.has_synced());
-    let told = recorder.take();
+    let calls = recorder.take();
     assert_eq!(rig.names(), ["b"]);
-    assert!(told.contains(&"add b (initial)".to_owned()), "{told:?}");
+    assert!(calls.contains(&"add b (initial)".to_owned()), "{calls:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_source_is_cannot_be_changed() {
+async fn the_identity_of_a_source_cannot_change() {
     let server = api_server();
     let (rig, _recorder) = synced(&server).await;
     let other = SourceSpec {
@@ -270,7 +270,7 @@ async fn what_a_source_is_cannot_be_changed() {
         .reconfigure(other, ReflectorOptions::default())
         .await
         .unwrap_err();
-    insta::assert_snapshot!(error, @"the namespace cannot change while it runs: remove the informer and start another one");
+    insta::assert_snapshot!(error, @"the namespace cannot change while the informer runs: remove it and start another one");
     let error = rig
         .informer
         .reconfigure(dropping("/metadata/name"), ReflectorOptions::default())
@@ -284,7 +284,8 @@ async fn what_a_source_is_cannot_be_changed() {
     assert!(matches!(error, Err(ReconfigureError::Stopped(_))));
 }
 
-/// Random writes, faults and changes of configuration: in the end handler, store and cluster agree on what is selected.
+/// Random writes, faults and configuration changes: in the end handler, store and cluster agree on the selected
+/// objects.
 async fn run(seed: u64) {
     let random = TokioEnvironment::current(seed);
     let server = api_server();
@@ -349,14 +350,14 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn random_changes_of_configuration_end_in_agreement() {
+async fn random_configuration_changes_converge() {
     for seed in 0..30 {
         run(seed).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_is_asked_for_and_kept_under_the_resources_own_kind() {
+async fn metadata_only_sources_keep_the_resources_kind() {
     for options in [RigOptions::default(), by_watch_list()] {
         let server = api_server();
         put(&server, "a", 1);
@@ -397,7 +398,7 @@ async fn metadata_alone_is_asked_for_and_kept_under_the_resources_own_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unchanged_objects_of_a_relist_are_told_to_those_who_ask_for_it() {
+async fn relist_notify_unchanged_delivers_unchanged_objects() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 1);

@@ -1,4 +1,4 @@
-//! What the owner of a handler can see of it, and waiting for several.
+//! What a registration shows about its handler, and waiting for several.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +34,12 @@ fn failing(rig: &Rig, fail: fn() -> Result<(), HandlerError>) -> Registration {
 
 /// client-go: TestEventPanics; there the registration is never synced (#129024).
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_on_an_object_is_synced_and_the_panics_can_be_seen() {
+async fn a_panicking_handler_syncs_and_reports_its_panics() {
     let server = api_server();
     put(&server, "bad", 1);
     put(&server, "good", 1);
     let rig = Rig::start(&server);
-    let registration = failing(&rig, || panic!("as it was told to"));
+    let registration = failing(&rig, || panic!("the test handler failed"));
     settle().await;
     let status = registration.status();
     assert!(status.synced && !status.ended);
@@ -53,9 +53,9 @@ async fn a_handler_that_panics_on_an_object_is_synced_and_the_panics_can_be_seen
     assert!(
         registration.listener().dead_letters()[0]
             .error
-            .contains("as it was told to")
+            .contains("the test handler failed")
     );
-    // The informer goes on, and so does the handler.
+    // Informer and handler continue.
     put(&server, "another", 1);
     settle().await;
     assert_eq!(rig.informer.snapshot().len(), 3);
@@ -63,7 +63,7 @@ async fn a_handler_that_panics_on_an_object_is_synced_and_the_panics_can_be_seen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_fails_for_good_is_synced_and_the_failure_can_be_seen() {
+async fn a_permanently_failing_handler_syncs_and_reports_its_failure() {
     let server = api_server();
     put(&server, "bad", 1);
     let rig = Rig::start(&server);
@@ -73,9 +73,9 @@ async fn a_handler_that_fails_for_good_is_synced_and_the_failure_can_be_seen() {
     assert_eq!((status.synced, status.dead_letters, status.panics), (true, 1, 0));
 }
 
-/// A panic while the handler is dropped ends its task in the middle.
+/// A panic while the handler is dropped ends its task early.
 #[tokio::test(start_paused = true)]
-async fn a_handler_whose_task_died_counts_as_ended_and_holds_nobody_up() {
+async fn a_handler_whose_task_died_counts_as_ended() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -102,7 +102,7 @@ async fn a_handler_whose_task_died_counts_as_ended_and_holds_nobody_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_handlers_names_those_that_are_not_synced_and_why() {
+async fn waiting_for_handlers_reports_unsynced_ones_with_reasons() {
     let (up, down) = (api_server(), api_server());
     put(&up, "a", 1);
     down.faults()
@@ -121,7 +121,7 @@ async fn waiting_for_handlers_names_those_that_are_not_synced_and_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn handlers_may_come_and_go_at_any_time() {
+async fn handlers_can_be_added_and_removed_at_any_time() {
     let server = api_server();
     (0..20).for_each(|number| put(&server, &format!("pod-{number}"), 0));
     let rig = Rig::start(&server);

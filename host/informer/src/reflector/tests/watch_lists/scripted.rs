@@ -1,8 +1,8 @@
-//! Initial events that a script writes, line by line.
+//! Scripted initial events, line by line.
 
 use super::*;
 
-/// The writers of the watches that were opened, in order.
+/// The writers of the opened watches, in order.
 type Writers = Arc<Mutex<Vec<Writer>>>;
 
 fn pod(name: &str, version: u64) -> serde_json::Value {
@@ -13,7 +13,7 @@ fn pod(name: &str, version: u64) -> serde_json::Value {
 }
 
 fn line(kind: &str, object: serde_json::Value) -> String {
-    // As API servers write it: the type first.
+    // In the order of API servers: the type first.
     format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")
 }
 
@@ -28,7 +28,7 @@ fn bookmark(version: u64, mark: Option<&str>) -> String {
     )
 }
 
-/// An API server whose watches are written by the test; lists answer with one pod `listed`.
+/// An API server whose watches are written by the test; lists return one pod `listed`.
 fn scripted(writers: &Writers) -> Client {
     let writers = Arc::clone(writers);
     client(move |request: &Request<Body>| -> Response<TestBody> {
@@ -60,7 +60,7 @@ fn write(writers: &Writers, text: impl Into<bytes::Bytes>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_mark_itself_ends_the_initial_events() {
+async fn only_the_end_mark_ends_the_initial_events() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
     settle().await;
@@ -78,7 +78,7 @@ async fn only_the_mark_itself_ends_the_initial_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_among_the_initial_events_changes_what_is_staged() {
+async fn changes_among_the_initial_events_change_the_staged_list() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
     settle().await;
@@ -101,7 +101,7 @@ async fn what_happens_among_the_initial_events_changes_what_is_staged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_stands_behind_the_mark_in_the_same_frame_is_the_watch() {
+async fn events_after_the_end_mark_belong_to_the_watch() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
     let recorder = rig.record();
@@ -115,9 +115,9 @@ async fn what_stands_behind_the_mark_in_the_same_frame_is_the_watch() {
     write(&writers, frame.concat());
     settle().await;
     assert_eq!(rig.stored(), ["b@3"]);
-    // A handler that was there before the first list is shown it as it is by then, or as it becomes.
-    let told = recorder.take();
-    assert!(told.iter().any(|line| line.starts_with("add b")), "{told:?}");
+    // A handler from before the first list receives its objects in their present or a later state.
+    let calls = recorder.take();
+    assert!(calls.iter().any(|line| line.starts_with("add b")), "{calls:?}");
     assert_eq!(writers.lock().unwrap().len(), 1);
 }
 
@@ -129,12 +129,12 @@ async fn an_error_among_the_initial_events_leaves_no_trace() {
     let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
     write(&writers, [line("ADDED", pod("a", 1)), line("ERROR", gone)].concat());
     settle().await;
-    // The newest state was asked for already, so that only LIST is left.
+    // The newest state was already requested, so only LIST is left.
     assert_eq!(rig.stored(), ["listed@80"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_expired_is_asked_for_anew_at_once() {
+async fn an_expired_watch_list_is_retried_at_once() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
     settle().await;
@@ -160,7 +160,7 @@ async fn a_version_that_expired_is_asked_for_anew_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_the_question_is_listed_once_it_is_silent() {
+async fn a_server_that_ignores_watch_list_is_listed_after_silence() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
     settle().await;
@@ -191,7 +191,7 @@ async fn initial_events_without_end_have_a_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_too_large_among_the_initial_events_keeps_its_older_state() {
+async fn a_too_large_initial_event_keeps_the_older_state() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 1);
@@ -212,7 +212,7 @@ async fn an_item_too_large_among_the_initial_events_keeps_its_older_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_lags_is_refused() {
+async fn a_lagging_replica_is_rejected() {
     let writers = Writers::default();
     let rig = scripted_rig(&writers);
     settle().await;

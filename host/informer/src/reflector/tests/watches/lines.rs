@@ -1,13 +1,13 @@
-//! What a watch shows, line by line, however it is cut.
+//! The lines of a watch, wherever frames are split.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_version_at_which_the_watch_goes_on() {
+async fn a_bookmark_advances_the_version_the_watch_resumes_at() {
     let (server, rig) = one_pod();
     settle().await;
     let listed = server.revision();
-    // Something else moves on; pods do not.
+    // Another resource changes; pods do not.
     let config_map =
         serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}});
     server.create("v1/configmaps", "default", config_map).unwrap();
@@ -21,8 +21,8 @@ async fn a_bookmark_moves_the_version_at_which_the_watch_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_that_are_no_events_are_skipped_and_counted_and_the_version_stays() {
-    let (server, rig, recorder) = told_of_a().await;
+async fn invalid_watch_lines_are_skipped_and_counted() {
+    let (server, rig, recorder) = synced_with_a().await;
     let version = rig.informer.status().version;
     for injection in [
         Injection::NotJson,
@@ -46,8 +46,8 @@ async fn lines_that_are_no_events_are_skipped_and_counted_and_the_version_stays(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_of_100_megabytes_is_skipped_its_key_marked_outdated_until_a_newer_state_comes() {
-    let (server, rig, recorder) = told_of_a().await;
+async fn a_too_long_watch_line_is_skipped_and_marked_outdated() {
+    let (server, rig, recorder) = synced_with_a().await;
     server.faults().inject(&watches(), &Injection::HugeLineBytes(100 << 20));
     settle().await;
     let status = rig.informer.status();
@@ -72,7 +72,7 @@ async fn a_line_of_100_megabytes_is_skipped_its_key_marked_outdated_until_a_newe
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_older_than_what_is_known_are_refused_and_counted() {
+async fn events_older_than_the_known_state_are_rejected() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "a", 2);
@@ -101,15 +101,15 @@ async fn events_older_than_what_is_known_are_refused_and_counted() {
         3.0
     );
     assert_eq!(rig.informer.status().rejected, 3);
-    // What is refused does not take the watch back either.
+    // A rejected event does not take the watch back either.
     server.faults().drop_watches(&watches(), Ending::Clean);
     pass(5).await;
     assert_eq!(watched_from(&rig)[1], server.revision().to_string());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_and_a_create_of_the_same_name_are_a_delete_and_an_add() {
-    let (server, _rig, recorder) = told_of_a().await;
+async fn delete_and_recreate_is_delivered_as_delete_and_add() {
+    let (server, _rig, recorder) = synced_with_a().await;
     delete(&server, "a");
     put(&server, "a", 7);
     settle().await;
@@ -117,7 +117,7 @@ async fn a_delete_and_a_create_of_the_same_name_are_a_delete_and_an_add() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_may_be_cut_anywhere() {
+async fn frames_may_be_split_anywhere() {
     let server = api_server();
     for name in ["a", "b", "c"] {
         put(&server, name, 1);

@@ -1,5 +1,5 @@
-//! A resource that is not there, comes, goes, comes back in another version and may not be read for a while, beside one
-//! that stays.
+//! A resource that is missing, appears, disappears, comes back in another version and is forbidden for a while, next to
+//! one that stays.
 
 use informant_apiserver::{ApiServer, Ending, Filter};
 use informant_cache::SourceState;
@@ -48,40 +48,40 @@ async fn until(rig: &Rig, state: SourceState) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_comes_goes_changes_its_version_and_is_forbidden_leaves_others_alone() {
+async fn a_changing_resource_does_not_affect_other_sources() {
     let server = api_server();
     let (orders, pods) = (orders(&server), Rig::start(&server));
-    let (told, told_of_pods) = (orders.record(), pods.record());
+    let (calls, pod_calls) = (orders.record(), pods.record());
     settle().await;
     let lists_of_pods = pods.informer.status().lists;
     let still_there = async |revision: u64| {
         put(&server, "pod", revision);
         settle().await;
-        assert_eq!(told_of_pods.take().len(), 1, "revision {revision}");
+        assert_eq!(pod_calls.take().len(), 1, "revision {revision}");
         let status = pods.informer.status();
         assert_eq!((status.state, status.lists), (SourceState::Live, lists_of_pods));
     };
-    told_of_pods.take();
+    pod_calls.take();
     until(&orders, SourceState::WaitingForResource).await;
     still_there(1).await;
 
     server.create(DEFINITIONS, "", definition(&["v1"])).unwrap();
     order(&server, "v1", "first");
     until(&orders, SourceState::Live).await;
-    assert_eq!(told.take(), ["add first (initial)", "synced (initial)"]);
+    assert_eq!(calls.take(), ["add first (initial)", "synced (initial)"]);
     still_there(2).await;
 
     server.delete(DEFINITIONS, "", DEFINITION).unwrap();
     until(&orders, SourceState::WaitingForResource).await;
     still_there(3).await;
 
-    // Another version is another resource: it is waited for on, and nothing is told of what nobody asked for.
-    told.take();
+    // Another version is another resource: the source keeps waiting, and its handler receives nothing.
+    calls.take();
     server.create(DEFINITIONS, "", definition(&["v2"])).unwrap();
     order(&server, "v2", "second");
     pass(120).await;
     assert_eq!(orders.informer.status().state, SourceState::WaitingForResource);
-    assert_eq!(told.take(), [] as [&str; 0]);
+    assert_eq!(calls.take(), [] as [&str; 0]);
     still_there(4).await;
 
     server.put(DEFINITIONS, "", definition(&["v2", "v1"])).unwrap();
@@ -93,7 +93,7 @@ async fn a_resource_that_comes_goes_changes_its_version_and_is_forbidden_leaves_
         .map(|order| order.name().to_owned())
         .collect();
     assert_eq!(names, ["second"]);
-    assert!(told.take().iter().any(|line| line.starts_with("add second")));
+    assert!(calls.take().iter().any(|line| line.starts_with("add second")));
 
     let of_orders = Filter::any().resource("orders");
     server.faults().forbid(of_orders.clone());
@@ -103,10 +103,10 @@ async fn a_resource_that_comes_goes_changes_its_version_and_is_forbidden_leaves_
     still_there(5).await;
     server.faults().allow(&of_orders);
     until(&orders, SourceState::Live).await;
-    assert_eq!(told.take(), ["add third (relist)"]);
+    assert_eq!(calls.take(), ["add third (relist)"]);
     delete(&server, "pod");
     settle().await;
-    assert_eq!(told_of_pods.take(), ["delete pod"]);
+    assert_eq!(pod_calls.take(), ["delete pod"]);
 }
 
 fn orders(server: &ApiServer) -> Rig {

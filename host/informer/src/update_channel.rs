@@ -1,13 +1,13 @@
-//! What a reflector tells its informer loop, and the channel in between.
+//! What a reflector sends to its informer loop, and the channel between them.
 //!
 //! ```text
-//! Reflector ──what was at hand, up to 256 KiB──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
+//! Reflector ── what is ready, up to 256 KiB ──▶ channel, bounded in bytes ──▶ informer loop ──▶ DeltaFIFO
 //! ```
 //!
-//! Promises: order; at most [`CHANNEL_BYTES_MAX`] of objects on the way, and one message more if that alone is larger.
-//! A reflector that finds no room waits, does not read its socket meanwhile, and so slows the API server down instead
-//! of filling memory. A message is what was at hand, not an event: a frame holds about ten, and a channel's lock and
-//! wake-up cost as much as an event is allowed to.
+//! Guarantees: order; at most [`CHANNEL_BYTES_MAX`] of objects in flight, plus one message if that alone is larger. A
+//! reflector without capacity waits and does not read its socket meanwhile, which slows the API server down instead of
+//! filling memory. A message is whatever was ready, not one event: a frame holds about ten events, and the channel's
+//! lock and wake-up cost as much as the whole budget of an event.
 
 use std::sync::Arc;
 
@@ -17,28 +17,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::metrics::SourceMetrics;
 
-/// How many bytes of objects may be between a reflector and its loop. A message is up to 256 KiB; 8 MiB are some 1,500
-/// pods, or the few milliseconds of work by which a socket may run ahead. At the limit the socket is not read; gauge
+/// Bytes of objects between a reflector and its loop. A message is up to 256 KiB; 8 MiB are some 1,500 pods, or the few
+/// milliseconds of work by which a socket may run ahead. At the limit the socket is not read; gauge
 /// `reflector_channel_bytes`.
 pub(crate) const CHANNEL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// One thing that happened to a source.
+/// One update of a source.
 #[derive(Debug)]
 pub(crate) enum Update {
-    /// The watch showed an object.
+    /// An event of the watch.
     Event {
-        /// As what.
+        /// The event's type.
         kind: EventKind,
-        /// In which state; for a delete, the last.
+        /// The object; for a delete, its last state.
         object: Object,
     },
-    /// The watch has shown everything up to this version.
+    /// The watch has sent everything up to this version.
     Bookmark(ResourceVersion),
-    /// A list is complete: this is all there is.
+    /// A complete list.
     Replace(StagedList),
 }
 
-/// What a watch says happened.
+/// The type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Added,
@@ -46,35 +46,35 @@ pub(crate) enum EventKind {
     Deleted,
 }
 
-/// A complete list, to be judged by the version guard before anything of it is used.
+/// A complete list, which the version guard checks before any of it is used.
 #[derive(Debug)]
 pub(crate) struct StagedList {
-    /// In the order of the list. What has not changed since the store's last snapshot is the store's own object.
+    /// In the order of the list. Objects that did not change since the store's last snapshot are the store's own.
     pub(crate) objects: Vec<Object>,
     pub(crate) version: ResourceVersion,
-    /// How the API server was asked for it.
+    /// How the list was requested.
     pub(crate) source: ListSource,
-    /// Told as soon as it is judged; what follows waits in the channel.
+    /// Sent as soon as the list is checked; later updates wait in the channel.
     pub(crate) verdict: oneshot::Sender<ListVerdict>,
 }
 
-/// A message: what was at hand.
+/// A message: the updates that were ready.
 #[derive(Debug)]
 pub(crate) struct Updates {
     pub(crate) updates: Vec<Update>,
     pub(crate) received: Moment,
-    room: Room,
+    permit: ChannelPermit,
 }
 
-/// The part of the channel's bytes that a message takes, given back when it is dropped.
+/// The capacity that a message occupies, returned on drop.
 #[derive(Debug)]
-struct Room {
+struct ChannelPermit {
     bytes: usize,
     metrics: Arc<SourceMetrics>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Room {
+impl Drop for ChannelPermit {
     fn drop(&mut self) {
         self.metrics.channel_bytes.add(-signed(self.bytes));
     }
@@ -84,7 +84,7 @@ impl Drop for Room {
 #[derive(Debug)]
 pub(crate) struct UpdateSender {
     messages: mpsc::UnboundedSender<Updates>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
     bytes_max: usize,
     metrics: Arc<SourceMetrics>,
 }
@@ -103,7 +103,7 @@ pub(crate) fn channel(bytes_max: usize, metrics: Arc<SourceMetrics>) -> (UpdateS
     (
         UpdateSender {
             messages,
-            room: Arc::new(Semaphore::new(bytes_max)),
+            capacity: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
             metrics,
         },
@@ -112,20 +112,20 @@ pub(crate) fn channel(bytes_max: usize, metrics: Arc<SourceMetrics>) -> (UpdateS
 }
 
 impl UpdateSender {
-    /// Sends `updates`, of `bytes` in all, once there is room. Whether that had to be waited for.
+    /// Sends `updates`, of `bytes` in all, once there is capacity. Returns whether it had to wait.
     pub(crate) async fn send(&self, updates: Vec<Update>, bytes: usize, received: Moment) -> Result<bool, LoopGone> {
-        // What is larger than the channel waits until it has it for itself.
+        // A message larger than the channel waits until the channel is empty.
         let bytes = bytes.min(self.bytes_max);
         let permits = u32::try_from(bytes).expect("the channel holds less than 4 GiB");
-        let (permit, waited) = match Arc::clone(&self.room).try_acquire_many_owned(permits) {
+        let (permit, waited) = match Arc::clone(&self.capacity).try_acquire_many_owned(permits) {
             Ok(permit) => (permit, false),
             Err(_) => {
-                let permit = Arc::clone(&self.room).acquire_many_owned(permits).await;
+                let permit = Arc::clone(&self.capacity).acquire_many_owned(permits).await;
                 (permit.expect("the semaphore is never closed"), true)
             }
         };
         self.metrics.channel_bytes.add(signed(bytes));
-        let room = Room {
+        let permit = ChannelPermit {
             bytes,
             metrics: Arc::clone(&self.metrics),
             _permit: permit,
@@ -134,7 +134,7 @@ impl UpdateSender {
             .send(Updates {
                 updates,
                 received,
-                room,
+                permit,
             })
             .map(|()| waited)
             .map_err(|_| LoopGone)
@@ -142,9 +142,9 @@ impl UpdateSender {
 }
 
 impl Updates {
-    /// Gives the message's room back and keeps what it brought.
+    /// Returns the message's capacity and its content.
     pub(crate) fn into_parts(self) -> (Vec<Update>, Moment) {
-        drop(self.room);
+        drop(self.permit);
         (self.updates, self.received)
     }
 }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_channel_makes_the_reflector_wait_until_the_loop_has_taken_something() {
+    async fn a_full_channel_makes_the_reflector_wait() {
         let (sender, mut receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
         assert_eq!(sender.send(bookmark(), 60, Moment::ZERO).await, Ok(false));
         let waiting = tokio::spawn(async move { sender.send(bookmark(), 60, Moment::ZERO).await });
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_larger_than_the_channel_passes_alone() {
+    async fn a_message_larger_than_the_channel_passes_alone() {
         let (sender, mut receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
         assert_eq!(sender.send(bookmark(), 1_000_000, Moment::ZERO).await, Ok(false));
         receiver.recv().await.unwrap().into_parts();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reflector_whose_loop_is_gone_is_told() {
+    async fn a_reflector_gets_an_error_when_its_loop_is_gone() {
         let (sender, receiver) = channel(100, Arc::new(InformerMetrics::default().source("pods", "")));
         drop(receiver);
         assert_eq!(sender.send(bookmark(), 1, Moment::ZERO).await, Err(LoopGone));

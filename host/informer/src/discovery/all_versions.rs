@@ -1,5 +1,4 @@
-//! All that an API server serves: in two answers where it can say it so (aggregated discovery), else in one for each
-//! version of each group.
+//! Everything that an API server serves: two requests with aggregated discovery, else one per version of each group.
 //!
 //! ```text
 //! GET /api, GET /apis   Accept: APIGroupDiscoveryList v2, v2beta1, or else the classic form
@@ -8,8 +7,8 @@
 //! groups, versions, resources        GET /api/VERSION, GET /apis/GROUP/VERSION, one after the other
 //! ```
 //!
-//! Which form an answer has, its `kind` says: servers before Kubernetes 1.27 (1.26 had it switched off), and proxies
-//! that rewrite headers, give the classic one.
+//! The `kind` of a response tells its format: servers before Kubernetes 1.27 (1.26 had aggregated discovery disabled),
+//! and proxies that rewrite headers, send the classic one.
 //!
 //! Source: KEP-3352; client-go `discovery.GroupsAndMaybeResources`.
 
@@ -21,32 +20,32 @@ use serde::{Deserialize, Deserializer};
 
 use super::DISCOVERY_BYTES_MAX;
 use super::resources::{ApiGroup, ApiResource, resources_of};
-use crate::api::{ApiError, Cause, get_json_as};
+use crate::api::{ApiError, ApiErrorCause, get_json_as};
 
-/// v2 came with Kubernetes 1.30, v2beta1 with 1.26, in which nobody serves it unless told to.
+/// v2 came with Kubernetes 1.30, v2beta1 with 1.26, where it is disabled by default.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                       application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                       application/json";
 
-/// One version of one group, and what is served of it.
+/// One version of one group, and its resources.
 #[derive(Debug)]
 pub(super) struct ServedVersion {
     /// Empty for the core group.
     pub(super) group: String,
     pub(super) version: String,
-    /// Without subresources. What was known last of one that does not answer, if the API server remembers it.
+    /// Without subresources. For a version that does not answer, the last known ones if the API server remembers them.
     pub(super) resources: Vec<ApiResource>,
-    /// Why it is not known whether this is all.
+    /// Why these may not be all.
     pub(super) unread: Option<String>,
 }
 
-/// All versions of all groups, the core group first, then in the API server's order, each group's preferred version
+/// All versions of all groups: the core group first, then in the API server's order, each group's preferred version
 /// before its others.
 ///
 /// # Errors
-/// [`ApiError`] if the API server does not say which groups there are. A version that does not answer is
+/// [`ApiError`] if the API server does not list its groups. A version that does not answer is
 /// [`ServedVersion::unread`]: one broken extension server must not hide the others.
-pub(super) async fn everything(
+pub(super) async fn all_versions(
     client: &Client,
     environment: &Arc<dyn Environment>,
 ) -> Result<Vec<ServedVersion>, ApiError> {
@@ -60,14 +59,14 @@ pub(super) async fn everything(
         let core = root.versions.into_iter().map(|version| (String::new(), version));
         let of_groups = root.groups.into_iter().flat_map(ApiGroup::versions_by_preference);
         for (group, version) in core.chain(of_groups) {
-            served.extend(ask(client, environment, group, version).await);
+            served.extend(fetch_version(client, environment, group, version).await);
         }
     }
     Ok(served)
 }
 
-/// What one version has; none if it went since its name was read.
-async fn ask(
+/// The resources of one version; `None` if it was removed since its name was read.
+async fn fetch_version(
     client: &Client,
     environment: &Arc<dyn Environment>,
     group: String,
@@ -75,7 +74,7 @@ async fn ask(
 ) -> Option<ServedVersion> {
     let (resources, unread) = match resources_of(client, environment, &group, &version).await {
         Ok(resources) => (resources, None),
-        Err(error) if error.cause() == Cause::NotFound => return None,
+        Err(error) if error.cause() == ApiErrorCause::NotFound => return None,
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
     Some(ServedVersion {
@@ -90,16 +89,16 @@ async fn root(client: &Client, environment: &Arc<dyn Environment>, path: &str) -
     get_json_as(client, environment, path, ACCEPT, DISCOVERY_BYTES_MAX).await
 }
 
-/// What `/api` or `/apis` answers, in any of its forms: the field that its kind has is filled.
+/// The response of `/api` or `/apis`, in any of its formats: only the field of its kind is filled.
 #[derive(Debug, Deserialize)]
 struct Root {
-    /// Anything else is refused: to take it for an empty cluster would have every kind vanish.
+    /// Any other kind is an error: treating it as an empty cluster would make all resources disappear.
     #[serde(rename = "kind")]
     _kind: RootKind,
-    /// Of the core group.
+    /// Versions of the core group.
     #[serde(default, deserialize_with = "or_default")]
     versions: Vec<String>,
-    /// All others, in order of preference.
+    /// All other groups, in order of preference.
     #[serde(default, deserialize_with = "or_default")]
     groups: Vec<ApiGroup>,
     #[serde(default, deserialize_with = "or_default")]
@@ -136,8 +135,8 @@ struct VersionDiscovery {
     version: String,
     #[serde(default, deserialize_with = "or_default")]
     resources: Vec<ResourceDiscovery>,
-    /// `Stale` while the API service behind it does not answer: what is listed is what was known last, which may be
-    /// nothing.
+    /// `Stale` while the API service behind it does not answer: the listed resources are the last known ones, possibly
+    /// none.
     #[serde(default)]
     freshness: String,
 }
@@ -146,13 +145,13 @@ struct VersionDiscovery {
 #[serde(rename_all = "camelCase")]
 struct ResourceDiscovery {
     resource: String,
-    /// None, or one without a name, of a resource that exists through its subresources alone.
+    /// Missing, or without a name, for a resource that only exists through its subresources.
     response_kind: Option<ResponseKind>,
     #[serde(default)]
     scope: String,
     #[serde(default)]
     singular_resource: String,
-    // A list that is empty in Go is `null` in JSON.
+    // An empty list in Go is `null` in JSON.
     #[serde(default, deserialize_with = "or_default")]
     verbs: Vec<String>,
     #[serde(default, deserialize_with = "or_default")]
@@ -182,7 +181,7 @@ impl VersionDiscovery {
                 .collect(),
             group: group.to_owned(),
             version: self.version,
-            unread: is_stale.then(|| "the API service behind it does not answer".to_owned()),
+            unread: is_stale.then(|| "its API service does not answer".to_owned()),
         }
     }
 }
@@ -203,7 +202,7 @@ impl ResourceDiscovery {
     }
 }
 
-/// Takes `null` for what the type is when it is empty.
+/// Reads `null` as the type's default.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(reader: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(reader)?.unwrap_or_default())
 }

@@ -1,41 +1,40 @@
-//! What one source's reflector and loop write of how it is doing.
+//! What one source's reflector and loop report about its status.
 //!
-//! The cell turns what its two writers know (can the source be reached? is its first list in the store?) into one
-//! [`SourceState`], which catalog and metrics show too. Ages are kept as moments and become durations when somebody
-//! asks.
+//! The tracker combines what its two writers report (is a watch open? is the first list in the store?) into one
+//! [`SourceState`], which the catalog and metrics show too. Times are stored as moments and converted to ages on read.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::{Environment, Moment, Source, SourceState};
 use informant_object::{Key, KeyRef, ResourceVersion};
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 
-use super::publishing::{Publishing, Waiting};
 use super::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};
 use crate::metrics::SourceMetrics;
 
-/// Whether the source can be reached, as its reflector sees it.
+/// The source's state as its reflector sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Not yet, or not at the moment.
-    Down,
+pub(crate) enum ReflectorState {
+    /// No watch is open: not yet, or not at the moment.
+    Disconnected,
     /// A watch is open.
-    Open,
+    Watching,
     /// The resource does not exist (404).
-    Missing,
-    /// It may not be read (401, 403).
+    ResourceMissing,
+    /// Reading it is not allowed (401, 403).
     Forbidden,
-    /// Nobody tries any more.
+    /// The reflector is over.
     Stopped,
 }
 
-/// Written by one source's reflector and loop, read by everybody.
+/// Written by one source's reflector and loop, read by everything else.
 #[derive(Debug)]
-pub(crate) struct StatusCell {
-    /// Where everybody else looks.
-    shown: Arc<Source>,
+pub(crate) struct StatusTracker {
+    /// The source in the catalog.
+    source: Arc<Source>,
     metrics: Arc<SourceMetrics>,
     environment: EnvironmentRef,
     /// Nanoseconds of the last frame's moment plus one; 0 is never.
@@ -45,10 +44,10 @@ pub(crate) struct StatusCell {
     skipped: AtomicU64,
     inner: Mutex<Inner>,
     synced: watch::Sender<bool>,
-    /// The number of the reflector whose word counts.
+    /// The number of the current reflector.
     generation: AtomicU64,
     reconfiguring: watch::Sender<Option<Reconfiguring>>,
-    publishing: Publishing,
+    published: PublishNotifier,
 }
 
 /// An environment, opaque to `Debug`.
@@ -62,7 +61,7 @@ impl std::fmt::Debug for EnvironmentRef {
 
 #[derive(Debug)]
 struct Inner {
-    reach: Reach,
+    reflector: ReflectorState,
     state: SourceState,
     version: ResourceVersion,
     epoch: u64,
@@ -75,18 +74,18 @@ struct Inner {
     outdated: BTreeSet<Key>,
 }
 
-/// What the reflector counts.
+/// A counter of the reflector's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    List,
-    Relist,
-    Watch,
+pub(crate) enum RequestCounter {
+    Lists,
+    Relists,
+    Watches,
 }
 
-impl StatusCell {
-    pub(crate) fn new(shown: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
+impl StatusTracker {
+    pub(crate) fn new(source: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
         let inner = Inner {
-            reach: Reach::Down,
+            reflector: ReflectorState::Disconnected,
             state: SourceState::Syncing,
             version: ResourceVersion::default(),
             epoch: 0,
@@ -100,7 +99,7 @@ impl StatusCell {
         };
         metrics.set_state(SourceState::Syncing);
         Self {
-            shown,
+            source,
             metrics,
             environment: EnvironmentRef(environment),
             last_event: AtomicU64::new(0),
@@ -111,33 +110,33 @@ impl StatusCell {
             synced: watch::Sender::new(false),
             generation: AtomicU64::new(0),
             reconfiguring: watch::Sender::new(None),
-            publishing: Publishing::default(),
+            published: PublishNotifier::default(),
         }
     }
 
-    /// Another state is published.
-    pub(crate) fn tell_published(&self) {
-        self.publishing.tell();
+    /// A new state was published.
+    pub(crate) fn notify_published(&self) {
+        self.published.notify();
     }
 
-    /// Begins to wait for states to be published.
-    pub(crate) fn wait_for_publishing(&self) -> Waiting<'_> {
-        self.publishing.wait()
+    /// Subscribes to published states.
+    pub(crate) fn subscribe_published(&self) -> PublishWaiter<'_> {
+        self.published.subscribe()
     }
 
-    pub(crate) fn set_reach(&self, reach: Reach) {
+    pub(crate) fn set_reflector_state(&self, reflector: ReflectorState) {
         let mut inner = self.lock();
-        inner.reach = reach;
-        self.show_state(&mut inner);
+        inner.reflector = reflector;
+        self.update_state(&mut inner);
     }
 
     /// The first list is in the store.
     pub(crate) fn set_synced(&self) {
         let mut inner = self.lock();
         if !self.synced.send_replace(true) {
-            self.shown.set_synced();
+            self.source.set_synced();
             self.metrics.set_synced();
-            self.show_state(&mut inner);
+            self.update_state(&mut inner);
         }
     }
 
@@ -150,22 +149,22 @@ impl StatusCell {
         self.synced.subscribe()
     }
 
-    /// From now on the reflector of this number is the one that speaks for the source.
+    /// From now on the reflector with this number is the source's current one.
     pub(crate) fn begin_generation(&self, generation: u64) {
         self.generation.store(generation, Ordering::SeqCst);
     }
 
-    /// Whether that reflector speaks for the source: not one on trial, nor one that was succeeded.
+    /// Whether that reflector is the current one: neither on probation nor replaced.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.generation.load(Ordering::SeqCst) == generation
     }
 
-    /// Another request is being tried out.
+    /// A candidate with another request has started.
     pub(crate) fn set_reconfiguring(&self) {
         self.reconfiguring.send_replace(Some(Reconfiguring::default()));
     }
 
-    /// It was refused, or failed.
+    /// The candidate's request was refused or failed.
     pub(crate) fn set_reconfigure_error(&self, text: String) {
         self.reconfiguring.send_if_modified(|state| match state {
             Some(state) => {
@@ -176,12 +175,12 @@ impl StatusCell {
         });
     }
 
-    /// It has taken the place of the other.
+    /// The candidate has replaced the previous reflector.
     pub(crate) fn set_reconfigured(&self) {
         self.reconfiguring.send_replace(None);
     }
 
-    /// None while no change is under way.
+    /// `None` while no change is in progress.
     pub(crate) fn reconfiguring(&self) -> watch::Receiver<Option<Reconfiguring>> {
         self.reconfiguring.subscribe()
     }
@@ -194,20 +193,20 @@ impl StatusCell {
 
     pub(crate) fn set_error(&self, text: String) {
         let now = self.environment.0.now();
-        self.shown.set_trouble(&text);
+        self.source.set_trouble(&text);
         self.lock().last_error = Some((text, now));
     }
 
-    pub(crate) fn count(&self, step: Step) {
+    pub(crate) fn count(&self, step: RequestCounter) {
         let mut inner = self.lock();
         match step {
-            Step::List => inner.lists += 1,
-            Step::Relist => inner.relists += 1,
-            Step::Watch => inner.watches += 1,
+            RequestCounter::Lists => inner.lists += 1,
+            RequestCounter::Relists => inner.relists += 1,
+            RequestCounter::Watches => inner.watches += 1,
         }
     }
 
-    /// The source went back in time.
+    /// The cluster was rolled back.
     pub(crate) fn begin_epoch(&self) {
         self.metrics.source_epochs.inc();
         self.lock().epoch += 1;
@@ -218,14 +217,14 @@ impl StatusCell {
         self.lock().guarded = guarded;
     }
 
-    /// How the state is obtained from now on.
+    /// How the state is fetched from now on.
     pub(crate) fn set_watch_list(&self, usage: WatchListUse) {
         let refused = matches!(usage, WatchListUse::Refused(_));
         self.metrics.watch_list_refused.set(usize::from(refused));
         self.lock().watch_list = usage;
     }
 
-    /// The watch brought something; `bookmark` if that was among it.
+    /// The watch received something; `bookmark` if that included one.
     pub(crate) fn saw_frame(&self, received: Moment, bookmark: bool) {
         let stamp = received.as_nanos().saturating_add(1);
         self.last_event.store(stamp, Ordering::Relaxed);
@@ -234,24 +233,24 @@ impl StatusCell {
         }
     }
 
-    /// A `list` or an `event` was older than what is known.
+    /// A `list` or an `event` was older than the known state.
     pub(crate) fn count_rejected(&self, kind: &'static str) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
         self.metrics.count_rejected(kind);
     }
 
-    /// Something could not be used.
+    /// Something invalid was skipped.
     pub(crate) fn count_skipped(&self, reason: &'static str) {
         self.count_skipped_many(reason, 1);
     }
 
-    /// So many things could not be used.
+    /// `amount` invalid things were skipped.
     pub(crate) fn count_skipped_many(&self, reason: &'static str, amount: u64) {
         self.skipped.fetch_add(amount, Ordering::Relaxed);
         self.metrics.count_skipped(reason, amount);
     }
 
-    /// The store holds an older state of `key` than the cluster. Returns how many such keys there are.
+    /// The store has an older state of `key` than the cluster. Returns how many such keys there are.
     pub(crate) fn add_outdated(&self, key: Key) -> usize {
         let mut inner = self.lock();
         if inner.outdated.len() < OUTDATED_KEYS_MAX {
@@ -261,7 +260,7 @@ impl StatusCell {
         inner.outdated.len()
     }
 
-    /// A newer state of `key` came. Returns how many outdated keys are left.
+    /// A newer state of `key` arrived. Returns how many outdated keys are left.
     pub(crate) fn remove_outdated(&self, key: KeyRef<'_>) -> usize {
         let mut inner = self.lock();
         inner.outdated.remove(&key.to_key());
@@ -277,7 +276,7 @@ impl StatusCell {
         };
         let inner = self.lock();
         SourceStatus {
-            source: self.shown.id(),
+            source: self.source.id(),
             state: inner.state,
             synced: self.is_synced(),
             version: inner.version.clone(),
@@ -300,24 +299,63 @@ impl StatusCell {
         }
     }
 
-    fn show_state(&self, inner: &mut Inner) {
-        let state = match (inner.reach, self.is_synced()) {
-            (Reach::Stopped, _) => SourceState::Stopped,
-            (Reach::Missing, _) => SourceState::WaitingForResource,
-            (Reach::Forbidden, _) => SourceState::Forbidden,
+    fn update_state(&self, inner: &mut Inner) {
+        let state = match (inner.reflector, self.is_synced()) {
+            (ReflectorState::Stopped, _) => SourceState::Stopped,
+            (ReflectorState::ResourceMissing, _) => SourceState::WaitingForResource,
+            (ReflectorState::Forbidden, _) => SourceState::Forbidden,
             (_, false) => SourceState::Syncing,
-            (Reach::Open, true) => SourceState::Live,
-            (Reach::Down, true) => SourceState::Stale,
+            (ReflectorState::Watching, true) => SourceState::Live,
+            (ReflectorState::Disconnected, true) => SourceState::Stale,
         };
         if state != inner.state {
-            tracing::debug!(source = %self.shown.id(), from = ?inner.state, to = ?state, "source state");
+            tracing::debug!(source = %self.source.id(), from = %inner.state, to = %state, "source state changed");
             inner.state = state;
-            self.shown.set_state(state);
+            self.source.set_state(state);
             self.metrics.set_state(state);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notifies waiters for a version that a new state was published. Costs the loop one load while there is no waiter.
+#[derive(Debug, Default)]
+pub(super) struct PublishNotifier {
+    waiting: AtomicUsize,
+    published: Notify,
+}
+
+impl PublishNotifier {
+    /// A new state was published.
+    pub(super) fn notify(&self) {
+        // A waiter that subscribes after this load takes the store's lock after the publish did, and finds the new
+        // state.
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.published.notify_waiters();
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> PublishWaiter<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        PublishWaiter(self)
+    }
+}
+
+/// A subscription to published states, until it is dropped.
+pub(crate) struct PublishWaiter<'a>(&'a PublishNotifier);
+
+impl PublishWaiter<'_> {
+    /// Resolves once a new state is published; states published before it is enabled do not count.
+    pub(crate) fn published(&self) -> Notified<'_> {
+        self.0.published.notified()
+    }
+}
+
+impl Drop for PublishWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }

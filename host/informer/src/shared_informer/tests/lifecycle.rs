@@ -42,8 +42,8 @@ async fn an_orderly_stop_does_not_wait_for_a_listener_in_quarantine() {
     let before = tokio::time::Instant::now();
     let report = rig.informer.stop(Duration::from_secs(5)).await;
     assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
-    assert!(report.undelivered >= 2, "what waited for it is counted: {report:?}");
-    assert_eq!(recorder.take().len(), 3, "others are told everything");
+    assert!(report.undelivered >= 2, "its queued events are counted: {report:?}");
+    assert_eq!(recorder.take().len(), 3, "other handlers receive everything");
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn an_orderly_stop_counts_what_its_deadline_left_undelivered() {
     assert_eq!(before.elapsed().as_secs(), 5);
     assert!(
         report.undelivered >= 3,
-        "one in back-off, two that nobody pulled: {report:?}"
+        "one in back-off, two that were never pulled: {report:?}"
     );
     assert_eq!(
         rig.metric(r#"stop_undelivered_total{informer="pods",cluster=""}"#),
@@ -84,7 +84,7 @@ async fn an_orderly_stop_counts_what_its_deadline_left_undelivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_takes_no_orders_and_leaves_nothing_behind() {
+async fn a_stopped_informer_rejects_commands_and_leaves_nothing_behind() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -95,7 +95,7 @@ async fn a_stopped_informer_takes_no_orders_and_leaves_nothing_behind() {
     assert!(rig.informer.is_stopped());
     assert_eq!(rig.catalog.all().len(), 0);
     assert_eq!(rig.informer.snapshot().len(), 0);
-    // Who holds a snapshot may go on reading it.
+    // A snapshot stays readable.
     assert_eq!(snapshot.len(), 1);
     let lines = Arc::default();
     let handler = Box::new(RecordingHandler { lines, fail: None });
@@ -116,7 +116,7 @@ async fn a_stopped_informer_takes_no_orders_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_informer_gives_its_objects_back() {
+async fn a_stopped_informer_frees_its_objects() {
     let server = api_server();
     for number in 0..50 {
         put(&server, &format!("pod-{number}"), 1);
@@ -132,11 +132,7 @@ async fn a_stopped_informer_gives_its_objects_back() {
     assert_eq!(weak.snapshot().len(), 0);
     assert_eq!(listener.stats().sources, 0);
     let bytes = rig.metric(r#"store_bytes{informer="pods",cluster=""}"#);
-    assert_eq!(
-        (bytes, one.name().is_empty()),
-        (0.0, false),
-        "who holds an object may go on reading it"
-    );
+    assert_eq!((bytes, one.name().is_empty()), (0.0, false), "an object stays readable");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +151,7 @@ async fn dropping_an_informer_ends_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_of_a_stopped_informer_go_and_those_of_its_sibling_stay() {
+async fn metrics_of_a_stopped_informer_are_removed() {
     let server = api_server();
     put(&server, "a", 1);
     let rig = Rig::start(&server);
@@ -176,7 +172,7 @@ async fn metrics_of_a_stopped_informer_go_and_those_of_its_sibling_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_namespace_and_selectors_bound_what_is_kept() {
+async fn namespace_and_selectors_limit_what_is_stored() {
     let server = api_server();
     for (namespace, name, app) in [("default", "a", "web"), ("default", "b", "db"), ("other", "c", "web")] {
         let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod",
@@ -202,7 +198,7 @@ async fn one_namespace_and_selectors_bound_what_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_carry_kind_and_version_and_lose_what_is_dropped() {
+async fn objects_have_type_meta_and_lack_dropped_fields() {
     let server = api_server();
     let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": "default", "name": "a", "annotations": {"big": "x", "small": "y"}, "managedFields": [{"manager": "m"}]}});
@@ -240,14 +236,14 @@ async fn objects_carry_kind_and_version_and_lose_what_is_dropped() {
     }
 }
 
-/// Takes the annotations away, but fails on pods called "bad".
+/// Removes the annotations, but fails on pods called "bad".
 struct Redact(Arc<std::sync::atomic::AtomicUsize>);
 
 impl Transform for Redact {
     fn transform(&mut self, object: Object) -> Result<Object, String> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         if object.name() == "bad" {
-            return Err("told to fail".to_owned());
+            return Err("fails on purpose".to_owned());
         }
         let shape = Shape::new("v1", "Pod", vec![Pointer::parse("/metadata/labels").unwrap()], false).unwrap();
         Object::parse(object.json(), &shape).map_err(|error| error.to_string())
@@ -255,7 +251,7 @@ impl Transform for Redact {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_are_transformed_once_and_one_that_fails_holds_up_no_other() {
+async fn a_failing_transform_affects_only_its_object() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "bad", 1);
@@ -301,7 +297,7 @@ fn factory(server: &ApiServer) -> (SharedInformerFactory, Catalog) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_factory_makes_each_source_once_and_stops_them_all() {
+async fn a_factory_creates_each_source_once_and_stops_all() {
     let (east, west) = (api_server(), api_server());
     put(&east, "a", 1);
     let (factory, catalog) = factory(&east);
@@ -318,10 +314,10 @@ async fn a_factory_makes_each_source_once_and_stops_them_all() {
     unknown.cluster = "north".to_owned();
     let error = factory.informer_for(unknown).unwrap_err();
     assert!(matches!(error, FactoryError::UnknownCluster { .. }));
-    insta::assert_snapshot!(error, @r#"informer pods: there is no cluster "north"; known are "west""#);
+    insta::assert_snapshot!(error, @r#"informer pods: unknown cluster "north"; known clusters: "west""#);
     assert!(factory.shutdown(Duration::from_secs(5)).await.is_clean());
     assert_eq!(catalog.all().len(), 0);
-    // Once stopped, an informer is made anew, as another source.
+    // A stopped informer is created again as a new source.
     drop(first);
     let again = factory.informer_for(pods()).unwrap();
     factory.wait_for_cache_sync(Duration::from_secs(5)).await.unwrap();
@@ -331,7 +327,7 @@ async fn a_factory_makes_each_source_once_and_stops_them_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_sync_names_what_is_not_synced_and_why() {
+async fn waiting_for_sync_reports_unsynced_sources_with_reasons() {
     let server = api_server();
     server.faults().forbid(Filter::any().resource("secrets"));
     let (factory, _) = factory(&server);

@@ -1,8 +1,9 @@
-//! The indexes of plugins: fed with each batch before it is published, waited for within a budget, attached whole or
-//! not at all.
+//! Indexes of plugins: receive each batch before it is published, are waited for within a budget, and are attached as a
+//! whole or not at all.
 //!
 //! Source: DESIGN's rule for index plugins; client-go runs index functions under the store's lock, without a limit.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +11,18 @@ use informant_cache::index_feed::{IndexFeedHandle, IndexPoll};
 use informant_cache::{Environment, IndexConflict, Moment};
 use tokio::sync::Notify;
 
-use super::{InformerLoop, warn_of_index};
+use super::{InformerLoop, warn_index_failure};
+use crate::source_name::log;
 
-/// How long a batch waits for the values of index plugins. What is not there then is published without; a second time
-/// within 10 s holds the index back for longer. Per batch and for all plugins together.
+/// How long a batch waits for index plugins, per batch and for all plugins together. Without the values in time the
+/// batch is published without the index; if that happens again within 10 s, the index stays detached for longer.
 pub(crate) const INDEX_BUDGET: Duration = Duration::from_millis(50);
 
 /// The index plugins of one source.
-pub(super) struct Feeds {
+pub(super) struct IndexFeeds {
     feeds: Vec<Feed>,
-    /// Whoever has news for this loop says so here.
-    news: Arc<Notify>,
+    /// Notified when an index has news for this loop.
+    notify: Arc<Notify>,
 }
 
 struct Feed {
@@ -29,11 +31,11 @@ struct Feed {
     attached: bool,
 }
 
-impl Feeds {
+impl IndexFeeds {
     pub(super) fn new() -> Self {
         Self {
             feeds: Vec::new(),
-            news: Arc::new(Notify::new()),
+            notify: Arc::new(Notify::new()),
         }
     }
 
@@ -46,7 +48,7 @@ impl Feeds {
         self.feeds.iter().flat_map(|feed| feed.names.iter().cloned()).collect()
     }
 
-    /// Resolves when some index has news, or may be attached again.
+    /// Resolves when an index has news or may be attached again.
     pub(super) async fn woken(&self, environment: &dyn Environment, source: informant_object::SourceId) {
         let held = self
             .feeds
@@ -54,11 +56,11 @@ impl Feeds {
             .filter_map(|feed| feed.handle.held_until(source))
             .min();
         match held {
-            None => self.news.notified().await,
+            None => self.notify.notified().await,
             Some(until) => {
                 tokio::select! {
                     biased;
-                    () = self.news.notified() => {}
+                    () = self.notify.notified() => {}
                     () = environment.sleep(until - environment.now()) => {}
                 }
             }
@@ -67,29 +69,29 @@ impl Feeds {
 }
 
 impl InformerLoop {
-    /// Takes in the indexes of one plugin, or none of them if a name is taken.
+    /// Adds the indexes of one plugin, or none of them if a name is taken.
     pub(super) fn add_feed(&mut self, handle: IndexFeedHandle) -> Result<(), IndexConflict> {
         if self.feeds.feeds.iter().any(|feed| feed.handle.ptr_eq(&handle)) {
             return Ok(());
         }
         let names = handle.names();
-        for (place, name) in names.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
             if let Err(conflict) = self.parts.store.declare_index(name) {
-                self.forget_indexes(&names[..place]);
+                self.forget_indexes(&names[..index]);
                 return Err(conflict);
             }
         }
         for name in &names {
             self.parts.metrics.set_index_attached(name, false);
         }
-        let news = Arc::clone(&self.feeds.news);
-        handle.add_source(self.parts.source, Arc::new(move || news.notify_one()));
+        let notify = Arc::clone(&self.feeds.notify);
+        handle.add_source(self.parts.source, Arc::new(move || notify.notify_one()));
         self.feeds.feeds.push(Feed {
             handle,
             names,
             attached: false,
         });
-        // From now on readers are told "not ready" instead of "unknown".
+        // From now on readers get "not ready" instead of "unknown".
         self.publish();
         self.begin_backfills();
         Ok(())
@@ -106,19 +108,19 @@ impl InformerLoop {
         self.publish();
     }
 
-    /// The store is another: every index is computed from the beginning.
-    pub(super) fn begin_feeds_anew(&mut self) {
+    /// The store was replaced: every index is computed from scratch.
+    pub(super) fn restart_feeds(&mut self) {
         for at in 0..self.feeds.feeds.len() {
             let handle = self.feeds.feeds[at].handle.clone();
             handle.remove_source(self.parts.source);
-            let news = Arc::clone(&self.feeds.news);
-            handle.add_source(self.parts.source, Arc::new(move || news.notify_one()));
+            let notify = Arc::clone(&self.feeds.notify);
+            handle.add_source(self.parts.source, Arc::new(move || notify.notify_one()));
             self.set_attached(at, false);
         }
     }
 
     /// The source is over.
-    pub(super) fn leave_feeds(&mut self) {
+    pub(super) fn remove_all_feeds(&mut self) {
         for (name, _) in &self.parts.native_indexes {
             self.parts.metrics.forget_index(name);
         }
@@ -130,39 +132,38 @@ impl InformerLoop {
         }
     }
 
-    /// Hands the changes that were not handed in yet to the index plugins, and waits for their values within the
-    /// budget.
+    /// Sends new changes to the index plugins and waits for their values within the budget.
     pub(super) async fn feed_indexes(&mut self) {
-        if self.feeds.is_empty() || self.fed == self.changes.len() {
+        if self.feeds.is_empty() || self.fed_changes == self.changes.len() {
             return;
         }
         for feed in &self.feeds.feeds {
-            feed.handle.submit(self.parts.source, &self.changes[self.fed..]);
+            feed.handle.submit(self.parts.source, &self.changes[self.fed_changes..]);
         }
-        self.fed = self.changes.len();
+        self.fed_changes = self.changes.len();
         if !self.poll_feeds() {
             return;
         }
         let mut budget = self.parts.environment.sleep(INDEX_BUDGET);
-        let news = Arc::clone(&self.feeds.news);
+        let notify = Arc::clone(&self.feeds.notify);
         loop {
             tokio::select! {
                 biased;
-                () = news.notified() => if !self.poll_feeds() { return },
+                () = notify.notified() => if !self.poll_feeds() { return },
                 () = &mut budget => return self.overrun(),
             }
         }
     }
 
-    /// An index has news while nothing is being processed.
-    pub(super) fn tend_feeds(&mut self) {
+    /// Handles news of an index while the loop is idle.
+    pub(super) fn handle_feed_news(&mut self) {
         self.begin_backfills();
         self.poll_feeds();
         self.publish();
     }
 
-    /// Has every index that wants to begin with all there is do so. Only right after a publish: the snapshot must hold
-    /// all that was processed.
+    /// Starts the backfill of every index that needs one. Only directly after a publish: the snapshot must contain
+    /// everything that was processed.
     pub(super) fn begin_backfills(&self) {
         if !self.synced {
             return;
@@ -175,19 +176,19 @@ impl InformerLoop {
         }
     }
 
-    /// Puts in place what is ready and takes away what is not; whether some index is attached and still being computed.
+    /// Attaches what is ready and detaches what is not; returns whether an attached index is still being computed.
     fn poll_feeds(&mut self) -> bool {
         let now = self.parts.environment.now();
         let mut computing = false;
         for at in 0..self.feeds.feeds.len() {
             let poll = self.feeds.feeds[at].handle.poll(self.parts.source, now);
             computing |= matches!(poll, IndexPoll::Computing);
-            self.heed(at, poll);
+            self.apply_poll(at, poll);
         }
         computing
     }
 
-    fn heed(&mut self, at: usize, poll: IndexPoll) {
+    fn apply_poll(&mut self, at: usize, poll: IndexPoll) {
         let feed = &self.feeds.feeds[at];
         if let Some(failed) = feed.handle.take_failed(self.parts.source) {
             for name in &feed.names {
@@ -195,7 +196,7 @@ impl InformerLoop {
             }
             let (index, now) = (feed.names.join(", "), self.parts.environment.now());
             if let Some(count) = self.index_warnings.count(&index, failed.count, now) {
-                warn_of_index(&self.parts.name, &index, &failed.key, &failed.error, count);
+                warn_index_failure(&self.parts.name, &index, &failed.key, &failed.error, count);
             }
         }
         match poll {
@@ -213,7 +214,7 @@ impl InformerLoop {
         }
     }
 
-    /// The budget is spent: what is not there is left out, what came at the last moment is not.
+    /// The budget is spent: publishes without the indexes that are still not ready.
     fn overrun(&mut self) {
         let now: Moment = self.parts.environment.now();
         for at in 0..self.feeds.feeds.len() {
@@ -221,13 +222,15 @@ impl InformerLoop {
             let poll = self.feeds.feeds[at].handle.overrun(self.parts.source, now);
             if was_attached && matches!(poll, IndexPoll::Detached) {
                 let names = self.feeds.feeds[at].names.join(", ");
-                tracing::warn!(
-                    "{}: index {names} took longer than {} ms for one batch; published without it",
-                    self.parts.name,
-                    INDEX_BUDGET.as_millis()
+                log!(
+                    warn,
+                    *self.parts.name,
+                    index = names,
+                    budget_ms = INDEX_BUDGET.as_millis(),
+                    "index too slow for this batch; published without it"
                 );
             }
-            self.heed(at, poll);
+            self.apply_poll(at, poll);
         }
     }
 
@@ -262,5 +265,65 @@ impl InformerLoop {
                 .expect("the index was declared with its feed");
             self.parts.metrics.forget_index(name);
         }
+    }
+}
+
+/// The shortest time between two warnings about failures of one index; failures meanwhile are counted in the next one.
+pub(crate) const INDEX_WARNING_PERIOD: Duration = Duration::from_secs(60);
+
+/// The last warning per index of a source.
+#[derive(Debug, Default)]
+pub(super) struct IndexWarnings(BTreeMap<String, LastWarning>);
+
+#[derive(Debug)]
+struct LastWarning {
+    when: Moment,
+    /// Failures since then.
+    unreported: u64,
+}
+
+impl IndexWarnings {
+    /// Records `failures` more failures of `index`, at least one. Returns how many to report now, if a warning is due.
+    pub(super) fn count(&mut self, index: &str, failures: u64, now: Moment) -> Option<u64> {
+        let Some(last) = self.0.get_mut(index) else {
+            self.0.insert(
+                index.to_owned(),
+                LastWarning {
+                    when: now,
+                    unreported: 0,
+                },
+            );
+            return Some(failures);
+        };
+        last.unreported += failures;
+        if now - last.when < INDEX_WARNING_PERIOD {
+            return None;
+        }
+        last.when = now;
+        Some(std::mem::take(&mut last.unreported))
+    }
+
+    /// The index was removed.
+    pub(super) fn forget(&mut self, index: &str) {
+        self.0.remove(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_failures_are_logged_at_once_then_once_a_minute() {
+        let mut warnings = IndexWarnings::default();
+        let at = |seconds: u64| Moment::from_nanos(seconds * 1_000_000_000);
+        assert_eq!(warnings.count("x", 1, at(0)), Some(1));
+        assert_eq!(warnings.count("x", 5, at(1)), None);
+        assert_eq!(warnings.count("y", 2, at(1)), Some(2), "each index for itself");
+        assert_eq!(warnings.count("x", 1, at(59)), None);
+        assert_eq!(warnings.count("x", 1, at(60)), Some(7));
+        assert_eq!(warnings.count("x", 1, at(61)), None);
+        warnings.forget("x");
+        assert_eq!(warnings.count("x", 1, at(62)), Some(1));
     }
 }

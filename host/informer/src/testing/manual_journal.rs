@@ -1,4 +1,4 @@
-//! A journal that keeps nothing, and hands on when it is told to.
+//! A journal that persists nothing, and delivers on request.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,11 +6,11 @@ use informant_cache::listener::Change;
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
-use crate::{Durable, KeepsSources, SourceSpec};
+use crate::{DurableSource, DurableSources, SourceSpec};
 
-/// Holds back what it is given until it is opened. Flushes open it, unless they are to wait too.
+/// Holds everything back until it is opened. Flushes open it, unless configured to wait too.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct ManualJournal {
     held: Mutex<Held>,
     flushes_wait: bool,
 }
@@ -31,21 +31,21 @@ enum Waiting {
     Flush(Box<dyn FnOnce() + Send>),
 }
 
-impl Gate {
-    /// One whose flushes wait until it is opened.
-    fn patient() -> Self {
+impl ManualJournal {
+    /// A journal whose flushes wait until it is opened.
+    fn with_waiting_flushes() -> Self {
         Self {
             flushes_wait: true,
             ..Self::default()
         }
     }
 
-    /// Hands on all that waits.
+    /// Delivers everything it holds.
     pub(crate) fn open(&self) {
         let waiting = std::mem::take(&mut self.held.lock().unwrap().waiting);
         for one in waiting {
             match one {
-                Waiting::Push(snapshot, changes) => self.hand_on(snapshot, &changes),
+                Waiting::Push(snapshot, changes) => self.deliver(snapshot, &changes),
                 Waiting::Adopt(listener, inherit) => {
                     inherit();
                     self.held.lock().unwrap().listeners.push(listener);
@@ -55,7 +55,7 @@ impl Gate {
         }
     }
 
-    fn hand_on(&self, snapshot: Snapshot, changes: &[Change]) {
+    fn deliver(&self, snapshot: Snapshot, changes: &[Change]) {
         let mut held = self.held.lock().unwrap();
         let source = held.source.unwrap();
         for listener in &held.listeners {
@@ -77,7 +77,7 @@ impl Gate {
     }
 }
 
-impl Journal for Gate {
+impl Journal for ManualJournal {
     fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool) {
         let mut held = self.held.lock().unwrap();
         (held.source, held.snapshot, held.restored) = (Some(source), snapshot.clone(), restored);
@@ -117,38 +117,38 @@ impl Journal for Gate {
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for ManualJournal {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Gate")
+        out.write_str("ManualJournal")
     }
 }
 
-/// A gate for each source, in the order in which they start.
+/// One journal per source, in the order in which they start.
 #[derive(Debug, Default)]
-pub(crate) struct Gates(Mutex<Vec<Arc<Gate>>>);
+pub(crate) struct ManualJournals(Mutex<Vec<Arc<ManualJournal>>>);
 
-impl Gates {
-    pub(crate) fn open(&self, place: usize) {
-        let gate = Arc::clone(&self.0.lock().unwrap()[place]);
-        gate.open();
+impl ManualJournals {
+    pub(crate) fn open(&self, index: usize) {
+        let journal = Arc::clone(&self.0.lock().unwrap()[index]);
+        journal.open();
     }
 }
 
-impl KeepsSources for Gates {
-    fn keep(&self, _spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>> {
-        let gate = Arc::new(Gate::patient());
-        self.0.lock().unwrap().push(Arc::clone(&gate));
-        let journal: Arc<dyn Journal> = gate;
-        Ok(Some(Durable::new(journal, None)))
+impl DurableSources for ManualJournals {
+    fn open(&self, _spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn std::error::Error + Send + Sync>> {
+        let journal = Arc::new(ManualJournal::with_waiting_flushes());
+        self.0.lock().unwrap().push(Arc::clone(&journal));
+        let journal: Arc<dyn Journal> = journal;
+        Ok(Some(DurableSource::new(journal, None)))
     }
 }
 
-/// Nothing can be kept.
+/// Storage that cannot be opened.
 #[derive(Debug)]
-pub(crate) struct Refusal;
+pub(crate) struct FailingStorage;
 
-impl KeepsSources for Refusal {
-    fn keep(&self, _spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn std::error::Error + Send + Sync>> {
+impl DurableSources for FailingStorage {
+    fn open(&self, _spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn std::error::Error + Send + Sync>> {
         Err("the disk is on fire".into())
     }
 }

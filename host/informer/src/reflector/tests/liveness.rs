@@ -1,4 +1,4 @@
-//! Watches prove that they live, or the source shows that they do not.
+//! Watches show signs of life, or the source shows that they do not.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn state(rig: &Rig) -> SourceState {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_not_answered_shows_as_stale_while_it_is_waited_for() {
+async fn an_unanswered_watch_makes_the_source_stale() {
     let (server, rig) = one_pod();
     pass(60).await;
     assert_eq!(state(&rig), SourceState::Live);
@@ -34,7 +34,7 @@ async fn a_watch_that_is_not_answered_shows_as_stale_while_it_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_shows_as_stale_until_another_one_is_open() {
+async fn a_silent_watch_is_stale_until_another_one_opens() {
     let (server, rig) = one_pod();
     pass(70).await;
     assert!(rig.informer.status().bookmark_age.is_some());
@@ -58,7 +58,7 @@ async fn a_silent_watch_shows_as_stale_until_another_one_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_bookmarks_have_come_each_watch_is_expected_to_send_them() {
+async fn after_a_bookmark_every_watch_must_send_them() {
     let (server, rig) = one_pod();
     pass(70).await;
     server.faults().rule(Rule {
@@ -69,20 +69,20 @@ async fn once_bookmarks_have_come_each_watch_is_expected_to_send_them() {
     server.faults().drop_watches(&watches(), Ending::Clean);
     pass(2).await;
     put(&server, "b", 1);
-    // Before its first bookmark, and yet sooner than at its timeout of five minutes and more.
+    // Before its first bookmark, and earlier than its timeout of five minutes and more.
     pass(182).await;
     assert_eq!(rig.stored(), rig.truth());
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_fruitless_watches_only_a_sign_of_life_makes_a_source_live() {
+async fn after_fruitless_watches_a_source_needs_a_sign_of_life() {
     let (server, rig) = one_pod();
     for _ in 0..3 {
         pass(2).await;
         assert_eq!(state(&rig), SourceState::Live);
         server.faults().drop_watches(&watches(), Ending::Clean);
     }
-    // Opened again after the back-off; that alone proves nothing.
+    // Reopened after the back-off; that alone proves nothing.
     pass(10).await;
     assert_eq!(state(&rig), SourceState::Stale);
     put(&server, "b", 1);
@@ -91,7 +91,7 @@ async fn after_fruitless_watches_only_a_sign_of_life_makes_a_source_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubted_watch_that_lasts_is_believed_though_nothing_happens() {
+async fn a_suspect_watch_that_lasts_is_confirmed() {
     let (server, rig) = one_pod();
     for _ in 0..3 {
         pass(2).await;
@@ -104,7 +104,7 @@ async fn a_doubted_watch_that_lasts_is_believed_though_nothing_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_older_than_what_was_seen_is_refused_and_counted() {
+async fn a_bookmark_older_than_the_seen_version_is_rejected() {
     let server = api_server();
     for name in ["a", "b", "c"] {
         put(&server, name, 1);

@@ -1,0 +1,386 @@
+//! Changes an informer while it runs, including its namespaces and resources.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use informant_cache::IndexConflict;
+use tokio_util::sync::CancellationToken;
+
+use super::{InformerSpec, NamedInformer, Parts, SourceScope, Visibility};
+use crate::informer_loop::SourceHandoff;
+use crate::shared_informer::{InformerStopped, ReconfigureError, SharedInformer, validate_identity};
+use crate::source_name::log;
+use crate::spec::SourceSpec;
+
+/// How long the deletes of a removed source may take to be delivered, including retries. The remaining ones are dropped
+/// and counted (`stop_undelivered`). A handler's usual ten attempts take about ten minutes.
+pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(900);
+
+/// How long new sources may take to catch up with the quiesced ones that they replace; nothing is delivered meanwhile.
+/// They had caught up just before; only a watch that went silent at that very moment takes this long, and it is
+/// reopened earlier.
+pub(crate) const CATCH_UP_MAX: Duration = Duration::from_secs(300);
+
+/// How often to check whether they have caught up.
+const CATCH_UP_STEP: Duration = Duration::from_millis(50);
+
+type Sources = BTreeMap<SourceScope, Arc<SharedInformer>>;
+
+/// Sources that are still being built.
+pub(super) struct PendingSources {
+    pub(super) sources: Sources,
+    cancel: CancellationToken,
+}
+
+impl Drop for PendingSources {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+impl NamedInformer {
+    /// Changes everything but name, cluster and (unless it has several) resource, while handlers stay registered and
+    /// events flow. Returns once the change is accepted; it is applied in the background, and
+    /// [`statuses`](Self::statuses) and [`sources`](Self::sources) show the progress.
+    ///
+    /// - Sources whose resource and namespace stay change as in [`SharedInformer::reconfigure`]: handlers receive the
+    ///   difference with reason `reconfigured`; while the new request is refused or the cluster unreachable, the old
+    ///   one stays in use. Sources without changes are not touched.
+    /// - Sources of new namespaces and resources start, and handlers receive their objects as an initial list. Removed
+    ///   sources end, and handlers receive deletes for their objects, with reason `reconfigured` and the last state.
+    /// - From all namespaces to some, or back, the new sources are built next to the old ones, without delivering
+    ///   anything, until all have synced; the old ones stay in use until then. Objects that a new source has too (same
+    ///   namespace, name and uid) are neither deleted nor redelivered; their queued events continue under the new
+    ///   source's number. Handlers receive deletes for the others.
+    ///
+    /// A later change replaces one that is in progress.
+    ///
+    /// # Errors
+    /// [`ReconfigureError`]; nothing has changed then.
+    pub async fn reconfigure(&self, spec: InformerSpec) -> Result<(), ReconfigureError> {
+        let _guard = self.0.reconfigure_lock.lock().await;
+        let before = {
+            let members = self.0.members();
+            members.running()?;
+            members.spec.clone()
+        };
+        validate(&before, &spec)?;
+        let wanted = spec.by_scope();
+        // Pending sources of the last change are rebuilt if they are still wanted.
+        let present: Sources = {
+            let mut members = self.0.members();
+            members.pending = None;
+            members.sources.clone()
+        };
+        let (kept, new) = partition(wanted, &present);
+        for (source, spec_of_it) in &kept {
+            source.reconfigure(spec_of_it.clone(), spec.reflector).await?;
+        }
+        let overlap = new
+            .iter()
+            .any(|(scope, _)| present.keys().any(|other| scope.overlaps(other)));
+        let visibility = if overlap {
+            Visibility::Staged
+        } else {
+            Visibility::Public
+        };
+        let mut started = Sources::new();
+        for (scope, source) in new {
+            started.insert(scope, self.0.start_source(source, &spec, visibility)?);
+        }
+        let stay = spec.by_scope();
+        let removed: Vec<_> = present
+            .keys()
+            .filter(|scope| !stay.contains_key(*scope))
+            .cloned()
+            .collect();
+        if overlap {
+            self.start_handoff(spec, started, removed);
+        } else {
+            self.deliver_after_draining(&started).await;
+            self.replace_sources(spec, started, &removed);
+        }
+        Ok(())
+    }
+
+    /// Removes the informer like a namespace that is removed from it: handlers receive deletes for all its objects,
+    /// with reason `reconfigured` and the last state, in the background; [`drained`](Self::drained) waits for that.
+    /// From now on there are no new events, and lookups find nothing. [`stop`](Self::stop) cuts it short.
+    pub fn drain(&self) {
+        let draining: Vec<_> = {
+            let mut members = self.0.members();
+            members.stopped = true;
+            members.pending = None;
+            let draining: Vec<_> = std::mem::take(&mut members.sources).into_values().collect();
+            members.draining.extend(draining.iter().cloned());
+            draining
+        };
+        let hidden: Vec<_> = draining.iter().map(|source| source.source()).collect();
+        self.0.catalog.exchange(&hidden, &[]);
+        for source in draining {
+            self.start_draining(source, Vec::new());
+        }
+    }
+
+    /// Waits until no source is delivering deletes.
+    pub async fn drained(&self) {
+        loop {
+            let mut drained = std::pin::pin!(self.0.drained.notified());
+            // Enabled before the check, so that no notification is missed in between.
+            drained.as_mut().enable();
+            if self.0.members().draining.is_empty() {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    /// Adds and removes sources with disjoint scopes.
+    fn replace_sources(&self, spec: InformerSpec, started: Sources, removed: &[SourceScope]) {
+        let mut members = self.0.members();
+        members.spec = spec;
+        for (scope, source) in started {
+            members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
+            for listener in &members.listeners {
+                // It has just started, and runs until it is stopped.
+                let _ = source.add_listener(listener.clone());
+            }
+            members.sources.insert(scope, source);
+        }
+        let draining: Vec<_> = removed
+            .iter()
+            .filter_map(|scope| members.sources.remove(scope))
+            .collect();
+        let hidden: Vec<_> = draining.iter().map(|source| source.source()).collect();
+        members.draining.extend(draining.iter().cloned());
+        drop(members);
+        self.0.catalog.exchange(&hidden, &[]);
+        for source in draining {
+            self.start_draining(source, Vec::new());
+        }
+    }
+
+    /// Builds sources next to the ones that they replace.
+    fn start_handoff(&self, spec: InformerSpec, started: Sources, removed: Vec<SourceScope>) {
+        let mut members = self.0.members();
+        members.spec = spec;
+        for source in started.values() {
+            members.feeds.iter().for_each(|feed| source.send_index_feed(feed));
+        }
+        let cancel = members.background.child_token();
+        members.pending = Some(PendingSources {
+            sources: started.clone(),
+            cancel: cancel.clone(),
+        });
+        drop(members);
+        let parts = Arc::downgrade(&self.0);
+        let environment = Arc::clone(&self.0.environment);
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                () = all_synced(&started) => {}
+            }
+            let Some(outgoing) = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed)) else {
+                return;
+            };
+            // The old sources stay in use meanwhile, however long that takes.
+            while is_behind(&started, &outgoing) && !cancel.is_cancelled() {
+                environment.sleep(CATCH_UP_STEP).await;
+                // The cluster may have been rolled back since: then compare with the present state of the old sources.
+                let now = Weak::upgrade(&parts).map(|parts| parts.handoffs(&removed));
+                if !is_behind(&started, now.as_deref().unwrap_or_default()) {
+                    break;
+                }
+            }
+            if let Some(parts) = Weak::upgrade(&parts) {
+                // Runs to the end, which takes milliseconds.
+                NamedInformer(parts).finish_handoff(&cancel, started, &removed).await;
+            }
+        };
+        self.0.environment.spawn("informer-handoff", Box::pin(task));
+    }
+
+    /// The new sources have synced: they replace the old ones.
+    async fn finish_handoff(&self, cancel: &CancellationToken, started: Sources, removed: &[SourceScope]) {
+        let _guard = self.0.reconfigure_lock.lock().await;
+        if cancel.is_cancelled() {
+            return;
+        }
+        let draining: Vec<_> = {
+            let members = self.0.members();
+            removed
+                .iter()
+                .filter_map(|scope| members.sources.get(scope).cloned())
+                .collect()
+        };
+        let mut quiesced = Vec::with_capacity(draining.len());
+        for source in &draining {
+            // A stopped source has delivered everything it will.
+            quiesced.extend(source.quiesce().await.ok());
+        }
+        self.catch_up(cancel, &started, &quiesced).await;
+        self.deliver_after_draining(&started).await;
+        let Ok(transfers) = self.swap_in(&started, &draining, removed, &quiesced) else {
+            return;
+        };
+        for (source, transfers) in started.values().zip(transfers) {
+            // An error means that the source was stopped meanwhile.
+            let _ = source.wait_for_disk(transfers).await;
+        }
+        let targets: Vec<SourceHandoff> = started.values().map(|source| source.as_handoff()).collect();
+        for source in draining {
+            self.start_draining(source, targets.clone());
+        }
+    }
+
+    /// Orders the remaining deletes of draining sources, queued in a slow handler, before the events of new sources
+    /// with an overlapping scope.
+    async fn deliver_after_draining(&self, started: &Sources) {
+        for (scope, source) in started {
+            let removed: Vec<_> = {
+                let members = self.0.members();
+                let in_scope = |other: &&Arc<SharedInformer>| scope.overlaps(&SourceScope::of(&other.spec()));
+                members.draining.iter().filter(in_scope).cloned().collect()
+            };
+            for other in &removed {
+                other.deletes_queued().await;
+            }
+            source.deliver_after(removed.iter().map(|other| other.source()).collect());
+        }
+    }
+
+    /// Waits until the new sources have seen at least as much as the quiesced ones: the last events of those are on
+    /// their way to the new ones too.
+    async fn catch_up(&self, cancel: &CancellationToken, started: &Sources, quiesced: &[SourceHandoff]) {
+        let until = self.0.environment.now() + CATCH_UP_MAX;
+        while is_behind(started, quiesced) && !cancel.is_cancelled() {
+            if self.0.environment.now() > until {
+                return tracing::warn!(
+                    informer = self.name(),
+                    waited_seconds = CATCH_UP_MAX.as_secs(),
+                    "new sources still behind the ones they replace; replacing them anyway"
+                );
+            }
+            self.0.environment.sleep(CATCH_UP_STEP).await;
+        }
+    }
+
+    /// Swaps the sources for all lookups from now on, and transfers the listeners to the new ones.
+    fn swap_in(
+        &self,
+        started: &Sources,
+        draining: &[Arc<SharedInformer>],
+        removed: &[SourceScope],
+        from: &[SourceHandoff],
+    ) -> Result<Vec<tokio::sync::oneshot::Receiver<()>>, InformerStopped> {
+        let mut members = self.0.members();
+        members.running()?;
+        members.pending = None;
+        let ids = |sources: &mut dyn Iterator<Item = &Arc<SharedInformer>>| -> Vec<_> {
+            sources.map(|source| source.source()).collect()
+        };
+        self.0
+            .catalog
+            .exchange(&ids(&mut draining.iter()), &ids(&mut started.values()));
+        for scope in removed {
+            members.sources.remove(scope);
+        }
+        members.draining.extend(draining.iter().cloned());
+        members.sources.extend(started.clone());
+        let listeners = &members.listeners;
+        started
+            .values()
+            .map(|source| source.transfer_in(listeners.clone(), from))
+            .collect()
+    }
+
+    /// Delivers a source's deletes and ends it, in the background.
+    fn start_draining(&self, source: Arc<SharedInformer>, targets: Vec<SourceHandoff>) {
+        let background = self.0.members().background.clone();
+        let parts = Arc::downgrade(&self.0);
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = background.cancelled() => {}
+                report = source.drain(targets, DRAIN_MAX) => {
+                    log!(info, source.source_name(), undelivered = report.undelivered, "source removed");
+                }
+            }
+            if let Some(parts) = Weak::upgrade(&parts) {
+                parts.members().draining.retain(|other| !Arc::ptr_eq(other, &source));
+                parts.drained.notify_waiters();
+            }
+        };
+        self.0.environment.spawn("informer-drain", Box::pin(task));
+    }
+}
+
+/// Whether a new source may not have seen yet what an outgoing one has.
+fn is_behind(started: &Sources, outgoing: &[SourceHandoff]) -> bool {
+    let is_behind = |source: &Arc<SharedInformer>| {
+        let target = source.as_handoff();
+        !outgoing.iter().all(|old| target.has_caught_up_with(old))
+    };
+    started.values().any(is_behind)
+}
+
+impl Parts {
+    /// The present state of the sources with these scopes.
+    fn handoffs(&self, scopes: &[SourceScope]) -> Vec<SourceHandoff> {
+        let members = self.members();
+        let sources = scopes.iter().filter_map(|scope| members.sources.get(scope));
+        sources.map(|source| source.as_handoff()).collect()
+    }
+}
+
+async fn all_synced(sources: &Sources) {
+    for source in sources.values() {
+        if source.synced().await.is_err() {
+            // Stopped: there is nothing to hand off.
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// The sources that stay, with their new specification, and those to start.
+#[expect(clippy::type_complexity, reason = "two lists, named by the function")]
+fn partition(
+    wanted: BTreeMap<SourceScope, SourceSpec>,
+    present: &Sources,
+) -> (Vec<(Arc<SharedInformer>, SourceSpec)>, Vec<(SourceScope, SourceSpec)>) {
+    let mut kept = Vec::new();
+    let mut new = Vec::new();
+    for (scope, source) in wanted {
+        match present.get(&scope) {
+            Some(running) => kept.push((Arc::clone(running), source)),
+            None => new.push((scope, source)),
+        }
+    }
+    (kept, new)
+}
+
+/// Checks what can be checked without a request.
+fn validate(before: &InformerSpec, spec: &InformerSpec) -> Result<(), ReconfigureError> {
+    if before.resources.is_some() != spec.resources.is_some() {
+        return Err(ReconfigureError::AnotherSource { what: "the resource" });
+    }
+    let nameless = |spec: &InformerSpec| SourceSpec {
+        namespace: None,
+        ..spec.source.clone()
+    };
+    validate_identity(&nameless(before), &nameless(spec))?;
+    if !spec.namespaces.is_empty() && spec.resources.is_none() && !spec.source.namespaced {
+        return Err(ReconfigureError::NotNamespaced {
+            resource: spec.source.resource.to_string(),
+        });
+    }
+    let mut names: Vec<&str> = spec.source.indexes.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let names = vec![pair[0].to_owned()];
+        return Err(ReconfigureError::Index(IndexConflict { names }));
+    }
+    Ok(spec.source.shape().map(drop)?)
+}

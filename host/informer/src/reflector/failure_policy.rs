@@ -1,0 +1,107 @@
+//! What to do after a failure: pure rules, one table for lists and one for watches.
+
+use std::time::Duration;
+
+use informant_cache::Moment;
+
+use crate::api::{ApiError, ApiErrorCause};
+use crate::backoff::{Backoff, with_jitter};
+use crate::status::ReflectorState;
+
+/// How often to retry a source that must not be read (401, 403), plus up to a fifth: permissions change by hand, and
+/// each attempt is an audit entry.
+pub(crate) const FORBIDDEN_RETRY_PACE: Duration = Duration::from_secs(30);
+
+/// How often to look for a resource that does not exist (404), plus up to a fifth: a custom resource definition that is
+/// applied should be picked up while its author still watches.
+pub(crate) const MISSING_RESOURCE_RETRY_PACE: Duration = Duration::from_secs(10);
+
+/// Jitter of a fixed pace, in percent.
+const PACE_JITTER_PERCENT: u32 = 20;
+
+/// How many watches in a row may end early and without an event before the next one has to wait.
+pub(crate) const FRUITLESS_WATCHES_FREE: u32 = 2;
+
+/// After this many watches in a row that ended early and without an event, their start version is suspect and the
+/// source is relisted. client-go relists after each one, which costs a struggling server more than it tells us.
+pub(crate) const FRUITLESS_WATCHES_BEFORE_LIST: u32 = 5;
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum RetryPace {
+    /// By the back-off, but at least as long as the API server asked for.
+    Backoff { at_least: Option<Duration> },
+    /// At a fixed pace.
+    Every(Duration),
+}
+
+/// What to do after a failed list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ListFailureDecision {
+    pub(crate) state: ReflectorState,
+    pub(crate) pace: RetryPace,
+}
+
+/// What to do after a failed watch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WatchFailureDecision {
+    pub(crate) state: ReflectorState,
+    pub(crate) pace: RetryPace,
+    /// Why to relist; `None`: reopen the watch where it was.
+    pub(crate) relist: Option<&'static str>,
+}
+
+/// What the reflector does once a watch has ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum WatchDecision {
+    LoopGone,
+    Reopen,
+    ReopenAfter(Duration),
+    RelistAfter(Duration, &'static str),
+}
+
+impl RetryPace {
+    pub(crate) fn pause(self, backoff: &mut Backoff, now: Moment, random: u64) -> Duration {
+        match self {
+            Self::Every(pace) => with_jitter(pace, PACE_JITTER_PERCENT, random),
+            Self::Backoff { at_least } => backoff.after_failure(now, random).max(at_least.unwrap_or_default()),
+        }
+    }
+}
+
+/// After a failed list (including its second attempt without a version).
+pub(crate) fn after_list_failure(error: &ApiError) -> ListFailureDecision {
+    let (state, pace) = state_and_pace(error.cause());
+    ListFailureDecision { state, pace }
+}
+
+/// After a watch that could not be opened or ended with an error.
+///
+/// Source: client-go `handleWatch` and `watchHandler`: after 429 and refused connections the watch is reopened, after
+/// anything else the source is relisted with back-off. Departure: every connection failure counts like a refused one.
+/// It says nothing about the version, so a list would only add load to a struggling server.
+pub(crate) fn after_watch_failure(error: &ApiError) -> WatchFailureDecision {
+    let cause = error.cause();
+    let (state, pace) = state_and_pace(cause);
+    let relist = match cause {
+        ApiErrorCause::TooManyRequests(_) | ApiErrorCause::Unreachable => None,
+        other => Some(other.label()),
+    };
+    WatchFailureDecision { state, pace, relist }
+}
+
+fn state_and_pace(cause: ApiErrorCause) -> (ReflectorState, RetryPace) {
+    match cause {
+        ApiErrorCause::Forbidden => (ReflectorState::Forbidden, RetryPace::Every(FORBIDDEN_RETRY_PACE)),
+        ApiErrorCause::NotFound => (
+            ReflectorState::ResourceMissing,
+            RetryPace::Every(MISSING_RESOURCE_RETRY_PACE),
+        ),
+        ApiErrorCause::TooManyRequests(wait) | ApiErrorCause::Other(wait) => {
+            (ReflectorState::Disconnected, RetryPace::Backoff { at_least: wait })
+        }
+        ApiErrorCause::Expired | ApiErrorCause::VersionTooLarge | ApiErrorCause::Unreachable => {
+            (ReflectorState::Disconnected, RetryPace::Backoff { at_least: None })
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether a watch is alive, and what the source shows while that is unknown.
+//!
+//! An open connection proves nothing: it may be half-open, its API server may lag or be a restored older one, and a
+//! proxy may end each watch after a moment, cleanly, forever. So the reflector expects signs of life: a response when
+//! it opens the watch, events or bookmarks while the watch is open. If they are missing, the source is
+//! [`ReflectorState::Disconnected`] (shown as stale), the watch is reopened, and the API server is asked for its newest
+//! version.
+
+use std::time::Duration;
+
+use http::Response;
+use informant_cache::Moment;
+use kube::client::Body;
+
+use super::Reflector;
+use super::watch::{BOOKMARK_SILENCE_MAX, FRUITLESS_WATCH, WATCH_SLACK};
+use crate::api::{ApiError, Frame, Frames, SilenceTimeout};
+use crate::metrics::EventCounts;
+use crate::status::ReflectorState;
+
+/// How long the response to a watch may take before the source is shown as stale. The reflector keeps waiting, up to
+/// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server responds at once, a busy one within a second
+/// or two.
+pub(super) const WATCH_OPEN_WARNING: Duration = Duration::from_secs(10);
+
+/// What is known about the liveness of this API server's watches.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    /// It sends bookmarks, so each watch is expected to, from its start.
+    sends_bookmarks: bool,
+    /// Watches ended early and without a sign of life. The next one has to show one before it counts as alive.
+    suspected: bool,
+}
+
+impl Reflector {
+    /// Opens a watch; shows the source as stale if that takes long.
+    pub(super) async fn open_watch_in_time(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
+        let mut opening = std::pin::pin!(self.open_watch(timeout));
+        tokio::select! {
+            biased;
+            opened = &mut opening => return opened,
+            () = self.parts.environment.sleep(WATCH_OPEN_WARNING) => {}
+        }
+        self.set_reflector_state(ReflectorState::Disconnected);
+        self.set_error(format!("watch: no response for {} s", WATCH_OPEN_WARNING.as_secs()));
+        opening.await
+    }
+
+    /// A watch is open. After fruitless watches that is not enough to be live.
+    pub(super) fn watch_is_open(&self) {
+        if !self.liveness.suspected {
+            self.set_reflector_state(ReflectorState::Watching);
+        }
+    }
+
+    /// How long a watch may be silent that was opened just now and is to last for `timeout`. Without bookmarks only its
+    /// end is certain.
+    pub(super) fn silence_timeout_from(&self, opened_at: Moment, timeout: Duration) -> SilenceTimeout {
+        if self.liveness.sends_bookmarks {
+            SilenceTimeout {
+                until: Moment::ZERO,
+                silence: BOOKMARK_SILENCE_MAX,
+            }
+        } else {
+            SilenceTimeout {
+                until: opened_at + timeout + WATCH_SLACK,
+                silence: WATCH_SLACK,
+            }
+        }
+    }
+
+    /// The next frame of a watch. A suspect watch that lasts is confirmed even if it is silent.
+    pub(super) async fn next_frame(
+        &mut self,
+        frames: &mut Frames,
+        opened_at: Moment,
+    ) -> Result<Option<Frame>, ApiError> {
+        if !self.liveness.suspected {
+            return frames.next().await;
+        }
+        let lasted = self.parts.environment.now() - opened_at;
+        tokio::select! {
+            biased;
+            frame = frames.next() => return frame,
+            () = self.parts.environment.sleep(FRUITLESS_WATCH.saturating_sub(lasted)) => {}
+        }
+        self.confirm();
+        frames.next().await
+    }
+
+    /// Records what the watch received.
+    pub(super) fn record_activity(&mut self, counts: &EventCounts) {
+        self.liveness.sends_bookmarks |= counts.bookmark > 0;
+        if self.liveness.suspected && counts.sum() > counts.error {
+            self.confirm();
+        }
+    }
+
+    /// Another watch ended early without any event.
+    pub(super) fn suspect(&mut self) {
+        self.liveness.suspected = true;
+        self.set_reflector_state(ReflectorState::Disconnected);
+    }
+
+    fn confirm(&mut self) {
+        self.liveness.suspected = false;
+        self.set_reflector_state(ReflectorState::Watching);
+    }
+}

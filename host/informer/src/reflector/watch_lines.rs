@@ -1,0 +1,186 @@
+//! Parses the lines of a watch into updates, a frame at a time.
+
+use informant_object::VersionRef;
+use informant_object::frames::{Bookmark, Line, LineSplitter, TooLong, WatchEventType, WatchLine, WatchLineError};
+
+use super::staging::{has_expected_type, skip_reason};
+use super::{Reflector, ReflectorParts};
+use crate::api::{ApiError, Status};
+use crate::metrics::EventCounts;
+use crate::source_name::log;
+use crate::update_channel::{EventKind, Update};
+
+/// What a frame contained.
+#[derive(Debug, Default)]
+pub(super) struct FrameUpdates {
+    pub(super) items: Vec<Update>,
+    /// Bytes of the objects in `items`.
+    pub(super) bytes: usize,
+    pub(super) counts: EventCounts,
+    /// Whether a key was marked outdated.
+    pub(super) outdated: bool,
+    /// An ERROR event: the watch is over.
+    pub(super) error: Option<ApiError>,
+}
+
+impl Reflector {
+    /// Reads the lines that end in `frame`, up to an ERROR event.
+    pub(super) fn read_lines(&self, splitter: &mut LineSplitter, frame: &[u8], updates: &mut FrameUpdates) {
+        let mut lines = splitter.feed(frame);
+        while updates.error.is_none()
+            && let Some(line) = lines.next_line()
+        {
+            self.read_one(line, updates);
+        }
+    }
+
+    /// Reads one line.
+    pub(super) fn read_one(&self, line: Line<'_>, updates: &mut FrameUpdates) {
+        match line {
+            Line::Json(line) => self.read_line(line, updates),
+            Line::TooLong(too_long) => self.read_too_long(too_long, updates),
+        }
+    }
+
+    /// The stream has ended: a complete last line without its newline counts; a truncated one will be sent again.
+    pub(super) fn read_unfinished(&self, splitter: &mut LineSplitter, updates: &mut FrameUpdates) {
+        if let Some(Line::Json(line)) = splitter.finish()
+            && let Ok(event) = WatchLine::parse(line)
+            && event.object(&self.parts.shape).is_ok()
+        {
+            self.read_line(line, updates);
+        }
+    }
+
+    fn read_line(&self, line: &[u8], updates: &mut FrameUpdates) {
+        let event = match WatchLine::parse(line) {
+            Ok(event) => event,
+            Err(error) => return self.read_non_event(line, &error, updates),
+        };
+        let kind = match event.event_type {
+            WatchEventType::Added => EventKind::Added,
+            WatchEventType::Modified => EventKind::Modified,
+            WatchEventType::Deleted => EventKind::Deleted,
+            WatchEventType::Bookmark => return self.read_bookmark(event.object, updates),
+            WatchEventType::Error => return read_error(event.object, updates),
+        };
+        match event.object(&self.parts.shape) {
+            Ok(object) if has_expected_type(&object, &self.parts.shape) => {
+                updates.counts.count(kind);
+                updates.bytes += object.size_bytes();
+                updates.items.push(Update::Event { kind, object });
+            }
+            Ok(object) => {
+                let ReflectorParts { name, status, .. } = &self.parts;
+                status.count_skipped("wrong-kind");
+                let (key, kind) = (object.key(), object.kind());
+                log!(warn, *name, %key, %kind, "watch event skipped: unexpected kind");
+            }
+            Err(error) => {
+                self.parts.status.count_skipped(skip_reason(&error));
+                log!(warn, *self.parts.name, %error, "watch event skipped: invalid object");
+            }
+        }
+    }
+
+    /// A line that is not a watch event: a Status sent with HTTP status 200, or corrupt data.
+    pub(super) fn read_non_event(&self, line: &[u8], error: &WatchLineError, updates: &mut FrameUpdates) {
+        if let Some(status) = Status::parse(line) {
+            updates.counts.error += 1;
+            updates.error = Some(ApiError::refused(status));
+        } else if let WatchLineError::Html(start) = error {
+            updates.error = Some(ApiError::NotJson {
+                content_type: "HTML".to_owned(),
+                start: start.clone(),
+            });
+        } else {
+            let reason = if matches!(error, WatchLineError::UnknownType(_)) {
+                "unknown-type"
+            } else {
+                "not-json"
+            };
+            self.parts.status.count_skipped(reason);
+            log!(warn, *self.parts.name, %error, "watch line skipped");
+        }
+    }
+
+    fn read_bookmark(&self, object: &[u8], updates: &mut FrameUpdates) {
+        match Bookmark::parse(object) {
+            Ok(bookmark) => {
+                updates.counts.bookmark += 1;
+                // Still a sign of life; but the seen version and "fresh as of" do not go back.
+                if self.versions.last().is_some_and(|last| bookmark.version < *last) {
+                    return self.parts.status.count_rejected("bookmark");
+                }
+                updates.items.push(Update::Bookmark(bookmark.version));
+            }
+            Err(error) => {
+                self.parts.status.count_skipped("not-json");
+                log!(warn, *self.parts.name, %error, "bookmark skipped: it cannot be parsed");
+            }
+        }
+    }
+
+    fn read_too_long(&self, too_long: TooLong, updates: &mut FrameUpdates) {
+        let name = &self.parts.name;
+        self.parts.status.count_skipped("too-long");
+        match too_long.key {
+            // A DELETED event does not need the object's body.
+            Some(key) => {
+                log!(
+                    warn,
+                    **name,
+                    %key,
+                    bytes_max = too_long.bytes_max,
+                    "watch event skipped: too large; the key is outdated"
+                );
+                self.parts.status.add_outdated(key);
+                updates.outdated = true;
+            }
+            None => log!(
+                warn,
+                **name,
+                bytes_max = too_long.bytes_max,
+                "watch event skipped: too large, and its key cannot be read"
+            ),
+        }
+    }
+
+    /// Records up to which version the source was seen, and that the keys in `updates` are no longer outdated.
+    pub(super) fn record_seen(&mut self, updates: &[Update]) {
+        let last = updates.iter().rev().find_map(|update| match update {
+            Update::Event { object, .. } => Some(object.version()),
+            Update::Bookmark(version) => Some(version.as_ref()),
+            Update::Replace(_) => None,
+        });
+        if let Some(version) = last.filter(|version| !self.is_behind(*version)) {
+            self.versions.seen(version.to_version());
+        }
+        if !self.has_outdated {
+            return;
+        }
+        for update in updates {
+            if let Update::Event { object, .. } = update {
+                self.has_outdated = self.parts.status.remove_outdated(object.key()) > 0;
+            }
+        }
+    }
+
+    /// Whether the source was already seen beyond `version`: then a watch does not need to go back to it (as client-go
+    /// does).
+    fn is_behind(&self, version: VersionRef<'_>) -> bool {
+        version.is_empty() || self.versions.last().is_some_and(|last| version < last.as_ref())
+    }
+}
+
+pub(super) fn read_error(status: &[u8], updates: &mut FrameUpdates) {
+    updates.counts.error += 1;
+    let status = Status::parse(status).unwrap_or_else(|| Status {
+        message: Some(format!(
+            "an ERROR event without a Status: {}",
+            crate::api::text_start(status)
+        )),
+        ..Status::of_code(500)
+    });
+    updates.error = Some(ApiError::refused(status));
+}
