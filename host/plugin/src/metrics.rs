@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::host_kube::{KubeCounters, KubeFamilies};
+use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
 use crate::status::PluginState;
 
 /// All metrics of this room. Cheap to clone.

@@ -1,6 +1,6 @@
 //! The SDK for C: what a plugin on it remembers is handed to the version that takes its place.
 
-use informant_plugin_host::{Continuation, PluginSpec};
+use informant_plugin_host::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{Pods, World, guest, is_built};
@@ -23,7 +23,7 @@ async fn a_new_version_in_c_knows_what_the_old_one_did() {
         return;
     }
     let world = World::new();
-    let adjust = |spec: &mut PluginSpec| spec.on_reload = Continuation::Continue;
+    let adjust = |spec: &mut PluginSpec| spec.on_reload = ReplayPolicy::Continue;
     let plugin = world.run(GUEST, json!({}), adjust).await;
     assert_eq!(plugin.roles().to_string(), "event-handler, state");
     let mut pods = world.pods("pods");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use informant_cache::listener::Pause;
-use informant_plugin_host::{Continuation, PluginState};
+use informant_plugin_host::{PluginState, ReplayPolicy};
 use serde_json::json;
 
 use crate::world::{World, spec};
@@ -135,7 +135,7 @@ async fn a_restart_with_replay_shows_the_cache_again() {
     let world = World::new();
     let rules = json!({ "quiet": true, "rules": [{ "event": "delete", "attempts": 1, "do": "trap" }] });
     let plugin = world
-        .run("guest_recorder", rules, |spec| spec.on_restart = Continuation::Replay)
+        .run("guest_recorder", rules, |spec| spec.on_restart = ReplayPolicy::Replay)
         .await;
     let mut pods = world.pods("pods");
     for number in 0..50 {

@@ -1,6 +1,6 @@
 //! The SDK for JavaScript: what a plugin on it throws, reads, computes and hands over.
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec};
+use informant_plugin_host::{Plugin, PluginSpec, ReplayPolicy};
 use serde_json::json;
 
 use crate::hello::{idle, said};
@@ -19,7 +19,7 @@ async fn run_with(world: &World, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin
     let mut spec = PluginSpec::new("hello", guest(GUEST));
     spec.informers = vec![("pods".into(), "pods".into())];
     spec.config = json!({ "greeting": "hello" });
-    spec.on_reload = Continuation::Continue;
+    spec.on_reload = ReplayPolicy::Continue;
     adjust(&mut spec);
     let plugin = world.host.load(spec).await.unwrap();
     plugin.start().await;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, OnFailure, PluginSpec};
+use informant_plugin_host::{OnFailure, PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
 
 fn continuing(spec: &mut PluginSpec) {
-    spec.on_reload = Continuation::Continue;
+    spec.on_reload = ReplayPolicy::Continue;
 }
 
 fn changed(plugin: &informant_plugin_host::Plugin, change: impl FnOnce(&mut PluginSpec)) -> PluginSpec {
@@ -49,7 +49,7 @@ async fn with_replay_another_config_is_shown_everything_again() {
     let world = World::new();
     let plugin = world
         .run("guest_recorder", json!({}), |spec| {
-            spec.on_reload = Continuation::Replay
+            spec.on_reload = ReplayPolicy::Replay
         })
         .await;
     let mut pods = world.pods("pods");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
@@ -18,7 +18,7 @@ fn traps() -> Value {
 
 async fn good(world: &World) -> Plugin {
     world
-        .run(GOOD, traps(), |spec| spec.on_reload = Continuation::Continue)
+        .run(GOOD, traps(), |spec| spec.on_reload = ReplayPolicy::Continue)
         .await
 }
 
@@ -41,15 +41,15 @@ async fn a_new_version_that_does_nothing_but_trap_is_rolled_back_and_no_event_is
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply("before");
-    plugin.trial_ends().await;
-    assert!(plugin.conclude_trial().await.is_none(), "it is good");
+    plugin.probation_ends().await;
+    assert!(plugin.conclude_probation().await.is_none(), "it is good");
     let digest = plugin.digest();
 
     let bad = plugin.swap(&guest(BAD)).await.unwrap();
     pods.apply_all(&names(40));
-    plugin.trial_ends().await;
+    plugin.probation_ends().await;
     assert_eq!(plugin.status().state, PluginState::Quarantined);
-    let swapped = plugin.conclude_trial().await.unwrap();
+    let swapped = plugin.conclude_probation().await.unwrap();
     assert_eq!((swapped.previous, swapped.digest), (bad.digest, digest));
     assert_eq!(plugin.status().state, PluginState::Running);
     world.until("all told", || plugin.status().pending == 0).await;
@@ -71,8 +71,8 @@ async fn a_new_version_that_does_nothing_but_trap_is_rolled_back_and_no_event_is
     informant_plugin_reloads_total{plugin="guest_stateful",result="ok"} 1
     informant_plugin_reloads_total{plugin="guest_stateful",result="rolled-back"} 1
     "#);
-    // The last good one is not on trial, and the next swap is one like any other.
-    assert!(plugin.conclude_trial().await.is_none());
+    // The last good one is not on probation, and the next swap is one like any other.
+    assert!(plugin.conclude_probation().await.is_none());
     plugin.swap(&guest(GOOD)).await.unwrap();
     assert_eq!(plugin.status().rolled_back, None);
 }
@@ -84,8 +84,8 @@ async fn without_another_version_a_failed_one_stays_in_quarantine() {
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply_all(&names(40));
-    plugin.trial_ends().await;
-    assert!(plugin.conclude_trial().await.is_none());
+    plugin.probation_ends().await;
+    assert!(plugin.conclude_probation().await.is_none());
     assert_eq!(plugin.status().state, PluginState::Quarantined);
     assert!(world.log.text().contains("there is no other one to go back to"));
 }
@@ -95,15 +95,18 @@ async fn a_version_that_fails_later_is_not_rolled_back() {
     let world = World::new();
     let plugin = good(&world).await;
     plugin.swap(&guest(BAD)).await.unwrap();
-    plugin.trial_ends().await;
-    assert!(plugin.conclude_trial().await.is_none(), "nothing came in its trial");
+    plugin.probation_ends().await;
+    assert!(
+        plugin.conclude_probation().await.is_none(),
+        "nothing came in its probation"
+    );
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply_all(&names(40));
     world
         .until("quarantine", || plugin.status().state == PluginState::Quarantined)
         .await;
-    assert!(plugin.conclude_trial().await.is_none());
+    assert!(plugin.conclude_probation().await.is_none());
 }
 
 /// Loads the component in `file`, as at a start of Informant.
@@ -120,8 +123,8 @@ async fn at_a_start_the_last_good_version_takes_the_place_of_a_file_that_is_refu
     let plugin = world.host.load(section(&file)).await.unwrap();
     plugin.start().await;
     let digest = plugin.digest();
-    plugin.trial_ends().await;
-    plugin.conclude_trial().await;
+    plugin.probation_ends().await;
+    plugin.conclude_probation().await;
     let World { cache, .. } = world;
 
     let world = World::with_cache(cache);

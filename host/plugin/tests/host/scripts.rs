@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::json;
 
 use crate::hello::{idle, said};
@@ -267,7 +267,7 @@ async fn a_loop_without_an_end_is_ended_wherever_it_is() {
     let text = "let calls = 0;\nexport function onAdd(pod) { calls++; while (pod.metadata.name === 'loop') {} console.log(pod.metadata.name, calls) }";
     let plugin = run(&world, text, |spec| {
         spec.limits.cpu = Duration::from_millis(200);
-        spec.on_restart = Continuation::Continue;
+        spec.on_restart = ReplayPolicy::Continue;
     })
     .await;
     let mut pods = attached(&world, &plugin).await;
@@ -286,7 +286,7 @@ async fn a_broken_version_leaves_the_old_one_running_and_the_next_good_one_takes
     }
     let world = World::for_scripts();
     let greeting = |words: &str| format!("export function onAdd(pod) {{ console.log({words:?}, pod.metadata.name) }}");
-    let plugin = run(&world, &greeting("one"), |spec| spec.on_reload = Continuation::Continue).await;
+    let plugin = run(&world, &greeting("one"), |spec| spec.on_reload = ReplayPolicy::Continue).await;
     let mut pods = attached(&world, &plugin).await;
     pods.apply("a");
     idle(&world, &plugin).await;

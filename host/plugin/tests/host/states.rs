@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{Pods, World, guest};
 
 async fn stateful(world: &World) -> Plugin {
     let adjust = |spec: &mut PluginSpec| {
-        spec.on_reload = Continuation::Continue;
+        spec.on_reload = ReplayPolicy::Continue;
         spec.limits.pending = 100_000;
         // Room for a state that is longer than may be handed over, twice.
         spec.limits.memory_bytes = 256 << 20;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, PluginSpec, PluginState};
+use informant_plugin_host::{PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
 
 fn continuing(spec: &mut PluginSpec) {
-    spec.on_reload = Continuation::Continue;
+    spec.on_reload = ReplayPolicy::Continue;
     // Nothing may fold: each event is to be seen exactly once.
     spec.limits.pending = 100_000;
 }
@@ -69,7 +69,7 @@ async fn with_replay_the_new_versions_view_equals_the_store() {
         { "name": "flaky-*", "attempts": 1, "do": "retryable" },
         { "name": "probe", "do": "digest" }] });
     let plugin = world
-        .run("guest_recorder", config, |spec| spec.on_reload = Continuation::Replay)
+        .run("guest_recorder", config, |spec| spec.on_reload = ReplayPolicy::Replay)
         .await;
     let mut pods = world.pods("pods");
     for number in 0..300 {
