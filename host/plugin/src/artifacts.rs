@@ -4,9 +4,9 @@
 //! component ──digest──▶ in use? ──no──▶ in the directory, and intact? ──no──▶ compile, write, rename
 //! ```
 //!
-//! An artifact is native code that runs in this process, so the folder has to be ours alone
-//! ([`crate::artifacts::private_dir`]), and each file goes with a checksum. A file that is corrupt or incompatible is
-//! renamed to `….bad` and compiled again; this is never an error. A component that two plugins use is compiled once, by
+//! An artifact is native code that runs in this process, so only this user may write into the directory
+//! (`private_dir`), and each file has a checksum. A file that is corrupt or incompatible is renamed to `….bad` and
+//! compiled again; this is never an error. A component that two plugins use is compiled once, by
 //! [`crate::engine::compile`].
 
 pub(crate) mod digest;
@@ -167,7 +167,7 @@ impl Folder {
             Err(cause) => {
                 self.metrics.artifact("corrupt");
                 let aside = path.with_extension("bad");
-                tracing::warn!(file = %path.display(), aside = %aside.display(), cause, "compiled plugin corrupt; moved aside and recompiling");
+                tracing::warn!(file = %path.display(), moved_to = %aside.display(), error = cause, "compiled plugin corrupt; recompiling");
                 let _ = fs::rename(&path, &aside);
                 None
             }
@@ -176,10 +176,10 @@ impl Folder {
 
     #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
     fn deserialize(&self, path: &Path) -> Result<Component, String> {
-        // SAFETY: the file holds what this program's compiler returned, or wasmtime's own check of version and settings
-        // refuses it: it lies in a folder that only this user can write (`private_dir`), its checksum was just found to
-        // be right, and nobody changes a file in place: files are written under another name and renamed, and removed
-        // as a whole.
+        // SAFETY: the file contains what this program's compiler returned, or wasmtime's own check of version and
+        // settings rejects it: it is in a directory that only this user can write (`private_dir`), its checksum was
+        // just verified, and files are never changed in place: they are written under another name and renamed, and
+        // removed as a whole.
         unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
     }
 
@@ -202,8 +202,8 @@ impl Folder {
 
     #[expect(unsafe_code, reason = "wasmtime takes the bytes as code and trusts them")]
     fn deserialize_bytes(&self, artifact: &[u8]) -> Result<Component, String> {
-        // SAFETY: the bytes are what this program's compiler returned for this engine a moment ago, through memory or a
-        // pipe that nobody else has, or wasmtime's own check of version and settings refuses them.
+        // SAFETY: this program's compiler has just returned the bytes for this engine, through memory or a private
+        // pipe, or wasmtime's own check of version and settings rejects them.
         unsafe { Component::deserialize(&self.engine, artifact) }.map_err(|error| format!("{error:#}"))
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Parts {
     pub(crate) indices: Indices,
     /// The script to run, if the component is the script runner.
     pub(crate) script: Option<Arc<Script>>,
-    /// PluginContext with other plugins of the same component.
+    /// Shared with other plugins of the same component.
     _artifact: Arc<Artifact>,
 }
 

@@ -15,7 +15,7 @@ use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllo
 /// Stack of a guest: 512 KiB. Deeper recursion is a trap. It is wasmtime's default, written down because it is a limit.
 pub const WASM_STACK_BYTES_MAX: usize = 512 * 1_024;
 
-/// The whole stack of a call: the guest's and 512 KiB more for host functions, which wasmtime runs on the same stack.
+/// The whole stack of a call: the guest's, and 512 KiB for host functions, which wasmtime calls on the same stack.
 const ASYNC_STACK_BYTES: usize = WASM_STACK_BYTES_MAX + 512 * 1_024;
 
 /// Live component instances: two roles of 1,000 plugins, and spare ones for swaps.

@@ -178,7 +178,7 @@ impl PluginHost {
                 Some(plugin)
             }
             Err(problem) => {
-                tracing::warn!(plugin = name, digest = %digest.short(), %problem, "last good version rejected too");
+                tracing::warn!(plugin = name, digest = %digest.short(), error = %problem, "last good version rejected, too");
                 None
             }
         }

@@ -1,7 +1,7 @@
 //! One instance of a plugin: one wasmtime store, and the calls into it.
 //!
-//! Owned by one actor, which makes one call at a time. A call that traps or is given up costs the instance: it answers
-//! every later call with the same report, and its owner makes another. Does not know listeners or manifests.
+//! Owned by one actor, which makes one call at a time. A call that traps or is abandoned costs the instance: the owner
+//! drops it and creates another. It does not know listeners or manifests.
 
 pub(crate) mod bindings;
 pub(crate) mod guest;
@@ -24,7 +24,7 @@ use crate::instance::guest::{GuestState, InstanceResources, TRANSFER_BYTES_MAX};
 use crate::instance::trap::TrapReport;
 use crate::instance::watchdog::{Abandoned, CallWatchdog};
 
-/// What a call into a guest comes to: what it returned, or why it did not.
+/// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
 
 /// A live instance.
@@ -43,11 +43,11 @@ struct Exports {
 }
 
 impl Instance {
-    /// Makes an instance. Nothing but its start functions has run in it.
+    /// Creates an instance. Only its start functions have run.
     ///
     /// # Errors
-    /// [`LoadProblem::Instantiate`] if there is no room for it, [`LoadProblem::Trapped`] if its start functions trap or
-    /// overrun.
+    /// [`LoadProblem::Instantiate`] if it does not fit into the pool or its memory limit, [`LoadProblem::Trapped`] if
+    /// its start functions trap or time out.
     pub(crate) async fn new(
         engine: &Engine,
         component: &PluginComponent,
@@ -97,7 +97,7 @@ impl Instance {
         conclude(&mut self.store, "init", answer)
     }
 
-    /// Calls `on-add`. None if it has not the role `event-handler`; so for the others.
+    /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(
         &mut self,
         o: ObjectRef<'_>,
@@ -159,13 +159,13 @@ impl Instance {
         Some(conclude(&mut self.store, "index", answer))
     }
 
-    /// Whether it takes a state.
+    /// Whether it has the role `state`.
     pub(crate) fn has_state(&self) -> bool {
         self.exports.state.is_some()
     }
 
-    /// Calls `save`. A state may be as long as the guest's memory is, so that one that is too long to be handed over is
-    /// judged by the host and costs the instance nothing.
+    /// Calls `save`. The state may be as large as the guest's memory: the host rejects one that is too large to be
+    /// transferred, which does not cost the instance.
     pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store);
@@ -215,7 +215,7 @@ impl Exports {
     }
 }
 
-/// Gives the guest what one call may use up.
+/// Starts the limits of one call.
 fn begin(store: &mut Store<GuestState>) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
@@ -223,7 +223,7 @@ fn begin(store: &mut Store<GuestState>) {
     state.budget.begin();
 }
 
-/// Takes back what the call held.
+/// Releases what the call held.
 fn end(store: &mut Store<GuestState>) {
     let state = store.data_mut();
     state.budget.end();
@@ -254,7 +254,7 @@ fn abandoned(export: &'static str, cause: Abandoned, store: &Store<GuestState>) 
     TrapReport::abandoned(export, cause, store.data().output.tail())
 }
 
-/// Whether an instance was not even begun: no room in the pool, or a memory that is too large from the start.
+/// Whether no instance was created: the pool is full, or the initial memory is too large.
 fn is_refusal(error: &wasmtime::Error) -> bool {
     error.downcast_ref::<wasmtime::WasmBacktrace>().is_none() && error.downcast_ref::<wasmtime::Trap>().is_none()
 }

@@ -1,7 +1,7 @@
 //! The plugin host: runs WebAssembly components that handle events and compute index values.
 //!
 //! ```text
-//! file ──▶ validated ──▶ compiled (artifact) ──▶ linked ──▶ described ──▶ instance, init ──▶ actor ◀──pull── listener, index feed
+//! file ──▶ validate ──▶ compile ──▶ link ──▶ describe ──▶ instance, init ──▶ actor ◀──pull── listener, index feed
 //! ```
 //!
 //! This crate owns the engine and its ticker, compiled artifacts, the requirements on a component and the messages

@@ -1,6 +1,6 @@
 //! A loaded plugin: the handle to start, observe, reload and stop it.
 
-mod roll_back;
+mod rollback;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -273,7 +273,7 @@ impl Plugin {
     async fn apply_in_place(&self, config: Arc<PluginConfig>) {
         if let Err(problem) = self.manifest().check_grants(&config.spec) {
             let plugin = self.name();
-            tracing::warn!(plugin, %problem, "plugin requirements no longer granted; its calls are denied");
+            tracing::warn!(plugin, error = %problem, "plugin requirements no longer granted; its calls are denied");
         }
         self.apply_config(&config);
         self.send_to_all(|| Command::Reconfigure(Arc::clone(&config))).await;
@@ -359,8 +359,8 @@ impl Plugin {
         })
     }
 
-    /// Stops it: it accepts no more events, delivers the accepted ones, and ends. After `deadline` the rest is dropped
-    /// and counted, including a running call.
+    /// Stops it: closes the listener, delivers the accepted events, and ends. After `deadline` the rest is dropped and
+    /// counted, including a running call.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let shared = &self.0.shared;
         shared.listener.close();

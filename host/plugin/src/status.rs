@@ -23,7 +23,7 @@ pub enum PluginState {
     Restarting,
     /// It was rebuilt too often and is not called until it is resumed or reloaded.
     Quarantined,
-    /// It accepts no more events and delivers those it has.
+    /// Its listener is closed, and the pending events are delivered.
     Draining,
     /// It has ended.
     Stopped,

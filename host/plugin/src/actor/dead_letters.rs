@@ -2,7 +2,6 @@
 //!
 //! Costs nothing while there are none.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use informant_cache::Moment;
@@ -26,7 +25,7 @@ pub(crate) struct DeadLetterWarnings {
     since: Option<Moment>,
     lines: usize,
     /// Suppressed dead letters that no line has reported yet.
-    unsaid: u64,
+    suppressed: u64,
 }
 
 /// What is due now.
@@ -35,24 +34,24 @@ struct Due {
     /// Lines to write, one for each of the newest dead letters.
     lines: usize,
     /// Suppressed dead letters that the first line reports.
-    unsaid: u64,
+    suppressed: u64,
 }
 
 impl DeadLetterWarnings {
     /// Logs that `dead` more events were dead-lettered, as far as a line is due.
-    pub(crate) fn count(&mut self, shared: &PluginContext, dead: u64, now: Moment) {
-        let Due { lines, mut unsaid } = self.due(dead, now);
+    pub(crate) fn count(&mut self, context: &PluginContext, dead: u64, now: Moment) {
+        let Due { lines, mut suppressed } = self.due(dead, now);
         if lines == 0 {
             return;
         }
-        let letters = shared.listener.last_dead_letters(lines);
+        let letters = context.listener.last_dead_letters(lines);
         // Those that are no longer kept are reported by number.
-        self.unsaid += (lines - letters.len()) as u64;
+        self.suppressed += (lines - letters.len()) as u64;
         if letters.is_empty() {
-            self.unsaid += unsaid;
+            self.suppressed += suppressed;
         }
         for letter in letters {
-            warn_of(shared, &letter, std::mem::take(&mut unsaid));
+            warn_of(context, &letter, std::mem::take(&mut suppressed));
         }
     }
 
@@ -65,56 +64,44 @@ impl DeadLetterWarnings {
         let room = DEAD_LETTER_WARNINGS_MAX - self.lines;
         let lines = usize::try_from(dead).unwrap_or(room).min(room);
         self.lines += lines;
-        let unsaid = if is_over { std::mem::take(&mut self.unsaid) } else { 0 };
-        self.unsaid += dead - lines as u64;
-        Due { lines, unsaid }
+        let suppressed = if is_over {
+            std::mem::take(&mut self.suppressed)
+        } else {
+            0
+        };
+        self.suppressed += dead - lines as u64;
+        Due { lines, suppressed }
     }
 }
 
-fn warn_of(shared: &PluginContext, letter: &DeadLetter, unsaid: u64) {
-    let plugin: &str = shared.counters.plugin();
+fn warn_of(context: &PluginContext, letter: &DeadLetter, suppressed: u64) {
+    let plugin: &str = context.counters.plugin();
     // A removed source no longer has a name.
-    let info = shared.host.catalog.info(letter.source);
-    let (informer, cluster) = info.map_or_else(Default::default, |info| (info.informer, info.cluster));
+    let info = context.host.catalog.info(letter.source);
+    let informer = info.as_ref().map(|info| info.informer.as_str());
+    let cluster = info.as_ref().map(|info| info.cluster.as_str());
     let (event, attempts, result, key) = (letter.event, letter.attempts, letter.result, &letter.key);
     tracing::warn!(
         plugin,
         informer,
-        cluster,
+        cluster = cluster.filter(|cluster| !cluster.is_empty()),
         event,
         %key,
         attempts,
         result,
         error = letter.error,
-        "{}",
-        said(plugin, letter, unsaid)
+        suppressed = (suppressed > 0).then_some(suppressed),
+        redeliver = redeliver_command(plugin, letter, suppressed),
+        "event dead-lettered"
     );
 }
 
-fn said(plugin: &str, letter: &DeadLetter, unsaid: u64) -> String {
-    let DeadLetter {
-        key,
-        event,
-        error,
-        attempts,
-        ..
-    } = letter;
-    let attempts = match attempts {
-        1 => "1 attempt".to_owned(),
-        attempts => format!("{attempts} attempts"),
-    };
-    let mut said = format!(
-        "dead letter: plugin {plugin} failed on {event} of {key} for good, after {attempts}: {error}; \
-         `informant plugin requeue {plugin} --key {key}` has it told again"
-    );
-    if unsaid > 0 {
-        // Writing to a String does not fail.
-        let _ = write!(
-            said,
-            "; {unsaid} dead letters before it have no line: `informant plugin requeue {plugin}` has all told again"
-        );
+/// The command that redelivers the event, and the suppressed ones if there are any.
+fn redeliver_command(plugin: &str, letter: &DeadLetter, suppressed: u64) -> String {
+    match suppressed {
+        0 => format!("informant plugin requeue {plugin} --key {}", letter.key),
+        _ => format!("informant plugin requeue {plugin}"),
     }
-    said
 }
 
 #[cfg(test)]
@@ -127,8 +114,8 @@ mod tests {
     fn dead_letters_are_logged_up_to_a_limit_and_then_counted() {
         let mut warnings = DeadLetterWarnings::default();
         let mut due = |dead: u64, seconds: u64| {
-            let Due { lines, unsaid } = warnings.due(dead, Moment::from_nanos(seconds * 1_000_000_000));
-            (lines, unsaid)
+            let Due { lines, suppressed } = warnings.due(dead, Moment::from_nanos(seconds * 1_000_000_000));
+            (lines, suppressed)
         };
         assert_eq!(due(1, 5), (1, 0));
         assert_eq!(due(3, 6), (3, 0));
@@ -141,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_failed_why_and_how_it_is_told_again() {
+    fn a_dead_letter_names_the_command_that_redelivers_it() {
         let letter = DeadLetter {
             source: SourceId(1),
             key: Key::parse("default/web-0").unwrap(),
@@ -155,8 +142,11 @@ mod tests {
             given_up: Moment::ZERO,
             delete: None,
         };
-        insta::assert_snapshot!(said("greeter", &letter, 0), @"dead letter: plugin greeter failed on update of default/web-0 for good, after 10 attempts: no such team; `informant plugin requeue greeter --key default/web-0` has it told again");
-        let after_many = said("greeter", &DeadLetter { attempts: 1, ..letter }, 59);
-        insta::assert_snapshot!(after_many, @"dead letter: plugin greeter failed on update of default/web-0 for good, after 1 attempt: no such team; `informant plugin requeue greeter --key default/web-0` has it told again; 59 dead letters before it have no line: `informant plugin requeue greeter` has all told again");
+        let command = redeliver_command("greeter", &letter, 0);
+        assert_eq!(command, "informant plugin requeue greeter --key default/web-0");
+        assert_eq!(
+            redeliver_command("greeter", &letter, 59),
+            "informant plugin requeue greeter"
+        );
     }
 }

@@ -209,7 +209,7 @@ impl EventActor {
         let plugin: &str = self.slot.shared.counters.plugin();
         let (event, result, attempt) = (delivery.what.as_str(), outcome.as_str(), delivery.attempt);
         let key = delivery.key().map(|key| key.to_key().to_string());
-        tracing::debug!(plugin, event, key, attempt, result, message, "handler failed");
+        tracing::debug!(plugin, event, key, attempt, result, error = message, "handler failed");
         if self.slot.config.spec.on_failure == OnFailure::Quarantine && matches!(outcome, Outcome::Permanent(_)) {
             self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
         }

@@ -65,7 +65,7 @@ impl IndexActor {
         indexing
     }
 
-    /// Runs until it is told to end.
+    /// Runs until the plugin is stopped or dropped.
     pub(crate) async fn run(mut self) {
         while self.step().await == Step::Continue {}
         if let Some(feed) = &self.feed {
@@ -180,7 +180,7 @@ impl IndexActor {
         }
     }
 
-    /// Gets an instance for the empty slot. In quarantine, the feed is told that no values are computed.
+    /// Gets an instance for the empty slot. In quarantine, marks the feed as failed.
     async fn refill(&mut self, feed: &IndexFeedHandle) -> Step {
         if self.slot.is_quarantined() && std::mem::replace(&mut self.loaded, false) {
             feed.failed("the plugin trapped or timed out too often and is quarantined");

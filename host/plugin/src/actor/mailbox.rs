@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Reconfigure(Arc<PluginConfig>),
     /// End a quarantine.
     Resume,
-    /// No more events come: deliver the pending ones, then end.
+    /// Deliver the pending events, then end.
     Drain,
 }
 

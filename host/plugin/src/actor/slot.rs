@@ -123,14 +123,13 @@ impl InstanceSlot {
         self.update_memory();
         let plugin: &str = self.shared.counters.plugin();
         let (export, object) = (report.export, report.object.as_deref());
-        let (cause, frames, last_lines) = (&report.cause, report.frames.join(" < "), report.last_lines.join("\n"));
         tracing::warn!(
             plugin,
             export,
             object,
-            cause,
-            last_lines,
-            frames,
+            error = report.cause,
+            last_lines = (!report.last_lines.is_empty()).then(|| report.last_lines.join("\n")),
+            frames = (!report.frames.is_empty()).then(|| report.frames.join(" < ")),
             "plugin instance lost"
         );
         self.record_failure(report.kind, report.kind.as_str(), &report.to_string());
@@ -170,7 +169,7 @@ impl InstanceSlot {
             tracing::error!(
                 plugin,
                 role,
-                because,
+                reason = because,
                 "plugin quarantined; it is not called until it is resumed or reloaded"
             );
         }
@@ -203,7 +202,7 @@ impl InstanceSlot {
                     return Refill::Rebuilt;
                 }
                 Err(problem) if mailbox.is_over() => {
-                    tracing::debug!(%problem, "plugin stopped while its instance was rebuilt");
+                    tracing::debug!(error = %problem, "plugin stopped while its instance was rebuilt");
                     return Refill::End;
                 }
                 Err(problem) => self.record_rebuild_failure(&problem),
@@ -214,7 +213,7 @@ impl InstanceSlot {
     /// `init` failed or trapped, or the pool has no free slot.
     fn record_rebuild_failure(&mut self, problem: &LoadProblem) {
         let plugin: &str = self.shared.counters.plugin();
-        tracing::warn!(plugin, role = self.actor.as_str(), %problem, "plugin instance not rebuilt");
+        tracing::warn!(plugin, role = self.actor.as_str(), error = %problem, "plugin instance not rebuilt");
         let kind = match problem {
             LoadProblem::Trapped(report) => report.kind,
             _ => TrapKind::Trap,

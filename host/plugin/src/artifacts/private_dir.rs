@@ -35,7 +35,7 @@ pub(crate) fn open(path: &Path) -> Result<bool, HostError> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> bool {
-    tracing::warn!(folder = %path.display(), %error, "artifact cache unavailable; plugins are compiled at each start");
+    tracing::warn!(directory = %path.display(), %error, "artifact cache unavailable; plugins are compiled at each start");
     false
 }
 

@@ -88,7 +88,7 @@ async fn a_component_is_compiled_once_for_all_starts() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn artifacts_are_ours_alone() {
+async fn artifacts_are_private_to_the_user() {
     use std::os::unix::fs::PermissionsExt as _;
     let folders = Folders::new();
     folders.get().await;
@@ -103,7 +103,7 @@ async fn artifacts_are_ours_alone() {
 }
 
 #[tokio::test]
-async fn one_component_wanted_by_many_is_compiled_once() {
+async fn concurrent_requests_for_a_component_compile_it_once() {
     let folders = Folders::new();
     let artifacts = folders.open();
     let wanted = (0..16).map(|_| artifacts.get(Digest::of(&component()), component()));
@@ -117,7 +117,7 @@ async fn one_component_wanted_by_many_is_compiled_once() {
 }
 
 #[tokio::test]
-async fn a_damaged_artifact_is_set_aside_and_made_again() {
+async fn a_corrupt_artifact_is_renamed_and_compiled_again() {
     let folders = Folders::new();
     folders.get().await;
     let file = folders.files("cwasm").pop().unwrap();
@@ -136,7 +136,7 @@ async fn a_damaged_artifact_is_set_aside_and_made_again() {
 }
 
 #[tokio::test]
-async fn an_artifact_of_another_program_is_not_run_though_its_checksum_is_right() {
+async fn an_incompatible_artifact_with_a_valid_checksum_is_not_loaded() {
     let folders = Folders::new();
     folders.get().await;
     let file = folders.files("cwasm").pop().unwrap();
@@ -163,7 +163,7 @@ async fn a_missing_checksum_costs_a_compilation_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_was_used_least_recently_goes_when_the_folder_is_full() {
+async fn the_least_recently_used_artifacts_are_evicted() {
     let folders = Folders::new();
     folders.get().await;
     for (name, age_s, bytes) in [("old", 3_000, ARTIFACTS_BYTES_MAX), ("new", 0, 1_000)] {
@@ -187,7 +187,7 @@ async fn what_was_used_least_recently_goes_when_the_folder_is_full() {
 }
 
 #[tokio::test]
-async fn without_a_folder_components_are_compiled_all_the_same() {
+async fn components_are_compiled_without_a_directory() {
     let folders = Folders::new();
     let file = folders.dir.path().join("file");
     fs::write(&file, "").unwrap();
@@ -196,7 +196,7 @@ async fn without_a_folder_components_are_compiled_all_the_same() {
 }
 
 #[tokio::test]
-async fn what_does_not_compile_is_an_error_each_time_it_is_asked_for() {
+async fn a_compile_error_is_reported_on_each_attempt() {
     let folders = Folders::new();
     // A component whose module calls a function that it does not have.
     let mut bytes = wat::parse_str(r#"(component (core module (func call 0)))"#).unwrap();

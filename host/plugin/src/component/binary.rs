@@ -1,8 +1,8 @@
 //! Checks of a component's file before it is compiled.
 //!
-//! CompileQueue a bad file costs seconds and memory, so all that its bytes show is judged first: whether it is a component
-//! at all, what it imports, and which interfaces it exports. Names only; types are judged in [`crate::component::roles`], by
-//! wasmtime.
+//! Compiling a bad file costs seconds and memory, so everything its bytes show is checked first: whether it is a
+//! component, what it imports, and which interfaces it exports. Names only; wasmtime checks the types in
+//! [`crate::component::roles`].
 
 use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
 

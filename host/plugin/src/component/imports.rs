@@ -156,8 +156,8 @@ mod tests {
         imports wasi:keyvalue/store@0.2.0-draft, which Informant does not offer; it offers WASI 0.2 and no drafts or release candidates: update the toolchain
         imports wasi:config/store@0.2.0, which Informant does not offer; it offers WASI 0.2 without http, tls, config and keyvalue: build it without them
         imports informant:plugin/kv@0.1.0, which Informant does not offer yet; upgrade Informant, or build it without this import
-        built for the newer contract 0.2.0, this Informant speaks 0.1.0; upgrade Informant, or build it with an older SDK
-        built for the older contract 0.0.1, this Informant speaks 0.1.0; build it again with the present SDK
+        built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
+        built for the older contract 0.0.1, but this Informant supports 0.1.0; rebuild it with the current SDK
         imports acme:tools/clock@1.0.0, which Informant does not offer; build it without this import, or compose it with a component that exports it (wac plug)
         imports read-file, which Informant does not offer: it is not an interface of a package; import only what the SDK's world contains
         "#);

@@ -21,7 +21,7 @@ const SLICE_TICKS_MAX: u64 = 5;
 /// The CPU budget of one instance's calls, one call at a time.
 pub(crate) struct Budget {
     clock: Arc<TickClock>,
-    /// When the running stretch began, in ticks. PluginContext with the future that ends a yield.
+    /// When the current slice began, in ticks. Shared with the future that ends a yield.
     slice_began: Arc<AtomicU64>,
     used: u64,
     max: u64,
@@ -90,7 +90,7 @@ impl Budget {
 
     /// The call has ended.
     pub(crate) fn end(&self) {
-        // One that ended within its first stretch never asked for a permit.
+        // A call that ended within its first slice holds no permit.
         if self.used > 0 {
             self.permit.release();
         }
@@ -113,7 +113,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Lets others run, then starts the next stretch, when it is its permit.
+    /// Yields to other tasks, then waits for a permit if one is needed and starts the next slice.
     ///
     /// tokio's yield and not wasmtime's: the latter wakes itself, and tokio polls its timers only every 61st time a
     /// task does that.

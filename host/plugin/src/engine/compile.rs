@@ -1,7 +1,7 @@
 //! Compiles components to native code.
 //!
 //! ```text
-//! component ──▶ CompileQueue (one at a time) ──▶ this process, or a child with limits on time and memory ──▶ native code
+//! component ──▶ CompileQueue ──one at a time──▶ this process, or a child with time and memory limits ──▶ native code
 //! ```
 //!
 //! A compiler reads untrusted input: a small component can take hours or all memory, which wasmtime does not treat as a

@@ -1,12 +1,12 @@
-//! What a plugin may do on the cluster: verbs × resource × namespaces × names.
+//! Grants: what a plugin may do on the cluster, as verbs × resource × namespaces × names.
 //!
 //! ```text
-//! config.toml, allow.kube ─▶ [KubeGrant] ◀─ judged: each call (allows), what the manifest needs (unmet)
+//! config.toml, allow.kube ─▶ [KubeGrant] ◀─ checked for each call (allows) and for the manifest's `needs` (unmet)
 //!                                       └─▶ TOML to paste
 //! ```
 //!
-//! There are no wildcards: what is not written is not granted. What a grant leaves out is not limited by it
-//! (namespaces, names), but for subresources, of which each has to be named. Pure.
+//! There are no wildcards: only what is listed is granted. A grant without namespaces or names does not limit them;
+//! subresources must always be listed. Pure.
 
 mod resource;
 mod toml;
@@ -18,15 +18,15 @@ use serde::{Deserialize, Serialize};
 pub use resource::{KubeResource, KubeResourceError};
 pub use toml::allow_line;
 
-/// What is done with an object, in RBAC's words.
+/// A verb, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KubeVerb {
     /// Read one object.
     Get,
-    /// Read the objects of a namespace, or of all.
+    /// Read the objects of one namespace, or of all.
     List,
-    /// Make an object.
+    /// Create an object.
     Create,
     /// Replace an object.
     Update,
@@ -36,40 +36,40 @@ pub enum KubeVerb {
     Delete,
 }
 
-/// One line of `allow.kube`, or of what a manifest needs.
+/// One entry of `allow.kube`, or of a manifest's `needs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KubeGrant {
-    /// What may be done.
+    /// The allowed verbs.
     pub verbs: Vec<KubeVerb>,
-    /// With what.
+    /// The resource.
     pub resource: KubeResource,
-    /// Only in these namespaces; none: in each of them, over all of them, and outside of them.
+    /// Only in these namespaces; none: in each namespace, across all namespaces, and for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<String>>,
-    /// Only objects of these names; none: of any name.
+    /// Only objects of these names; none: any name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
-    /// These subresources and not the object itself; empty: the object itself and no subresource.
+    /// These subresources, and not the object itself; empty: the object itself, and no subresource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subresources: Vec<String>,
 }
 
-/// One act, to be held against grants.
+/// The attributes of a call that grants are checked against, as in RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResourceAttributes<'a> {
     pub(crate) verb: KubeVerb,
     pub(crate) resource: &'a KubeResource,
-    /// Empty: all, or outside of namespaces.
+    /// Empty: all namespaces, or cluster-scoped.
     pub(crate) namespace: &'a str,
-    /// Empty: it is not known beforehand, or there is none.
+    /// Empty: not known beforehand, or none.
     pub(crate) name: &'a str,
     /// Empty: the object itself.
     pub(crate) subresource: &'a str,
 }
 
 impl KubeVerb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [KubeVerb; 6] = [
         KubeVerb::Get,
         KubeVerb::List,
@@ -79,7 +79,7 @@ impl KubeVerb {
         KubeVerb::Delete,
     ];
 
-    /// The name in config.toml, in RBAC and in metrics.
+    /// The name in config.toml, RBAC and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl KubeVerb {
         }
     }
 
-    /// The verb of that name.
+    /// The verb with that name.
     #[must_use]
     pub fn parse(name: &str) -> Option<KubeVerb> {
         KubeVerb::ALL.into_iter().find(|verb| verb.as_str() == name)
@@ -106,14 +106,18 @@ impl fmt::Display for KubeVerb {
 }
 
 impl KubeGrant {
-    /// What is wrong with it by itself; reads on from where it stands.
+    /// Validates the grant by itself. The error continues a sentence that names its position.
     ///
     /// # Errors
-    /// The rule that it breaks.
+    /// The violated rule.
     pub fn validate(&self) -> Result<(), String> {
-        let empty = |field| Err(format!("`{field}` is empty; leave it out if it is not to be limited"));
+        let empty = |field| {
+            Err(format!(
+                "`{field}` is empty; list at least one, or remove it to allow all"
+            ))
+        };
         if self.verbs.is_empty() {
-            return Err("`verbs` is empty; name at least one of get, list, create, update, patch, delete".to_owned());
+            return Err("`verbs` is empty; list at least one of get, list, create, update, patch, delete".to_owned());
         }
         if self.namespaces.as_ref().is_some_and(Vec::is_empty) {
             return empty("namespaces");
@@ -122,7 +126,7 @@ impl KubeGrant {
             Some(names) if names.is_empty() => return empty("names"),
             Some(_) if self.verbs.contains(&KubeVerb::List) => {
                 return Err(
-                    "`names` cannot limit `list`, which shows all of them; grant `list` apart, or use `get`".to_owned(),
+                    "`names` cannot limit `list`, which returns all objects; grant `list` in a separate entry, or use `get`".to_owned(),
                 );
             }
             _ => {}
@@ -133,24 +137,22 @@ impl KubeGrant {
             Some(&*self.subresources),
         ];
         match words.into_iter().flatten().flatten().find(|word| !is_segment(word)) {
-            Some(word) => Err(format!(
-                "{word:?} cannot be the name of anything; there are no wildcards"
-            )),
+            Some(word) => Err(format!("{word:?} is not a valid name; there are no wildcards")),
             None => Ok(()),
         }
     }
 
-    /// Whether it allows `act`.
-    pub(crate) fn allows(&self, act: &ResourceAttributes<'_>) -> bool {
+    /// Whether it allows `call`.
+    pub(crate) fn allows(&self, call: &ResourceAttributes<'_>) -> bool {
         let among = |words: &Option<Vec<String>>, word: &str| match words {
             Some(words) => words.iter().any(|each| each == word),
             None => true,
         };
-        self.verbs.contains(&act.verb)
-            && self.resource == *act.resource
-            && among(&self.namespaces, act.namespace)
-            && among(&self.names, act.name)
-            && self.is_of(act.subresource)
+        self.verbs.contains(&call.verb)
+            && self.resource == *call.resource
+            && among(&self.namespaces, call.namespace)
+            && among(&self.names, call.name)
+            && self.is_of(call.subresource)
     }
 
     fn is_of(&self, subresource: &str) -> bool {
@@ -160,7 +162,7 @@ impl KubeGrant {
         }
     }
 
-    /// The same limits, whatever the verbs.
+    /// Whether both have the same limits, regardless of the verbs.
     fn has_scope_of(&self, other: &KubeGrant) -> bool {
         self.resource == other.resource
             && self.namespaces == other.namespaces
@@ -169,8 +171,8 @@ impl KubeGrant {
     }
 }
 
-/// What of `needs` is not granted: for each the verbs that are missing. Where a need names no namespaces or names, it
-/// leaves them to whoever grants it, and any will do.
+/// The entries of `needs` that are not granted, each with its missing verbs. If an entry has no namespaces or names,
+/// the operator chooses them, and any grant is enough.
 pub(crate) fn unmet(needs: &[KubeGrant], grants: &[KubeGrant]) -> Vec<KubeGrant> {
     let missing = |need: &KubeGrant| {
         let verbs: Vec<KubeVerb> = need
@@ -213,7 +215,7 @@ fn is_met(need: &KubeGrant, verb: KubeVerb, grants: &[KubeGrant]) -> bool {
     })
 }
 
-/// Whether `text` can stand between two slashes of an API server's path and mean a name.
+/// Whether `text` is valid as a name in a path of the API server.
 ///
 /// Source: apimachinery `pkg/api/validation/path/name.go`, `IsValidPathSegmentName`.
 pub(crate) fn is_segment(text: &str) -> bool {

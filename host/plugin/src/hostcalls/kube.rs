@@ -1,12 +1,12 @@
-//! The `kube` interface: what a guest may do on the cluster, and how.
+//! The `kube` interface: lets a guest act on the cluster.
 //!
 //! ```text
-//! guest ─▶ address judged ─▶ granted? ─▶ not too long? ─▶ KubeApi, within the time that the call has left ─▶ answer
+//! guest ─▶ address valid? ─▶ granted? ─▶ not too large? ─▶ KubeApi, within the remaining time of the call ─▶ answer
 //! ```
 //!
-//! Promises: nothing is sent that config.toml does not grant, and `denied` says which line would; a call ends before
-//! the call that it is made in would be given up; the time in which a guest waits is not charged to it. Index and
-//! describe instances are answered `denied`, whatever they ask.
+//! Promises: nothing is sent that config.toml does not grant, and `denied` contains the line that would grant it; a
+//! host call ends before the guest's own call reaches its time limit; waiting is not charged to the guest's CPU time.
+//! Calls from `index` and `describe` always return `denied`.
 
 mod access;
 mod convert;
@@ -30,34 +30,35 @@ use crate::instance::bindings::informant::plugin::kube::{
 };
 use crate::instance::guest::GuestState;
 
-/// Objects of one page at most, and if the guest names no limit.
+/// Objects of one page: at most 500, which is also the default.
 pub const KUBE_PAGE_OBJECTS_MAX: u32 = 500;
 
-/// The longest answer that a guest is handed: 8 MiB. A longer one is `too-large`.
+/// The largest response that is passed to a guest: 8 MiB. A larger one is `too-large`.
 pub const KUBE_ANSWER_BYTES_MAX: usize = 8 << 20;
 
-/// The longest document that a guest may send: 3 MiB, which is what an API server takes. A longer one is `too-large`.
+/// The largest document that a guest may send: 3 MiB, the API server's limit. A larger one is `too-large`.
 pub const KUBE_DOCUMENT_BYTES_MAX: usize = 3 << 20;
 
-/// Calls of one plugin that are under way at a time. Further ones wait, within their own time.
+/// Concurrent calls of one plugin: 8. Further ones wait, within their own time limit.
 pub const KUBE_CALLS_MAX: usize = 8;
 
-/// How long a guest waits for one answer: 10 s, or what is left of the call it is made in. Then it is a `timeout`.
+/// How long a guest waits for one response: 10 s, or the remaining time of its own call. Then the call returns
+/// `timeout`.
 pub const KUBE_WAIT_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// The longest selector or cursor, in bytes.
+/// The longest selector or cursor: 64 KiB.
 const TEXT_BYTES_MAX: usize = 64 * 1_024;
 
 type Answer<T> = Result<T, ApiError>;
 
-/// Acts on the cluster for one instance.
+/// Makes calls to the cluster for one instance.
 pub(crate) struct KubeCaller {
     access: KubeAccess,
     time: CallTime,
 }
 
 impl KubeCaller {
-    /// Calls have as much time as `time` says is left.
+    /// Calls are limited to the remaining `time`.
     pub(crate) fn new(access: KubeAccess, time: CallTime) -> KubeCaller {
         KubeCaller { access, time }
     }
@@ -86,7 +87,7 @@ impl GuestState {
     }
 }
 
-/// Judges a call and makes it.
+/// Authorizes a call and makes it.
 async fn call(
     rights: &KubeRights,
     grants: &KubeGrants,
@@ -97,7 +98,7 @@ async fn call(
     let (address, action) = (KubeAddress::try_from(address)?, action?);
     authorize(&rights.plugin, grants, &address, &action)?;
     let Some(api) = &rights.api else {
-        let message = "there is no cluster here: this is not `informant run`";
+        let message = "no cluster is connected: kube calls need `informant run`";
         return Err(KubeError::new(KubeErrorCode::Unavailable, message));
     };
     let call = KubeCall {
@@ -116,19 +117,19 @@ async fn call(
         Ok(answer) => answer,
         Err(TooLate) => Err(KubeError::new(
             KubeErrorCode::Timeout,
-            format!("no answer within {wait_max:?}; what was to be written may have been written all the same"),
+            format!("no response within {wait_max:?}; a write may have taken effect nevertheless"),
         )),
     }
 }
 
-/// Refuses what is not granted, and what is not worth sending.
+/// Rejects calls that are not granted, invalid or too large.
 fn authorize(plugin: &str, grants: &KubeGrants, address: &KubeAddress, action: &KubeAction) -> Result<(), KubeError> {
     let refuse = |code, message: String| Err(KubeError::new(code, message));
     let of_collection = matches!(action, KubeAction::List(_))
         || (matches!(action, KubeAction::Create(..)) && address.subresource.is_empty());
     if of_collection && !(address.name.is_empty() && address.subresource.is_empty()) {
         let message = format!(
-            "{} is asked of a namespace, not of an object: leave name and subresource empty",
+            "{} addresses a collection, not an object: leave name and subresource empty",
             action.verb()
         );
         return refuse(KubeErrorCode::Invalid, message);
@@ -142,7 +143,7 @@ fn authorize(plugin: &str, grants: &KubeGrants, address: &KubeAddress, action: &
     let document = action.document();
     if document.len() > KUBE_DOCUMENT_BYTES_MAX {
         let message = format!(
-            "the document has {} bytes; {KUBE_DOCUMENT_BYTES_MAX} are allowed",
+            "the document is too large: {} bytes; at most {KUBE_DOCUMENT_BYTES_MAX} are allowed",
             document.len()
         );
         return refuse(KubeErrorCode::TooLarge, message);
@@ -151,22 +152,22 @@ fn authorize(plugin: &str, grants: &KubeGrants, address: &KubeAddress, action: &
         KubeAction::Create(document, _) if address.subresource.is_empty() => document::name_of(document)?,
         _ => String::new(),
     };
-    let act = ResourceAttributes {
+    let call = ResourceAttributes {
         verb: action.verb(),
         resource: &address.resource,
         namespace: &address.namespace,
         name: if made.is_empty() { &address.name } else { &made },
         subresource: &address.subresource,
     };
-    grants.authorize(plugin, &act)?;
+    grants.authorize(plugin, &call)?;
     match action {
-        // It may make what is not there.
+        // It may create the object.
         KubeAction::Patch(KubePatchKind::Apply, document, _) | KubeAction::Update(document, _)
             if address.subresource.is_empty() && !document::has_uid(document)? =>
         {
             let create = ResourceAttributes {
                 verb: crate::KubeVerb::Create,
-                ..act
+                ..call
             };
             grants.authorize(plugin, &create)
         }

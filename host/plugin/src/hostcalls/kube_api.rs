@@ -1,8 +1,8 @@
-//! What this room needs from outside to act on a cluster: [`KubeApi`], in terms of its own, so that it knows no
-//! Kubernetes client.
+//! [`KubeApi`], the trait behind the `kube` interface. It has its own types, so that this crate needs no Kubernetes
+//! client.
 //!
-//! What arrives there has been judged: it is granted, its parts can stand in a path, its document is not too long.
-//! Deadlines are kept on this side: the future of a call that takes too long is dropped.
+//! Calls that reach it are validated: they are granted, their parts are valid in a path, and their document is not too
+//! large. Deadlines are enforced on this side: the future of a call that takes too long is dropped.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use crate::{KubeResource, KubeVerb};
 
-/// What a call comes to. Boxed, because it waits for a network anyway.
+/// The future of a call. Boxed, because it waits for the network anyway.
 pub type KubeFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, KubeError>> + Send>>;
 
 /// Sends requests to API servers.
 pub trait KubeApi: Send + Sync + 'static {
-    /// Makes one call, once: whoever asks decides whether to try again. The answer is the body of the API server's, a
+    /// Makes one call, without retries, which are up to the caller. Returns the body of the API server's response, a
     /// JSON document.
     fn call(&self, call: KubeCall) -> KubeFuture;
 }
@@ -23,24 +23,24 @@ pub trait KubeApi: Send + Sync + 'static {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeCall {
-    /// For whom it is made.
+    /// The plugin that makes it.
     pub plugin: Arc<str>,
-    /// With what.
+    /// The object or collection.
     pub address: KubeAddress,
-    /// What is done.
+    /// The action.
     pub action: KubeAction,
-    /// The longest answer that is wanted. Of a longer one nothing has to be kept: it is [`KubeErrorCode::TooLarge`].
+    /// The largest accepted response in bytes. A larger one can be discarded: it is [`KubeErrorCode::TooLarge`].
     pub answer_bytes_max: usize,
 }
 
-/// An object, or a collection of them.
+/// The address of an object or a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeAddress {
     /// Empty: the only cluster.
     pub cluster: String,
-    /// Which resource.
+    /// The resource.
     pub resource: KubeResource,
-    /// Empty: outside of namespaces, or in all of them.
+    /// Empty: cluster-scoped, or all namespaces.
     pub namespace: String,
     /// Empty: the collection.
     pub name: String,
@@ -48,7 +48,7 @@ pub struct KubeAddress {
     pub subresource: String,
 }
 
-/// What is done.
+/// The action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KubeAction {
     /// Read the object.
@@ -57,63 +57,63 @@ pub enum KubeAction {
     List(KubeList),
     /// Add this object to the collection, or to the object's subresource.
     Create(Vec<u8>, KubeWrite),
-    /// Put this object in the place of the one there is.
+    /// Replace the object with this one.
     Update(Vec<u8>, KubeWrite),
-    /// Change the object.
+    /// Patch the object.
     Patch(KubePatchKind, Vec<u8>, KubeWrite),
     /// Delete the object.
     Delete(KubeDelete),
 }
 
-/// Which page of a collection.
+/// Options of a list call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeList {
     /// Empty: everything.
     pub label_selector: String,
     /// Empty: everything.
     pub field_selector: String,
-    /// At most so many objects.
+    /// Most objects to return.
     pub limit: u32,
     /// Empty: the first page.
     pub cursor: String,
 }
 
-/// How something is written.
+/// Options of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeWrite {
-    /// Who owns the fields. Never empty.
+    /// The field manager. Never empty.
     pub field_manager: String,
-    /// Take fields over from other managers.
+    /// Take ownership of conflicting fields.
     pub force: bool,
-    /// Change nothing.
+    /// Dry run: change nothing.
     pub dry_run: bool,
 }
 
-/// How something is deleted.
+/// Options of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeDelete {
-    /// None: as the resource has it.
+    /// None: the resource's default.
     pub propagation: Option<KubePropagation>,
-    /// Empty: any incarnation.
+    /// Empty: any UID.
     pub uid: String,
-    /// Empty: any state.
+    /// Empty: any resource version.
     pub resource_version: String,
-    /// Change nothing.
+    /// Dry run: change nothing.
     pub dry_run: bool,
 }
 
-/// What becomes of what an object owns.
+/// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubePropagation {
-    /// It is deleted later.
+    /// They are deleted later.
     Background,
-    /// It is deleted first.
+    /// They are deleted first.
     Foreground,
-    /// It stays.
+    /// They are kept.
     Orphan,
 }
 
-/// What a patch is.
+/// The kind of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubePatchKind {
     /// RFC 7386.
@@ -126,52 +126,52 @@ pub enum KubePatchKind {
     Apply,
 }
 
-/// Why a call did not come to what was wanted.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KubeError {
-    /// What kind of trouble.
+    /// The kind of error.
     pub code: KubeErrorCode,
-    /// The HTTP status of the answer; 0: there was none.
+    /// The HTTP status of the response; 0: there was none.
     pub status: u16,
-    /// What to read. Goes to the plugin: it must hold no credentials.
+    /// The message. It is passed to the plugin and must not contain credentials.
     pub message: String,
-    /// How long the API server asks to be left alone.
+    /// The API server's Retry-After.
     pub retry_after: Option<Duration>,
 }
 
-/// What kind of trouble it is: the contract's `api-error-code`.
+/// The kind of error: the contract's `api-error-code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubeErrorCode {
     /// config.toml does not grant it.
     Denied,
-    /// The API server does not allow it.
+    /// The API server forbids it.
     Forbidden,
-    /// The API server does not know who asks.
+    /// The API server rejects the credentials.
     Unauthorized,
     /// There is no such object or resource.
     NotFound,
-    /// There is such an object already.
+    /// The object already exists.
     AlreadyExists,
-    /// It is based on another state than there is.
+    /// It is based on an outdated state.
     Conflict,
-    /// It makes no sense.
+    /// The request is invalid.
     Invalid,
-    /// The cursor is too old.
+    /// The cursor has expired.
     Expired,
-    /// Too long, on the way there or back.
+    /// The request or the response is too large.
     TooLarge,
-    /// Asked too often.
+    /// The API server throttles requests.
     TooManyRequests,
-    /// No answer in time.
+    /// No response in time.
     Timeout,
-    /// Nobody there, or in trouble.
+    /// The API server is unreachable or failing.
     Unavailable,
-    /// Not with this resource.
+    /// The resource does not support it.
     Unsupported,
 }
 
 impl KubeAction {
-    /// Its verb, as grants and metrics name it.
+    /// Its verb, as in grants and metrics.
     #[must_use]
     pub fn verb(&self) -> KubeVerb {
         match self {
@@ -184,7 +184,7 @@ impl KubeAction {
         }
     }
 
-    /// What is sent with it.
+    /// The document that is sent.
     pub(crate) fn document(&self) -> &[u8] {
         match self {
             KubeAction::Create(document, _) | KubeAction::Update(document, _) | KubeAction::Patch(_, document, _) => {
@@ -196,7 +196,7 @@ impl KubeAction {
 }
 
 impl KubeErrorCode {
-    /// All of them.
+    /// All codes.
     pub const ALL: [KubeErrorCode; 13] = [
         KubeErrorCode::Denied,
         KubeErrorCode::Forbidden,
@@ -235,7 +235,7 @@ impl KubeErrorCode {
 }
 
 impl KubeError {
-    /// One that no API server has answered.
+    /// An error without a response of an API server.
     #[must_use]
     pub fn new(code: KubeErrorCode, message: impl Into<String>) -> KubeError {
         KubeError {

@@ -1,9 +1,8 @@
-//! The `store` interface: what a guest may read of the cache, and how.
+//! The `store` interface: lets a guest read the cache.
 //!
 //! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so
-//! at least as new as the event; only informers named in the plugin's section are read; no answer is longer than a
-//! page; a long search lets other guests run in between. Index and describe instances are answered `denied`, whatever
-//! they ask.
+//! at least as new as the event; only informers listed in the plugin's section can be read; no answer is larger than a
+//! page; a long search yields to other guests. Calls from `index` and `describe` always return `denied`.
 
 mod grants;
 mod page;
@@ -23,17 +22,17 @@ use crate::instance::bindings::informant::plugin::store::{
 };
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 
-/// Keys that `index-keys` answers at most; more are `too-large`, and `by-index` pages through them.
+/// Most keys that `index-keys` returns: 100,000. More are `too-large`; use `by-index`, which has pages.
 pub const INDEX_KEYS_MAX: usize = 100_000;
 
-/// Values that `index-values` answers if the guest names no limit.
+/// Values that `index-values` returns by default: 1,000.
 pub const INDEX_VALUES_DEFAULT: usize = 1_000;
 
-/// Values that `index-values` answers at most.
+/// Most values that `index-values` returns: 10,000.
 pub const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
 
-/// Objects looked at before other guests have their turn: about 0.2 ms of label matching.
-const STRETCH_OBJECTS: usize = 256;
+/// Objects examined before yielding to other guests: 256, about 0.2 ms of label matching.
+const YIELD_OBJECTS: usize = 256;
 
 type Answer<T> = Result<T, HostError>;
 
@@ -41,7 +40,7 @@ type Answer<T> = Result<T, HostError>;
 pub(crate) struct StoreReader {
     catalog: Catalog,
     access: StoreAccess,
-    /// The snapshots of the call under way.
+    /// The snapshots of the current call.
     snapshots: Vec<(SourceId, Snapshot)>,
     projected: ProjectionCache,
 }
@@ -56,18 +55,18 @@ impl StoreReader {
         }
     }
 
-    /// A call into the guest ended; the next one sees newer snapshots.
+    /// A call into the guest ended; the next one gets newer snapshots.
     pub(crate) fn end_call(&mut self) {
         self.snapshots.clear();
     }
 
-    /// The source of that number, if it belongs to an informer that the plugin's section names.
+    /// The source `id`, if it belongs to an informer listed in the plugin's section.
     fn granted_source(&self, id: u32) -> Answer<(Arc<Source>, Arc<InformerGrants>)> {
         let grants = self.access.grants()?;
         let source = self.catalog.source(SourceId(id)).ok_or_else(|| {
             error(
                 ErrorCode::NotFound,
-                format!("there is no source {id} (any more); ask for the informer's sources again"),
+                format!("source {id} does not exist or was removed; call sources again"),
             )
         })?;
         grants.authorize_source(source.info())?;
@@ -83,7 +82,7 @@ impl StoreReader {
             return Err(error(
                 ErrorCode::NotReady,
                 format!(
-                    "the source {} is {}: its first list is not complete",
+                    "the source {} is {}: its initial list is not complete",
                     source.info(),
                     source.state()
                 ),
@@ -94,7 +93,7 @@ impl StoreReader {
         Ok(snapshot)
     }
 
-    /// The snapshots of all sources of the informer that the plugin calls `alias`, in the order of their numbers.
+    /// The snapshots of all sources of the informer that the plugin calls `alias`, ordered by ID.
     fn snapshots_of(&mut self, alias: &str) -> Answer<Vec<(SourceId, Snapshot)>> {
         let grants = self.access.grants()?;
         let informer = grants.informer(alias, &self.catalog)?;
@@ -111,22 +110,22 @@ impl StoreReader {
             .collect()
     }
 
-    /// Pages through what `find` finds in each source, from where the query's cursor stands.
-    async fn page(&mut self, informer: &str, find: Lookup<'_>, query: &Query) -> Answer<Page> {
+    /// One page of the objects that `lookup` finds in each source, from the query's cursor on.
+    async fn page(&mut self, informer: &str, lookup: Lookup<'_>, query: &Query) -> Answer<Page> {
         let selector = LabelSelector::parse(&query.label_selector)
             .map_err(|problem| error(ErrorCode::Invalid, format!("label-selector: {problem}")))?;
         let position = PageCursor::parse(&query.cursor)?;
         let snapshots = self.snapshots_of(informer)?;
         let mut page = PageBuilder::new(self.projected.of(&query.pointers)?, query.limit);
         let namespace = query.namespace.as_deref();
-        let mut looked_at = 0;
+        let mut examined = 0;
         for (source, snapshot) in &snapshots {
             let Some(start) = position.start_in(*source) else {
                 continue;
             };
-            for object in find.objects(snapshot, namespace, start)? {
-                looked_at += 1;
-                if looked_at % STRETCH_OBJECTS == 0 {
+            for object in lookup.objects(snapshot, namespace, start)? {
+                examined += 1;
+                if examined % YIELD_OBJECTS == 0 {
                     tokio::task::yield_now().await;
                 }
                 if selector.matches(object) && page.add(*source, object) == PageAdd::Full {
@@ -143,7 +142,7 @@ impl StoreReader {
         let object = snapshot.get(key).ok_or_else(|| {
             error(
                 ErrorCode::NotFound,
-                format!("there is no {} in {}", key.to_key(), source.info()),
+                format!("{} does not exist in {}", key.to_key(), source.info()),
             )
         })?;
         let mut document = Vec::new();
@@ -159,7 +158,7 @@ impl StoreReader {
                     return Err(error(
                         ErrorCode::TooLarge,
                         format!(
-                            "more than {INDEX_KEYS_MAX} keys have {value:?} in the index {index:?}; page with by-index"
+                            "more than {INDEX_KEYS_MAX} keys have {value:?} in the index {index:?}; use by-index, which has pages"
                         ),
                     ));
                 }
@@ -182,7 +181,7 @@ impl StoreReader {
         let mut values: BTreeSet<Arc<str>> = BTreeSet::new();
         for (_, snapshot) in self.snapshots_of(informer)? {
             let found = snapshot.index_values(index).map_err(index_error)?;
-            // Sorted, so that what lies beyond the page of one source lies beyond that of all.
+            // Sorted, so values beyond the page of one source are beyond the page of all.
             let from = found.partition_point(|value| !cursor.is_empty() && **value <= *cursor);
             values.extend(found.into_iter().skip(from).take(limit));
         }
@@ -190,7 +189,7 @@ impl StoreReader {
     }
 }
 
-/// Which objects of a source are looked at.
+/// Which objects of a source are examined.
 #[derive(Clone, Copy)]
 enum Lookup<'q> {
     All,
@@ -210,7 +209,7 @@ impl<'q> Lookup<'q> {
     {
         match self {
             Lookup::All => {
-                // No object lies between the key without a name and the first of its namespace.
+                // The key without a name sorts right before the first object of its namespace.
                 let from = start.max(namespace.map(|namespace| KeyRef::new(namespace, "")));
                 let here = move |object: &&Object| namespace.is_none_or(|namespace| namespace == object.namespace());
                 Ok(Box::new(snapshot.after(from).take_while(here)))

@@ -1,14 +1,13 @@
 //! The host's side of the contract, generated from `wit/informant.wit`.
 //!
-//! The world is `full`, so that one set of bindings knows every role; which of them a component has is judged in
-//! [`crate::component::roles`]. Exports take borrowed arguments: on its way into a guest an event is copied once and allocates
-//! nothing.
+//! The world is `full`, so that one set of bindings has every role; [`crate::component::roles`] finds those of a
+//! component. Exports take borrowed arguments: on its way into a guest an event is copied once and allocates nothing.
 
 wasmtime::component::bindgen!({
     path: "../../wit",
     world: "full",
-    // Only what may have to look at many objects, or waits for a cluster, can yield; everything else answers at once,
-    // which is cheaper.
+    // Only functions that may read many objects or wait for a cluster are async; all others return at once, which is
+    // cheaper.
     imports: {
         "informant:plugin/store.list": async | trappable,
         "informant:plugin/store.by-index": async | trappable,

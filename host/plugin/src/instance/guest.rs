@@ -1,4 +1,4 @@
-//! What the host keeps about one instance: the data of its wasmtime store.
+//! The data of one instance's wasmtime store, and the linker.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::instance::output::Output;
 use crate::instance::wasi::{self, WasiMode};
 use crate::instance::watchdog::CallWatchdog;
 
-/// Handles (streams, pollables) that one instance may hold in the host.
+/// Handles (streams, pollables) that one instance may hold in the host: 10,000.
 const HANDLES_MAX: usize = 10_000;
 
-/// Bytes a guest may hand over in one call of a host function or as one result: 16 MiB. More is a trap.
+/// Bytes a guest may pass in one call of a host function or return as one result: 16 MiB. More is a trap.
 pub const TRANSFER_BYTES_MAX: usize = 16 << 20;
 
 /// The data of one instance's wasmtime store.
@@ -38,7 +38,7 @@ pub(crate) struct GuestState {
     pub(crate) kube: KubeCaller,
 }
 
-/// What an instance is given to live on.
+/// The resources and grants of an instance.
 pub(crate) struct InstanceResources {
     pub(crate) plugin: Arc<str>,
     pub(crate) limits: Limits,
@@ -52,7 +52,7 @@ pub(crate) struct InstanceResources {
 }
 
 impl GuestState {
-    /// A wasmtime store for one instance, limited in memory, time and transfer; `watch` will watch its calls. Of
+    /// A wasmtime store for one instance, limited in memory, time and transfer; `watchdog` watches its calls. For
     /// `script`, if it is the script runner's.
     pub(crate) fn store(
         engine: &Engine,
@@ -85,7 +85,7 @@ impl GuestState {
     }
 }
 
-/// Everything Informant offers, for every component: what a plugin may use is judged at each call.
+/// Links everything Informant offers into every component: each call is authorized when it is made.
 ///
 /// # Errors
 /// None that depends on a plugin.
@@ -125,7 +125,7 @@ mod tests {
     use crate::component::imports;
 
     #[test]
-    fn every_interface_that_is_offered_by_name_is_linked() {
+    fn every_offered_interface_is_linked() {
         let engine = crate::engine::engine().unwrap();
         let linker = linker(&engine).unwrap();
         for import in imports::offered() {

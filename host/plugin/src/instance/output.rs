@@ -1,9 +1,9 @@
-//! What a guest prints and logs, on its way into Informant's log.
+//! A guest's output, written to Informant's log.
 //!
-//! Three ways come together here: the `log` interface, stdout and stderr. Each line is marked with the plugin's name,
-//! cut at [`LINE_BYTES_MAX`], and charged to the call in which it was written; above [`CALL_BYTES_MAX`] the rest of
-//! that call is dropped and counted. The last lines of stderr and the last errors logged are kept: when a guest traps,
-//! the reason stands there only.
+//! It comes from the `log` interface, stdout and stderr. Each line gets the plugin's name as a field, is truncated at
+//! [`LINE_BYTES_MAX`], and is charged to the call in which it was written; above [`CALL_BYTES_MAX`] the rest of that
+//! call's output is dropped and counted. The last lines of stderr and the last logged errors are kept: when a guest
+//! traps, only they contain the reason.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,16 +16,16 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::instance::bindings::informant::plugin::log::Level;
 
-/// Bytes of one line; the rest is cut off: 8 KiB.
+/// Bytes of one line: 8 KiB; the rest is cut off.
 pub const LINE_BYTES_MAX: usize = 8 * 1_024;
 
-/// Bytes one call may write: 64 KiB. What goes beyond is counted in `informant_plugin_log_dropped_bytes_total`.
+/// Bytes one call may write: 64 KiB. The rest is dropped and counted in `informant_plugin_log_dropped_bytes_total`.
 pub const CALL_BYTES_MAX: usize = 64 * 1_024;
 
-/// Lines kept for the report of a trap. A Rust panic takes four, a Python traceback of ten frames twenty.
+/// Lines kept for a trap report: 20. A Rust panic takes four, a Python traceback of ten frames twenty.
 pub const TAIL_LINES_MAX: usize = 20;
 
-/// Bytes a stream takes at once. wasmtime's own streams take as much.
+/// Bytes a stream accepts at once: 64 KiB, as wasmtime's own streams.
 const WRITE_BYTES_MAX: usize = 64 * 1_024;
 
 /// One instance's output.
@@ -33,7 +33,7 @@ const WRITE_BYTES_MAX: usize = 64 * 1_024;
 pub(crate) struct Output(Arc<Shared>);
 
 struct Shared {
-    /// Something was written since the last call ended. Most calls write nothing and need no lock.
+    /// Whether something was written since the last call ended. Most calls write nothing and need no lock.
     wrote: AtomicBool,
     state: Mutex<State>,
 }
@@ -50,14 +50,14 @@ struct State {
     tail: VecDeque<String>,
 }
 
-/// Which of its two streams a guest wrote to.
+/// The stream a guest wrote to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// One of the two streams, as WASI wants it.
+/// One of the two streams, for WASI.
 #[derive(Clone)]
 pub(crate) struct LineStream {
     output: Output,
@@ -106,7 +106,7 @@ impl Output {
         }
     }
 
-    /// A call ended: what is left of its lines is written, and the next call has a whole budget.
+    /// A call ended: writes its unfinished lines and resets the budget.
     pub(crate) fn end_call(&self) {
         if !self.0.wrote.swap(false, Ordering::Relaxed) {
             return;
@@ -118,7 +118,7 @@ impl Output {
         state.left = CALL_BYTES_MAX;
     }
 
-    /// The call under way trapped: the last lines it wrote, oldest first.
+    /// The last lines of the call that trapped, oldest first.
     pub(crate) fn tail(&self) -> Vec<String> {
         let mut state = self.lock();
         state.finish_lines();
@@ -136,14 +136,14 @@ impl Output {
 }
 
 impl State {
-    /// Charges a line to the call, and makes text of what may pass.
+    /// Charges a line to the call, and returns its text if the budget allows.
     fn admit(&mut self, line: &[u8]) -> Option<String> {
-        // A line costs its bytes and one for its end, so that empty lines are not free.
+        // A line costs its bytes and one for the line break, so that empty lines are not free.
         let cost = line.len() + 1;
         if cost > self.left {
             self.dropped += line.len();
             self.dropped_bytes.inc_by(line.len() as u64);
-            // Nothing after it either: half a log misleads.
+            // Drops everything after it, too: a log with gaps misleads.
             self.left = self.left.min(1);
             return None;
         }
@@ -175,12 +175,12 @@ impl State {
 
     fn extend(&mut self, stream: Stream, bytes: &[u8]) {
         let line = &mut self.unfinished[stream as usize];
-        // One byte more than a line may have, so that `admit` sees that it was cut.
+        // One byte more than the limit, so that `admit` sees that the line was cut.
         let room = (LINE_BYTES_MAX + 1).saturating_sub(line.len());
         line.extend_from_slice(&bytes[..bytes.len().min(room)]);
         let over = bytes.len().saturating_sub(room);
         if over > 0 {
-            // Beyond a line's end bytes are charged as well, or one endless line would be free.
+            // Bytes beyond the limit of a line are charged, too, or one endless line would be free.
             self.left = self.left.saturating_sub(over);
             self.dropped += over;
             self.dropped_bytes.inc_by(over as u64);
@@ -199,7 +199,9 @@ impl State {
             tracing::warn!(
                 target: "informant::guest",
                 plugin = &*self.plugin,
-                "{dropped} bytes of log dropped: one call may write {CALL_BYTES_MAX}"
+                dropped_bytes = dropped,
+                limit_bytes_per_call = CALL_BYTES_MAX,
+                "plugin log truncated"
             );
         }
     }
@@ -229,7 +231,7 @@ impl IsTerminal for LineStream {
 
 impl StdoutStream for LineStream {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 asks for this one, and it is not offered.
+        // Only WASI 0.3 uses this stream, and it is not offered.
         Box::new(tokio::io::sink())
     }
 

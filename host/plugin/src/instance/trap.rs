@@ -1,4 +1,4 @@
-//! What is said of a call that did not return: which one, why, and the last words of the guest.
+//! Trap reports: which call did not return, why, and the guest's last output.
 
 use std::fmt;
 
@@ -18,13 +18,13 @@ const FRAMES_MAX: usize = 6;
 pub struct TrapReport {
     /// What ended it.
     pub kind: TrapKind,
-    /// The function that was called, by its name in the contract; `start` for what runs when an instance is made.
+    /// The function that was called, by its name in the contract; `start` for the start functions of a new instance.
     pub export: &'static str,
     /// The object it was about.
     pub object: Option<String>,
-    /// Why.
+    /// The cause.
     pub cause: String,
-    /// The innermost functions, where the component has names.
+    /// The innermost functions, if the component has names.
     pub frames: Vec<String>,
     /// The last lines it wrote to stderr or logged as errors in this call, oldest first.
     pub last_lines: Vec<String>,
@@ -33,16 +33,16 @@ pub struct TrapReport {
 /// What ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
-    /// The guest trapped: a panic, an exception nobody caught, memory or stack used up, a broken result.
+    /// The guest trapped: a panic, an uncaught exception, memory or stack exhausted, an invalid result.
     Trap,
-    /// It ran or waited for too long.
+    /// It ran or waited too long.
     Timeout,
-    /// The host gave it up to stop.
+    /// The host aborted it to stop.
     Aborted,
 }
 
 impl TrapReport {
-    /// Makes the report of a call to `export` that ended with `error`.
+    /// The report of a call to `export` that ended with `error`.
     pub(crate) fn new(export: &'static str, error: &Error, limiter: &Limiter, last_lines: Vec<String>) -> TrapReport {
         let (kind, cause) = explain(error, limiter);
         TrapReport {
@@ -55,7 +55,7 @@ impl TrapReport {
         }
     }
 
-    /// The report of a call that was given up.
+    /// The report of a call that was abandoned.
     pub(crate) fn abandoned(export: &'static str, why: Abandoned, last_lines: Vec<String>) -> TrapReport {
         let kind = match why {
             Abandoned::TooLong(_) => TrapKind::Timeout,
@@ -71,7 +71,7 @@ impl TrapReport {
         }
     }
 
-    /// What it was about, for the report.
+    /// Adds the object that the call was about.
     pub(crate) fn about(mut self, object: impl fmt::Display) -> TrapReport {
         self.object = Some(object.to_string());
         self
@@ -99,7 +99,7 @@ impl fmt::Display for TrapReport {
         f.write_str(match self.kind {
             TrapKind::Trap => " trapped: ",
             TrapKind::Timeout => " did not return: ",
-            TrapKind::Aborted => " was given up: ",
+            TrapKind::Aborted => " was aborted: ",
         })?;
         f.write_str(&self.cause)?;
         if !self.last_lines.is_empty() {
@@ -121,16 +121,17 @@ fn explain(error: &Error, limiter: &Limiter) -> (TrapKind, String) {
     if let Some(I32Exit(code)) = error.downcast_ref::<I32Exit>() {
         return (
             TrapKind::Trap,
-            format!("it called exit({code}); a plugin is called again and again and never exits"),
+            format!("it called exit({code}); a plugin must return instead of exiting"),
         );
     }
     let cause = match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => "it used up its stack: a recursion without an end?".to_owned(),
-        // Where a toolchain puts the stack at the beginning of the memory, that is how its end shows.
+        Some(Trap::StackOverflow) => "stack overflow; check for unbounded recursion".to_owned(),
+        // Where a toolchain puts the stack at the start of the memory, a stack overflow looks like this.
         Some(Trap::MemoryOutOfBounds) => {
-            "it left its memory: a recursion without an end used up its stack, or a pointer is wrong".to_owned()
+            "out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid".to_owned()
         }
-        // Most languages end so after a panic, an exception or a failed allocation, and say the rest on stderr.
+        // Most languages trap like this after a panic, an exception or a failed allocation, and write the reason to
+        // stderr.
         Some(Trap::UnreachableCodeReached) => limiter.explain().unwrap_or_else(|| "it panicked".to_owned()),
         Some(trap) => trap.to_string(),
         None => no_trap(error),
@@ -138,11 +139,11 @@ fn explain(error: &Error, limiter: &Limiter) -> (TrapKind, String) {
     (TrapKind::Trap, cause)
 }
 
-/// An error that is none of the guest's instructions: a result or an argument that breaks the rules.
+/// An error outside of the guest's instructions: an invalid result or argument.
 fn no_trap(error: &Error) -> String {
     let root = error.root_cause().to_string();
     match root.contains("fuel allocated for hostcalls") {
-        true => format!("it handed over more than {} at once", Mib(TRANSFER_BYTES_MAX)),
+        true => format!("it passed more than {} in one call", Mib(TRANSFER_BYTES_MAX)),
         false => root,
     }
 }
@@ -155,13 +156,13 @@ fn frames(error: &Error) -> Vec<String> {
     own_frames(names.map(readable))
 }
 
-/// The frames of the guest's own code, innermost first: what a language does to report a panic, and what calls the
-/// guest, is the same every time.
+/// The frames of the guest's own code, innermost first, without those that report a panic and those that call the
+/// guest.
 fn own_frames(names: impl Iterator<Item = String>) -> Vec<String> {
     names.filter(|name| !is_machinery(name)).take(FRAMES_MAX).collect()
 }
 
-/// As people wrote it: Rust's names without mangling and hash.
+/// The name in the source: Rust's names without mangling and hash.
 fn readable(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_panic_only_the_guests_own_functions_are_shown() {
+    fn a_panic_shows_only_the_guests_own_functions() {
         let stack = [
             "abort",
             "_RNvNtNtNtNtCshXfaRvt2tfW_3std3sys3pal4wasi7helpers14abort_internal",

@@ -1,9 +1,9 @@
-//! WASI, with nothing granted.
+//! WASI without any grants.
 //!
-//! Language run-times import most of WASI 0.2 whether a plugin uses it or not, so it is all linked. There is nothing
-//! behind it: no argument, variable, folder or socket; stdin is at its end; stdout and stderr are the plugin's log. The
-//! script runner alone finds a script on stdin and its name as an argument, as interpreters do. An instance that has to
-//! give the same answer each time has a clock that stands still and the same random numbers.
+//! Language runtimes import most of WASI 0.2 whether a plugin uses it or not, so all of it is linked, but nothing is
+//! granted: there are no arguments, variables, directories or sockets; stdin is empty; stdout and stderr go to the
+//! plugin's log. Only the script runner gets a script on stdin and its name as an argument. An instance that must be
+//! deterministic has frozen clocks and fixed random numbers.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxBuilder};
 use crate::component::script::{self, Script};
 use crate::instance::output::{Output, Stream};
 
-/// Random bytes that a guest gets at once: 1 MiB.
+/// Random bytes that a guest may request at once: 1 MiB.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
 
-/// What "always the same random numbers" are made from.
+/// The seed of the deterministic random numbers.
 const SEED: u64 = 0x1f08_a917;
 
-/// How the world looks to an instance.
+/// What an instance sees of time and randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WasiMode {
-    /// Clocks run, and random is random: the operating system's, since guests may make secrets of it.
+    /// Real clocks and the operating system's random numbers, since guests may derive secrets from them.
     Real,
-    /// Nothing changes from call to call.
+    /// Frozen clocks and seeded random numbers.
     Deterministic,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn context(wasi_mode: WasiMode, output: &Output, script: Option<&Scri
     wasi.build()
 }
 
-/// A clock that shows its beginning.
+/// A clock that always shows zero.
 struct FrozenClock;
 
 impl HostWallClock for FrozenClock {

@@ -1,4 +1,4 @@
-//! How long a call may take, and how it is given up.
+//! The time limit of a call (`limits.call`), and how a call is abandoned.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -22,7 +22,7 @@ pub(crate) struct CallWatchdog {
     permit: PermitSlot,
 }
 
-/// A call was given up. The instance is lost with it: wasmtime cannot enter it again.
+/// A call was abandoned. The instance is lost with it: wasmtime cannot enter it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Abandoned {
     #[error("it took longer than {0:?}, the limit for one call (limits.call)")]
@@ -42,12 +42,12 @@ impl CallWatchdog {
         }
     }
 
-    /// How much time the call under way has left.
+    /// The remaining time of the current call.
     pub(crate) fn call_time(&self) -> &CallTime {
         &self.call_time
     }
 
-    /// The same, of a guest whose leave to run is in `turn`: it gives it back while it waits in the host.
+    /// The same, for a guest whose run permit is in `permit`: the permit is released while the guest waits in the host.
     pub(crate) fn with_permit(self, permit: &PermitSlot) -> CallWatchdog {
         CallWatchdog {
             permit: permit.clone(),
@@ -64,9 +64,9 @@ impl CallWatchdog {
             if let Poll::Ready(answer) = call.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
-            // It does not run: at a tick it has given its turn back itself, in a wait it is taken from it.
+            // The guest does not run: at a tick it has released its permit itself, in a wait it is released here.
             self.permit.release();
-            // Only now, after the call has yielded once, is it worth a timer.
+            // Only a call that has yielded once needs a timer.
             deadline.get_or_insert_with(|| self.deadline()).poll(context).map(Err)
         })
         .await
@@ -82,7 +82,7 @@ impl CallWatchdog {
     }
 }
 
-/// What ends a call from outside.
+/// Ends a call from outside: the time limit, or an abort.
 struct Deadline {
     limit: Duration,
     timer: BoxFuture,

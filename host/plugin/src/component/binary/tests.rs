@@ -5,7 +5,7 @@ fn refusal(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_no_component_is_named() {
+fn files_that_are_not_webassembly_are_described() {
     let mut text = String::new();
     for bytes in [
         &b""[..],
@@ -22,20 +22,20 @@ fn what_is_no_component_is_named() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    not WebAssembly: the file is empty; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it begins with the text "hello, I am a plugin"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it is WebAssembly's text form, which wasm-tools parse turns into the binary one; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it is compressed and has to be unpacked; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it is a program for this machine (or a compiled artifact); give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    not WebAssembly: it begins with the bytes [ff, fe, 00, 10]; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: the file is empty; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it starts with the text "hello, I am a plugin"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is an HTML page, as from a download that required a login; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is an HTML page, as from a download that required a login; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is WebAssembly text; convert it with `wasm-tools parse`; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is compressed; unpack it first; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it is a native executable (or a compiled artifact); use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    not WebAssembly: it starts with the bytes [ff, fe, 00, 10]; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     "#);
 }
 
 #[test]
-fn a_core_module_is_told_from_a_component() {
+fn a_core_module_is_rejected() {
     insta::assert_snapshot!(refusal(&wat::parse_str("(module)").unwrap()), @"a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new");
     assert_eq!(
         surface(&wat::parse_str("(component)").unwrap()).unwrap(),
@@ -44,7 +44,7 @@ fn a_core_module_is_told_from_a_component() {
 }
 
 #[test]
-fn a_component_that_breaks_off_says_where() {
+fn a_truncated_component_is_rejected_with_the_offset() {
     let whole = wat::parse_str(
         r#"(component (core module (func (result i32) i32.const 1)) (import "a:b/c@1.0.0" (instance)))"#,
     )
@@ -55,7 +55,7 @@ fn a_component_that_breaks_off_says_where() {
             assert!(matches!(problem, LoadProblem::Broken { .. }), "{length}: {problem}");
         }
     }
-    insta::assert_snapshot!(refusal(&whole[..whole.len() - 3]), @"broken at byte 44 of 57: unexpected end-of-file; was it copied completely?");
+    insta::assert_snapshot!(refusal(&whole[..whole.len() - 3]), @"invalid WebAssembly at byte 44 of 57: unexpected end-of-file; the file may be truncated, so copy or build it again");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn parse(json: &str, roles: Roles) -> Manifest {
 }
 
 #[test]
-fn a_manifest_says_what_is_told_of_which_type() {
+fn the_most_specific_event_rule_wins() {
     let manifest = parse(
         r#"{"name": "n", "version": "1", "events": [
             {"apiVersion": "*", "kind": "*", "payload": "metadata"},
@@ -35,7 +35,7 @@ fn a_manifest_says_what_is_told_of_which_type() {
 }
 
 #[test]
-fn a_manifest_without_events_is_told_everything() {
+fn a_manifest_without_events_receives_everything() {
     let manifest = parse(r#"{"name": "n", "version": "1"}"#, HANDLER);
     assert!(matches!(
         manifest.event_rule("x/v1", "Y").unwrap().payload,
@@ -46,7 +46,7 @@ fn a_manifest_without_events_is_told_everything() {
 }
 
 #[test]
-fn an_index_manifest_names_its_indexes_and_types() {
+fn an_index_manifest_has_names_and_types() {
     let manifest = parse(
         r#"{"name": "n", "version": "1", "indexes": {"names": ["image"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}}"#,
         INDEXER,
@@ -63,7 +63,7 @@ fn refusals(cases: &[(Roles, &str)]) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn invalid_manifests_are_rejected_with_the_position() {
     let said = refusals(&[
         (HANDLER, ""),
         (HANDLER, "[]"),
@@ -110,17 +110,17 @@ fn what_is_wrong_is_said_with_its_place() {
     is not valid: missing field `apiVersion` at line 1 column 56
     is not valid: unknown variant `all`, expected one of `whole`, `metadata`, `fields` at line 1 column 93
     is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
-    is not valid: `fields` is empty; name at least one JSON pointer, or ask for "metadata" at line 1 column 103
-    says twice in `events` what holds for v1 Pod
+    is not valid: `fields` is empty; list at least one JSON pointer, or use "metadata" at line 1 column 103
+    has two entries in `events` for v1 Pod
     is not valid: unknown variant `http`, expected `kube` at line 1 column 47
     is not valid: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete` at line 1 column 67
-    is not valid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments` at line 1 column 87
-    has a need of v1/pods in which `verbs` is empty; name at least one of get, list, create, update, patch, delete
+    is not valid: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments` at line 1 column 87
+    has an entry for v1/pods in `needs`, in which `verbs` is empty; list at least one of get, list, create, update, patch, delete
     "#);
 }
 
 #[test]
-fn what_is_wrong_with_the_names_and_types_of_indexes_is_said() {
+fn invalid_indexes_are_rejected_with_a_reason() {
     let said = refusals(&[
         (
             HANDLER,
@@ -141,22 +141,22 @@ fn what_is_wrong_with_the_names_and_types_of_indexes_is_said() {
         ),
     ]);
     insta::assert_snapshot!(said, @r#"
-    names indexes, but the component does not export index-funcs; add the role, or drop `indexes`
-    names no indexes, but the component exports index-funcs; add `indexes`, or drop the role
-    has an empty `indexes.names`; name at least one index
-    names the index "a" twice
-    has an empty `indexes.objects`; say at least one apiVersion and kind
+    has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`
+    has no `indexes`, but the component exports index-funcs; add `indexes`, or remove the role
+    has an empty `indexes.names`; list at least one index
+    lists the index "a" twice in `indexes.names`
+    has an empty `indexes.objects`; add at least one apiVersion and kind
     "#);
 }
 
 #[test]
-fn a_manifest_that_is_too_long_is_not_read() {
+fn a_manifest_that_is_too_large_is_rejected() {
     let error = Manifest::parse(&vec![b' '; MANIFEST_BYTES_MAX + 1], HANDLER).unwrap_err();
-    insta::assert_snapshot!(error, @"has 262145 bytes; 262144 are allowed");
+    insta::assert_snapshot!(error, @"is too large: 262145 bytes; at most 262144 are allowed");
 }
 
 #[test]
-fn a_manifest_says_which_of_the_roles_are_played() {
+fn a_manifest_selects_the_active_roles() {
     let all = Roles {
         event_handler: true,
         sync_handler: true,
@@ -179,13 +179,13 @@ fn a_manifest_says_which_of_the_roles_are_played() {
     };
     assert_eq!(
         [refused(r#""roles": []"#), refused(r#""roles": ["index-funcs"]"#)].join("\n"),
-        "has an empty `roles`; name at least one role, or leave it out to play all\n\
-         names the role index-funcs, but the component does not export it; add the role, or drop it from `roles`"
+        "has an empty `roles`; list at least one role, or remove it to activate all\n\
+         lists the role index-funcs, but the component does not export it; export the role, or remove it from `roles`"
     );
 }
 
 #[test]
-fn instead_of_a_manifest_a_component_can_say_why_it_cannot_be_used() {
+fn a_component_can_return_a_reason_instead_of_a_manifest() {
     let error = Manifest::parse(br#"{"refused": "line 3 is wrong"}"#, HANDLER).unwrap_err();
     assert!(matches!(error, ManifestError::Refused(reason) if reason == "line 3 is wrong"));
 }

@@ -33,12 +33,8 @@ pub(super) async fn compile(
 ) -> Result<Vec<u8>, String> {
     let limits = compiler.limits;
     let late = env.sleep(limits.time);
-    let mut child = spawn(&compiler).map_err(|error| {
-        format!(
-            "cannot start the compiler, {}: {error}",
-            compiler.program.display()
-        )
-    })?;
+    let mut child = spawn(&compiler)
+        .map_err(|error| format!("cannot start the compiler, {}: {error}", compiler.program.display()))?;
     let left = tokio::select! {
         biased;
         left = talk(&mut child, &compiler, &component) => left.map_err(|error| format!("cannot communicate with the compiler: {error}"))?,

@@ -1,4 +1,4 @@
-//! Which resource, named so that it can only mean one: [`KubeResource`].
+//! [`KubeResource`]: the unambiguous name of a resource.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ pub struct KubeResource {
     pub plural: String,
 }
 
-/// A text that names no resource, or not exactly one.
+/// A text that is not the name of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{text}\" names no resource: {problem}; write `v1/pods` or `apps/v1/deployments`")]
+#[error("\"{text}\" is not a resource: {problem}; write `v1/pods` or `apps/v1/deployments`")]
 pub struct KubeResourceError {
     text: String,
     problem: &'static str,
@@ -30,8 +30,7 @@ impl KubeResource {
     /// Reads `v1/pods`, `apps/v1/deployments`.
     ///
     /// # Errors
-    /// [`KubeResourceError`] for every other form. A resource by its kind alone could come to mean another one, so it
-    /// is refused.
+    /// [`KubeResourceError`] for every other form. A kind alone is ambiguous, so it is rejected.
     pub fn parse(text: &str) -> Result<KubeResource, KubeResourceError> {
         let refuse = |problem| {
             Err(KubeResourceError {
@@ -48,16 +47,16 @@ impl KubeResource {
             [group, version, plural] if is_group(group) => (group, version, plural),
             [_, _, _] => {
                 return refuse(
-                    "a subresource has a place of its own (`subresources` of a grant, `subresource` of a call)",
+                    "a subresource goes into its own field (`subresources` of a grant, `subresource` of a call)",
                 );
             }
-            _ => return refuse("it has to have a version and a plural"),
+            _ => return refuse("a version and a plural are required"),
         };
         if !is_version(version) {
-            return refuse("its version is none");
+            return refuse("its version is invalid");
         }
         if !is_plural(plural) {
-            return refuse("its last part is no plural in small letters");
+            return refuse("its last part is not a lowercase plural");
         }
         let [group, version, plural] = [group, version, plural].map(str::to_owned);
         Ok(KubeResource { group, version, plural })
@@ -73,7 +72,7 @@ impl KubeResource {
     }
 }
 
-/// A name of DNS that no version could be.
+/// A DNS name that cannot be a version.
 fn is_group(text: &str) -> bool {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     is_segment(text) && text.bytes().all(good) && !is_version(text)
@@ -91,8 +90,7 @@ fn is_version(text: &str) -> bool {
     }
 }
 
-/// Words that mean something else where a plural could stand in a path, so that a path could be read as another
-/// object's.
+/// Words with another meaning in the position of a plural, with which a path could be read as that of another object.
 ///
 /// Source: apiserver `pkg/endpoints/request/requestinfo.go`, `specialVerbs` and `namespaceSubresources`.
 const RESERVED: [&str; 4] = ["finalize", "proxy", "status", "watch"];

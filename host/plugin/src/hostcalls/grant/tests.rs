@@ -21,7 +21,7 @@ fn patch<'a>(resource: &'a KubeResource, namespace: &'a str, name: &'a str) -> R
 }
 
 #[test]
-fn a_grant_allows_what_it_names_and_nothing_beside() {
+fn a_grant_allows_only_what_it_lists() {
     let grant = grant(
         r#"{"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["web", "db"], "names": ["a", "b"]}"#,
     );
@@ -62,7 +62,7 @@ fn a_grant_allows_what_it_names_and_nothing_beside() {
 }
 
 #[test]
-fn what_a_grant_leaves_out_is_not_limited_but_subresources_are() {
+fn a_grant_without_names_allows_all_but_subresources_must_be_listed() {
     let whole = grant(r#"{"verbs": ["patch"], "resource": "v1/pods"}"#);
     let status = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"]}"#);
     let resource = pods();
@@ -76,7 +76,7 @@ fn what_a_grant_leaves_out_is_not_limited_but_subresources_are() {
 }
 
 #[test]
-fn what_is_wrong_with_a_grant_is_said() {
+fn invalid_grants_are_rejected_with_a_reason() {
     let mut text = String::new();
     for json in [
         r#"{"verbs": [], "resource": "v1/pods"}"#,
@@ -90,17 +90,17 @@ fn what_is_wrong_with_a_grant_is_said() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    `verbs` is empty; name at least one of get, list, create, update, patch, delete
-    `names` cannot limit `list`, which shows all of them; grant `list` apart, or use `get`
-    `names` is empty; leave it out if it is not to be limited
-    `namespaces` is empty; leave it out if it is not to be limited
-    "*" cannot be the name of anything; there are no wildcards
-    "../secrets/a" cannot be the name of anything; there are no wildcards
+    `verbs` is empty; list at least one of get, list, create, update, patch, delete
+    `names` cannot limit `list`, which returns all objects; grant `list` in a separate entry, or use `get`
+    `names` is empty; list at least one, or remove it to allow all
+    `namespaces` is empty; list at least one, or remove it to allow all
+    "*" is not a valid name; there are no wildcards
+    "../secrets/a" is not a valid name; there are no wildcards
     "#);
 }
 
 #[test]
-fn a_resource_is_named_exactly() {
+fn resources_are_parsed_strictly() {
     for good in [
         "v1/pods",
         "apps/v1/deployments",
@@ -125,20 +125,20 @@ fn a_resource_is_named_exactly() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
-    "v1/*" names no resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`
-    "v1/pods/status" names no resource: a subresource has a place of its own (`subresources` of a grant, `subresource` of a call); write `v1/pods` or `apps/v1/deployments`
-    "v1/Pods" names no resource: its last part is no plural in small letters; write `v1/pods` or `apps/v1/deployments`
-    "a/b/c" names no resource: its version is none; write `v1/pods` or `apps/v1/deployments`
-    "v1/../pods" names no resource: a subresource has a place of its own (`subresources` of a grant, `subresource` of a call); write `v1/pods` or `apps/v1/deployments`
-    "" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
-    "v1/" names no resource: its last part is no plural in small letters; write `v1/pods` or `apps/v1/deployments`
-    "apps/v1/x/status" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
+    "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
+    "v1/*" is not a resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`
+    "v1/pods/status" is not a resource: a subresource goes into its own field (`subresources` of a grant, `subresource` of a call); write `v1/pods` or `apps/v1/deployments`
+    "v1/Pods" is not a resource: its last part is not a lowercase plural; write `v1/pods` or `apps/v1/deployments`
+    "a/b/c" is not a resource: its version is invalid; write `v1/pods` or `apps/v1/deployments`
+    "v1/../pods" is not a resource: a subresource goes into its own field (`subresources` of a grant, `subresource` of a call); write `v1/pods` or `apps/v1/deployments`
+    "" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
+    "v1/" is not a resource: its last part is not a lowercase plural; write `v1/pods` or `apps/v1/deployments`
+    "apps/v1/x/status" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
     "#);
 }
 
 #[test]
-fn a_need_is_met_by_grants_together_and_what_is_missing_is_named() {
+fn a_requirement_can_be_met_by_several_grants() {
     let need = grant(r#"{"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["a", "b"]}"#);
     let in_a = grant(r#"{"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["a"]}"#);
     let get = grant(r#"{"verbs": ["get"], "resource": "v1/pods"}"#);
@@ -156,7 +156,7 @@ fn a_need_is_met_by_grants_together_and_what_is_missing_is_named() {
 }
 
 #[test]
-fn a_need_without_namespaces_leaves_them_to_whoever_grants_it() {
+fn a_requirement_without_namespaces_is_met_by_any_namespace() {
     let need = [grant(r#"{"verbs": ["patch"], "resource": "v1/pods"}"#)];
     let in_one = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "namespaces": ["a"], "names": ["x"]}"#);
     let of_status = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"]}"#);
@@ -165,7 +165,7 @@ fn a_need_without_namespaces_leaves_them_to_whoever_grants_it() {
 }
 
 #[test]
-fn the_line_that_would_allow_it_keeps_what_is_granted_and_joins_verbs() {
+fn the_suggested_line_keeps_existing_grants_and_joins_verbs() {
     let granted = [
         grant(r#"{"verbs": ["get"], "resource": "v1/pods", "namespaces": ["web"]}"#),
         grant(r#"{"verbs": ["list"], "resource": "v1/nodes"}"#),

@@ -1,8 +1,8 @@
-//! InformerGrants as config.toml writes them: what messages tell people to paste.
+//! InformerGrants in the form of config.toml: the line to paste that messages contain.
 
 use super::{KubeGrant, ResourceAttributes};
 
-/// The whole value of `allow.kube` that grants what `grants` do and `more` besides, in one line.
+/// The complete line `allow.kube` that grants `grants` and `more`.
 ///
 /// ```
 /// use informant_plugin_host::{KubeGrant, KubeResource, KubeVerb, allow_line};
@@ -55,14 +55,14 @@ fn inline_table(grant: &KubeGrant) -> String {
     format!("{{ {} }}", keys.join(", "))
 }
 
-/// A list of strings. What grants hold needs no more escaping than Rust gives it.
+/// A list of strings. Rust's escaping is enough for the contents of grants.
 fn list(words: &[impl AsRef<str>]) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("{:?}", word.as_ref())).collect();
     format!("[{}]", words.join(", "))
 }
 
 impl ResourceAttributes<'_> {
-    /// The least grant by which a person would allow it: of this namespace, but of any name.
+    /// The grant to suggest: of this namespace, but of any name.
     pub(crate) fn grant(&self) -> KubeGrant {
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         KubeGrant {

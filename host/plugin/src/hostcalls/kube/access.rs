@@ -1,4 +1,4 @@
-//! What one plugin may do on the cluster, by config.toml.
+//! A plugin's access to the cluster, as granted by config.toml.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,21 +16,21 @@ use crate::preflight::PreflightCalls;
 /// The longest name of a field manager. Source: apimachinery `FieldManagerMaxLength`.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// Whether an instance is answered at all.
+/// Whether an instance's calls are made at all.
 #[derive(Clone)]
 pub(crate) enum KubeAccess {
-    /// By the plugin's grants.
+    /// As far as the plugin's grants allow.
     Granted(Arc<KubeRights>, Arc<KubeGrants>),
     /// Never, for this reason.
     Denied(&'static str),
-    /// There is no cluster, and it is noted that it was asked for.
+    /// A preflight: there is no cluster, and calls are recorded.
     Preflight(PreflightCalls),
 }
 
-/// The grants of one plugin, which may change under its instances: each call is judged by those that hold then.
+/// The grants of one plugin, which may change while its instances run: each call is checked against the current ones.
 pub(crate) struct KubeGrants(Mutex<Arc<[KubeGrant]>>);
 
-/// What all instances of one plugin share.
+/// State shared by all instances of one plugin.
 pub(crate) struct KubeRights {
     pub(super) plugin: Arc<str>,
     /// None where there is no cluster.
@@ -49,15 +49,16 @@ impl KubeAccess {
         }
     }
 
-    /// How something is written, with the plugin's own name as the field manager unless it gives another.
+    /// The options of a write, with the plugin's name as the default field manager.
     pub(super) fn options(&self, asked: WriteOptions) -> Result<KubeWrite, KubeError> {
         let field_manager = match (asked.field_manager, self) {
             (name, KubeAccess::Granted(rights, _)) if name.is_empty() => format!("informant-{}", rights.plugin),
             (name, _) => name,
         };
         if field_manager.len() > FIELD_MANAGER_BYTES_MAX || field_manager.contains(char::is_control) {
-            let message =
-                format!("field-manager: at most {FIELD_MANAGER_BYTES_MAX} bytes, and no control characters among them");
+            let message = format!(
+                "field-manager is invalid: use at most {FIELD_MANAGER_BYTES_MAX} bytes and no control characters"
+            );
             return Err(KubeError::new(KubeErrorCode::Invalid, message));
         }
         Ok(KubeWrite {
@@ -90,7 +91,7 @@ impl KubeGrants {
         KubeGrants(Mutex::new(Arc::from(grants)))
     }
 
-    /// These hold from now on.
+    /// Replaces the grants.
     pub(crate) fn set(&self, grants: &[KubeGrant]) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::from(grants);
     }
@@ -99,29 +100,29 @@ impl KubeGrants {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether `act` is granted to `plugin`; if not, with the line of config.toml that would grant it.
-    pub(super) fn authorize(&self, plugin: &str, act: &ResourceAttributes<'_>) -> Result<(), KubeError> {
+    /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it.
+    pub(super) fn authorize(&self, plugin: &str, call: &ResourceAttributes<'_>) -> Result<(), KubeError> {
         let grants = self.now();
-        if grants.iter().any(|grant| grant.allows(act)) {
+        if grants.iter().any(|grant| grant.allows(call)) {
             return Ok(());
         }
         let message = format!(
-            "{} is not granted; in config.toml, [plugin.{}]: {}",
-            said(act),
+            "{} is not granted; in config.toml, set in [plugin.{}]: {}",
+            describe(call),
             plugin,
-            allow_line(&grants, &[act.grant()])
+            allow_line(&grants, &[call.grant()])
         );
         Err(KubeError::new(KubeErrorCode::Denied, message))
     }
 }
 
 /// `patch v1/pods/status "a" in namespace "web"`.
-fn said(act: &ResourceAttributes<'_>) -> String {
-    let mut text = format!("{} {}", act.verb, act.resource);
+fn describe(call: &ResourceAttributes<'_>) -> String {
+    let mut text = format!("{} {}", call.verb, call.resource);
     for (before, word, after) in [
-        ("/", act.subresource, ""),
-        (" \"", act.name, "\""),
-        (" in namespace \"", act.namespace, "\""),
+        ("/", call.subresource, ""),
+        (" \"", call.name, "\""),
+        (" in namespace \"", call.namespace, "\""),
     ] {
         if !word.is_empty() {
             text.extend([before, word, after]);

@@ -1,4 +1,4 @@
-//! Between the contract's types and this room's.
+//! Conversions between the contract's types and this crate's.
 
 use crate::KubeResource;
 use crate::hostcalls::grant::is_segment;
@@ -7,13 +7,13 @@ use crate::instance::bindings::informant::plugin::kube::{
     Address, ApiError, ApiErrorCode, DeleteOptions, PatchKind, Propagation,
 };
 
-/// The subresources of a namespace: what else follows a namespace's name in a path is what lives in it.
+/// The subresources of a namespace: anything else after a namespace's name in a path is a resource in it.
 const OF_NAMESPACES: [&str; 2] = ["finalize", "status"];
 
 impl TryFrom<Address> for KubeAddress {
     type Error = KubeError;
 
-    /// Refuses what could lead to another object than it says.
+    /// Rejects addresses whose path could lead to another object.
     fn try_from(address: Address) -> Result<KubeAddress, KubeError> {
         let invalid = |message: String| KubeError::new(KubeErrorCode::Invalid, message);
         let resource = KubeResource::parse(&address.resource).map_err(|error| invalid(error.to_string()))?;
@@ -23,13 +23,13 @@ impl TryFrom<Address> for KubeAddress {
             ("subresource", &address.subresource),
         ] {
             if !word.is_empty() && !is_segment(word) {
-                return Err(invalid(format!("{field}: {word:?} cannot be the name of anything")));
+                return Err(invalid(format!("{field}: {word:?} is not a valid name")));
             }
         }
         let of_namespace = resource.group.is_empty() && resource.plural == "namespaces";
         if of_namespace && !address.namespace.is_empty() {
             return Err(invalid(
-                "namespaces do not live in a namespace: leave it empty".to_owned(),
+                "a namespace is not in a namespace: leave `namespace` empty".to_owned(),
             ));
         }
         if of_namespace && !address.subresource.is_empty() && !OF_NAMESPACES.contains(&address.subresource.as_str()) {

@@ -1,5 +1,5 @@
-//! Of documents, what has to be known on the way: the name of what is made, whether an apply is bound to an
-//! incarnation, the objects of a list.
+//! Parses the parts of documents that the host needs: the name of a created object, the UID that an apply requires, the
+//! objects of a list.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,15 +20,15 @@ struct Metadata {
     uid: Option<String>,
 }
 
-/// The name of the object that `document` makes; empty if the API server is to find one.
+/// The name of the object that `document` creates; empty if the API server generates it.
 ///
 /// # Errors
-/// [`KubeErrorCode::Invalid`]: it is no JSON object, or its name is none.
+/// [`KubeErrorCode::Invalid`]: it is not a JSON object, or its name is invalid.
 pub(super) fn name_of(document: &[u8]) -> Result<String, KubeError> {
     Ok(read(document)?.name.unwrap_or_default())
 }
 
-/// Whether `document` is bound to one incarnation of its object, so that it cannot make another.
+/// Whether `document` has a UID, so that it cannot create another object.
 ///
 /// # Errors
 /// As [`name_of`].
@@ -38,12 +38,12 @@ pub(super) fn has_uid(document: &[u8]) -> Result<bool, KubeError> {
 
 fn read(document: &[u8]) -> Result<Metadata, KubeError> {
     let invalid = |cause: &dyn std::fmt::Display| {
-        let message = format!("the document is no JSON object with metadata: {cause}");
+        let message = format!("the document is not a JSON object with metadata: {cause}");
         KubeError::new(KubeErrorCode::Invalid, message)
     };
-    // serde takes a list for a struct.
+    // serde accepts a list as a struct.
     if document.trim_ascii_start().first() != Some(&b'{') {
-        return Err(invalid(&"it does not begin with {"));
+        return Err(invalid(&"it does not start with {"));
     }
     let read: Result<Document, _> = serde_json::from_slice(document);
     read.map(|document| document.metadata).map_err(|error| invalid(&error))
@@ -56,7 +56,7 @@ struct List<'a> {
     kind: String,
     #[serde(default)]
     metadata: ListMetadata,
-    // Null is how Go writes a list without items.
+    // Go writes an empty list as null.
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -74,13 +74,13 @@ struct TypeMeta {
     api_version: Option<serde::de::IgnoredAny>,
 }
 
-/// The objects of a list, each with apiVersion and kind, which those of built-in resources come without.
+/// The objects of a list, each with apiVersion and kind, which lists of built-in resources leave out.
 ///
 /// # Errors
-/// [`KubeErrorCode::Unavailable`] if that is no list.
+/// [`KubeErrorCode::Unavailable`] if the body is not a list.
 pub(super) fn page(body: &[u8]) -> Result<ObjectPage, KubeError> {
     let broken = |cause: &dyn std::fmt::Display| {
-        let message = format!("what the API server answered is no list of objects: {cause}");
+        let message = format!("the API server's response is not a list of objects: {cause}");
         KubeError::new(KubeErrorCode::Unavailable, message)
     };
     let list: List<'_> = serde_json::from_slice(body).map_err(|error| broken(&error))?;
@@ -104,7 +104,7 @@ pub(super) fn page(body: &[u8]) -> Result<ObjectPage, KubeError> {
     })
 }
 
-/// `item`, a JSON object, with `head` before its first member unless it has its type already.
+/// `item`, a JSON object, with `head` before its first member unless it already has its type.
 fn with_type(head: &str, item: &str, has_type: bool) -> Vec<u8> {
     if has_type {
         return item.as_bytes().to_vec();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn items_get_the_type_that_built_in_resources_leave_out() {
+    fn items_of_built_in_resources_get_their_type() {
         let built_in = r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next"},
             "items":[{"metadata":{"name":"a"}}, { } , {"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}]}"#;
         assert_eq!(
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_said() {
+    fn a_response_that_is_not_a_list_is_an_error() {
         for (body, cause) in [
             ("<html>", "expected value"),
             (r#"{"kind":"Pod","apiVersion":"v1","items":[]}"#, "its kind is \"Pod\""),
@@ -156,12 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn a_document_tells_what_it_would_make() {
+    fn the_name_and_uid_of_a_document_are_read() {
         assert_eq!(name_of(br#"{"metadata":{"name":"a"}}"#).unwrap(), "a");
         assert_eq!(name_of(br#"{"metadata":{"generateName":"a-"}}"#).unwrap(), "");
         assert!(name_of(b"[]").is_err() && name_of(br#"{"metadata":{"name":1}}"#).is_err());
         let twice = br#"{"metadata":{"name":"a"},"metadata":{"name":"b"}}"#;
-        assert!(name_of(twice).is_err(), "which of them would the API server take?");
+        assert!(
+            name_of(twice).is_err(),
+            "it is undefined which name the API server uses"
+        );
         assert!(has_uid(br#"{"metadata":{"uid":"u"}}"#).unwrap());
         assert!(!has_uid(br#"{"metadata":{"uid":""}}"#).unwrap() && !has_uid(b"{}").unwrap());
     }

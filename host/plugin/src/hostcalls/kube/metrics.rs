@@ -1,4 +1,4 @@
-//! What is counted of calls to the cluster.
+//! Metrics of calls to the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) struct KubeFamilies {
     seconds: Family<PluginLabels, Histogram, fn() -> Histogram>,
 }
 
-/// The series of one plugin. A call waits for a network: it may look its labels up.
+/// The series of one plugin. A call waits for the network, so it can afford to look up its labels.
 pub(crate) struct KubeCounters {
     families: KubeFamilies,
     plugin: Arc<str>,
@@ -53,12 +53,12 @@ impl KubeFamilies {
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "plugin_kube_calls",
-            "Calls of plugins to the cluster, by how they ended",
+            "Calls of plugins to the Kubernetes API, by verb and result",
             self.calls.clone(),
         );
         registry.register_with_unit(
             "plugin_kube",
-            "Time of a plugin's call to the cluster",
+            "Duration of a plugin's call to the Kubernetes API",
             Unit::Seconds,
             self.seconds.clone(),
         );
@@ -71,7 +71,7 @@ impl KubeFamilies {
         }
     }
 
-    /// Ends the series of a plugin.
+    /// Removes the series of a plugin.
     pub(crate) fn forget(&self, plugin: &str) {
         self.seconds.remove(&PluginLabels {
             plugin: plugin.to_owned(),

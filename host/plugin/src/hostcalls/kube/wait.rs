@@ -1,4 +1,4 @@
-//! How long a guest may wait in the host: not beyond the call that it waits in.
+//! Time limits of waiting in the host: never beyond the guest's own call.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
 
-/// Of the time that a call may take, what a guest keeps to make something of a `timeout`: a tenth.
+/// The part of a call's time limit that remains for the guest to handle a `timeout`: a tenth.
 const KEPT_PART: u32 = 10;
 
-/// The time of the call under way. Cheap to clone; clones are of the same instance.
+/// The time of the current call. Cheap to clone; clones belong to the same instance.
 #[derive(Clone)]
 pub(crate) struct CallTime {
     env: Arc<dyn Environment>,
     limit: Duration,
-    /// The moment at which the call's own timer was started, in nanoseconds; 0: not yet, which is so until it waits.
+    /// When the call's own timer was started, in nanoseconds; 0: not yet, because the call has not waited.
     timed_since: Arc<AtomicU64>,
 }
 
-/// It took longer than it may.
+/// The time limit was exceeded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLate;
 
@@ -35,7 +35,7 @@ impl CallTime {
         }
     }
 
-    /// A call begins. Reads no clock, because most calls never wait.
+    /// A call starts. Reads no clock, because most calls never wait.
     pub(crate) fn begin(&self) {
         self.timed_since.store(0, Ordering::Relaxed);
     }
@@ -46,7 +46,7 @@ impl CallTime {
             .store(self.env.now().as_nanos().max(1), Ordering::Relaxed);
     }
 
-    /// How long the guest may wait now.
+    /// The remaining time that the guest may wait.
     pub(crate) fn left(&self) -> Duration {
         let kept = self.limit / KEPT_PART;
         let used = match self.timed_since.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Which informers a plugin may read, by config.toml.
+//! The informers that a plugin may read, as granted by config.toml.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,22 +9,22 @@ use super::page::error;
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 use crate::preflight::PreflightCalls;
 
-/// Whether an instance is answered at all.
+/// Whether an instance's calls are answered at all.
 #[derive(Clone)]
 pub(crate) enum StoreAccess {
-    /// By the plugin's grants.
+    /// As far as the plugin's grants allow.
     Granted(Arc<InformerGrantsCell>),
     /// Never, for this reason.
     Denied(&'static str),
-    /// There is nothing to read, and it is noted that it was asked for.
+    /// A preflight: there is nothing to read, and calls are recorded.
     Preflight(PreflightCalls),
 }
 
-/// The grants of the moment: they may change under an instance that runs.
+/// The current grants, which may change while an instance runs.
 #[derive(Debug)]
 pub(crate) struct InformerGrantsCell(Mutex<Arc<InformerGrants>>);
 
-/// The informers that a plugin's section of config.toml names.
+/// The informers listed in a plugin's section of config.toml.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InformerGrants {
     plugin: String,
@@ -81,13 +81,13 @@ impl InformerGrants {
         Err(error(
             ErrorCode::UnknownInformer,
             format!(
-                "there is no informer {alias:?}; [plugin.{}] of config.toml names: {known}",
+                "unknown informer {alias:?}; [plugin.{}] in config.toml lists: {known}",
                 self.plugin
             ),
         ))
     }
 
-    /// The plugin's name for the informer called `informer`.
+    /// The plugin's name for the informer `informer`.
     pub(super) fn alias(&self, informer: &str) -> Option<&str> {
         self.informers
             .iter()
@@ -95,7 +95,7 @@ impl InformerGrants {
             .map(|(alias, _)| alias.as_str())
     }
 
-    /// Whether the source's informer is among those named.
+    /// Checks that the source's informer is listed.
     pub(super) fn authorize_source(&self, info: &SourceInfo) -> Answer<()> {
         match self.alias(&info.informer) {
             Some(_) => Ok(()),
@@ -107,15 +107,15 @@ impl InformerGrants {
         error(
             ErrorCode::Denied,
             format!(
-                "the informer {informer:?} is not granted; in config.toml, [plugin.{}]: informers = {}",
+                "the informer {informer:?} is not granted; in config.toml, set in [plugin.{}]: informers = {}",
                 self.plugin,
                 self.line_with(informer)
             ),
         )
     }
 
-    /// The value of `informers` in config.toml that grants `informer` too: a list, or a table where the plugin has
-    /// names of its own.
+    /// The value of `informers` in config.toml that also grants `informer`: a list, or a table if the plugin uses other
+    /// names.
     fn line_with(&self, informer: &str) -> String {
         let own = self
             .informers

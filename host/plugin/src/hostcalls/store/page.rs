@@ -1,4 +1,4 @@
-//! Pages of objects, and the cursors between them.
+//! Pages of objects, their cursors and their projections.
 
 use informant_object::{KeyRef, Object, Payload, Pointer, Projection, SourceId};
 
@@ -6,29 +6,29 @@ use super::Answer;
 use crate::instance::bindings::informant::plugin::store::{HostError, Item, Page};
 use crate::instance::bindings::informant::plugin::types::ErrorCode;
 
-/// Bytes of the objects of one page: 1 MiB. A larger object comes alone.
+/// Bytes of the objects of one page: 1 MiB. A larger object is returned alone.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// Objects of one page, however small they are shown.
+/// Most objects of one page: 10,000.
 pub const PAGE_ITEMS_MAX: usize = 10_000;
 
-/// Pointers of one question.
+/// Most JSON pointers of one call: 256.
 pub const POINTERS_MAX: usize = 256;
 
-/// Where a page begins: after the last key of the page before. Written `SOURCE/NAMESPACE/NAME`; neither of the names
-/// can have a slash.
+/// Where a page starts: after the last key of the previous page. Written `SOURCE/NAMESPACE/NAME`; neither of the names
+/// can contain a slash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageCursor<'a>(Option<(SourceId, KeyRef<'a>)>);
 
-/// Whether an object found its place.
+/// Whether an object was added to the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageAdd {
     Added,
-    /// It belongs on the next page.
+    /// The page is full: the object belongs on the next one.
     Full,
 }
 
-/// A page under way.
+/// A page under construction.
 pub(super) struct PageBuilder {
     payload: Payload,
     items_max: usize,
@@ -49,15 +49,15 @@ impl<'a> PageCursor<'a> {
             _ => {
                 return Err(error(
                     ErrorCode::Invalid,
-                    format!("cursor: {cursor:?} is none that a page came with"),
+                    format!("cursor: {cursor:?} was not returned with a page"),
                 ));
             }
         };
         Ok(PageCursor(Some(position)))
     }
 
-    /// After which key to begin in `source`; none at all if it lies before the cursor.
-    #[expect(clippy::option_option, reason = "where to begin, if at all")]
+    /// The key after which to start in `source`; None if the source is before the cursor.
+    #[expect(clippy::option_option, reason = "where to start, if at all")]
     pub(super) fn start_in(self, source: SourceId) -> Option<Option<KeyRef<'a>>> {
         match self.0 {
             Some((at, _)) if source < at => None,
@@ -68,7 +68,7 @@ impl<'a> PageCursor<'a> {
 }
 
 impl PageBuilder {
-    /// A page of at most `limit` items; 0: no limit but the page's own.
+    /// A page of at most `limit` items; 0: only the limits of a page apply.
     pub(super) fn new(payload: Payload, limit: u32) -> PageBuilder {
         let items_max = match usize::try_from(limit).unwrap_or(usize::MAX) {
             0 => PAGE_ITEMS_MAX,
@@ -102,7 +102,7 @@ impl PageBuilder {
         PageAdd::Added
     }
 
-    /// The page; more follow.
+    /// The page, with the cursor of the next one.
     pub(super) fn unfinished(self) -> Page {
         let cursor = self
             .last
@@ -122,14 +122,14 @@ impl PageBuilder {
     }
 }
 
-/// What the guest asked to see of objects. Guests ask the same again and again, so the last question is kept.
+/// The last projection that the guest used. Guests repeat the same pointers, so it is cached.
 #[derive(Default)]
 pub(super) struct ProjectionCache {
     last: Option<(Vec<String>, Payload)>,
 }
 
 impl ProjectionCache {
-    /// What `pointers` show; nothing asked means everything.
+    /// The projection of `pointers`; none of them means the whole object.
     pub(super) fn of(&mut self, pointers: &[String]) -> Answer<Payload> {
         if pointers.is_empty() {
             return Ok(Payload::Whole);
@@ -140,7 +140,10 @@ impl ProjectionCache {
         if pointers.len() > POINTERS_MAX {
             return Err(error(
                 ErrorCode::Invalid,
-                format!("pointers: {} of them, {POINTERS_MAX} are allowed", pointers.len()),
+                format!(
+                    "pointers: {} were given, at most {POINTERS_MAX} are allowed",
+                    pointers.len()
+                ),
             ));
         }
         let parsed: Result<Vec<Pointer>, _> = pointers.iter().map(|text| Pointer::parse(text)).collect();

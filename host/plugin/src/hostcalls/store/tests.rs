@@ -131,7 +131,7 @@ async fn pages_follow_each_other_without_gaps_whatever_their_size() {
 }
 
 #[tokio::test]
-async fn a_page_holds_a_mebibyte_and_a_larger_object_comes_alone() {
+async fn a_page_is_limited_to_one_mebibyte_or_one_object() {
     let pad = |bytes: usize| "x".repeat(bytes);
     let cache = Cache::new().with([
         pod("a", "1-small", 1, &pad(600_000)),
@@ -157,7 +157,7 @@ async fn a_page_holds_a_mebibyte_and_a_larger_object_comes_alone() {
 }
 
 #[tokio::test]
-async fn namespaces_selectors_and_pointers_narrow_what_is_answered() {
+async fn namespaces_selectors_and_pointers_narrow_a_page() {
     let cache = Cache::new().with([
         pod("a", "x", 1, ""),
         pod("a", "y", 1, ""),
@@ -281,16 +281,16 @@ async fn all_reads_of_one_call_see_one_snapshot() {
 }
 
 #[tokio::test]
-async fn what_is_not_granted_is_denied_with_the_line_that_would_grant_it() {
+async fn an_ungranted_informer_is_denied_with_the_line_that_grants_it() {
     let cache = Cache::new().with([]);
     let (secret, _writer) = add_source(&cache.catalog, "secrets");
     synced(&cache.catalog, secret);
     let mut reader = cache.reader();
-    insta::assert_snapshot!(message(reader.sources("secrets".into()).unwrap()), @r#"ErrorCode::Denied: the informer "secrets" is not granted; in config.toml, [plugin.greeter]: informers = { main = "pods", secrets = "secrets" }"#);
-    insta::assert_snapshot!(message(reader.sources("pots".into()).unwrap()), @r#"ErrorCode::UnknownInformer: there is no informer "pots"; [plugin.greeter] of config.toml names: main"#);
+    insta::assert_snapshot!(message(reader.sources("secrets".into()).unwrap()), @r#"ErrorCode::Denied: the informer "secrets" is not granted; in config.toml, set in [plugin.greeter]: informers = { main = "pods", secrets = "secrets" }"#);
+    insta::assert_snapshot!(message(reader.sources("pots".into()).unwrap()), @r#"ErrorCode::UnknownInformer: unknown informer "pots"; [plugin.greeter] in config.toml lists: main"#);
     // The informer's own name is not the plugin's name for it.
-    insta::assert_snapshot!(message(reader.sources("pods".into()).unwrap()), @r#"ErrorCode::UnknownInformer: there is no informer "pods"; [plugin.greeter] of config.toml names: main"#);
-    insta::assert_snapshot!(message(reader.source(secret).unwrap()), @r#"ErrorCode::Denied: the informer "secrets" is not granted; in config.toml, [plugin.greeter]: informers = { main = "pods", secrets = "secrets" }"#);
+    insta::assert_snapshot!(message(reader.sources("pods".into()).unwrap()), @r#"ErrorCode::UnknownInformer: unknown informer "pods"; [plugin.greeter] in config.toml lists: main"#);
+    insta::assert_snapshot!(message(reader.source(secret).unwrap()), @r#"ErrorCode::Denied: the informer "secrets" is not granted; in config.toml, set in [plugin.greeter]: informers = { main = "pods", secrets = "secrets" }"#);
     for answer in [
         reader.get(secret, "a".into(), "x".into(), vec![]).unwrap().map(|_| ()),
         reader.version(secret).unwrap().map(|_| ()),
@@ -321,7 +321,7 @@ async fn what_is_not_granted_is_denied_with_the_line_that_would_grant_it() {
 }
 
 #[tokio::test]
-async fn malformed_questions_and_missing_things_say_which() {
+async fn malformed_queries_and_missing_objects_are_errors() {
     let cache = Cache::new().with([pod("a", "x", 1, "")]);
     let mut reader = cache.reader();
     let mut text = String::new();
@@ -358,11 +358,11 @@ async fn malformed_questions_and_missing_things_say_which() {
     );
     insta::assert_snapshot!(text, @r#"
     ErrorCode::Invalid: label-selector: label selector "app in", byte 6: found the end, expected "("
-    ErrorCode::Invalid: cursor: "nonsense" is none that a page came with
+    ErrorCode::Invalid: cursor: "nonsense" was not returned with a page
     ErrorCode::Invalid: pointers: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
-    ErrorCode::Invalid: pointers: 257 of them, 256 are allowed
-    ErrorCode::NotFound: there is no a/nobody in pods (v1 Pod)
-    ErrorCode::NotFound: there is no source 99 (any more); ask for the informer's sources again
+    ErrorCode::Invalid: pointers: 257 were given, at most 256 are allowed
+    ErrorCode::NotFound: a/nobody does not exist in pods (v1 Pod)
+    ErrorCode::NotFound: source 99 does not exist or was removed; call sources again
     ErrorCode::UnknownIndex: index with name zone does not exist; there are: namespace, node
     "#);
 }

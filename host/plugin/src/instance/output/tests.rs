@@ -15,7 +15,7 @@ fn lines_of(write: impl FnOnce(&Output)) -> (Vec<String>, Counter) {
 }
 
 #[test]
-fn lines_come_out_whole_whatever_the_pieces() {
+fn output_is_logged_line_by_line() {
     let (lines, _) = lines_of(|output| {
         for piece in ["hel", "lo\nwor", "ld\n\nand"] {
             output.stream(Stream::Stdout).write(bytes::Bytes::from(piece)).unwrap();
@@ -32,7 +32,7 @@ fn lines_come_out_whole_whatever_the_pieces() {
 }
 
 #[test]
-fn a_call_that_writes_too_much_loses_the_rest_of_its_lines_and_the_loss_is_counted() {
+fn output_above_the_limit_of_a_call_is_dropped_and_counted() {
     let (lines, dropped) = lines_of(|output| {
         for _ in 0..1_000 {
             output.log(Level::Info, &"x".repeat(999));
@@ -44,7 +44,7 @@ fn a_call_that_writes_too_much_loses_the_rest_of_its_lines_and_the_loss_is_count
     assert_eq!(lines.len(), kept + 2);
     assert_eq!(dropped.get(), (1_000 - kept as u64) * 999);
     insta::assert_snapshot!(lines[kept..].join("\n"), @r#"
-    WARN 934065 bytes of log dropped: one call may write 65536 plugin="greeter"
+    WARN plugin log truncated plugin="greeter" dropped_bytes=934065 limit_bytes_per_call=65536
     INFO the next call plugin="greeter"
     "#);
 }
@@ -65,7 +65,7 @@ fn an_endless_line_is_cut_and_charged() {
 }
 
 #[test]
-fn the_tail_holds_the_last_lines_of_the_call_under_way() {
+fn the_tail_holds_the_last_lines_of_the_current_call() {
     let output = Output::new(Arc::from("greeter"), Counter::default());
     output.log(Level::Error, "of the call before");
     output.end_call();
@@ -87,7 +87,7 @@ fn the_tail_holds_the_last_lines_of_the_call_under_way() {
 }
 
 #[test]
-fn what_is_no_utf_8_is_shown_as_such() {
+fn invalid_utf8_is_replaced_in_the_log() {
     let (lines, _) = lines_of(|output| {
         output
             .stream(Stream::Stderr)

@@ -23,7 +23,7 @@ async fn with(script: &str, time: Duration) -> Result<Vec<u8>, String> {
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn what_the_child_answers_is_the_artifact() {
+async fn the_childs_answer_is_the_artifact() {
     let script = r"head -c 33 >/dev/null; printf 'artifact\005\000\000\000\000\000\000\000bytes'";
     assert_eq!(with(script, LONG).await, Ok(b"bytes".to_vec()));
     let script = r"printf 'refused!\002\000\000\000\000\000\000\000no'";
@@ -31,7 +31,7 @@ async fn what_the_child_answers_is_the_artifact() {
 }
 
 #[tokio::test]
-async fn a_child_that_ends_in_another_way_is_reported_in_its_own_words() {
+async fn a_child_that_fails_is_reported_with_its_last_line() {
     let mut reports = Vec::new();
     for script in [
         "exit 3",
@@ -47,13 +47,13 @@ async fn a_child_that_ends_in_another_way_is_reported_in_its_own_words() {
         reports.push(with(script, LONG).await.unwrap_err());
     }
     insta::assert_snapshot!(reports.join("\n"), @"
-    the compiler ended with exit status: 3 and no word
+    the compiler ended with exit status: 3 and no message
     the compiler ended with exit status: 101: thread panicked at lib.rs
     it needs more than 64 MiB of memory, the limit for compiling one component
-    the compiler ended with signal: 11 (SIGSEGV) and no word
-    the compiler ended with exit status: 0 and no word
-    the compiler ended with exit status: 0 and no word
-    the compiler ended with exit status: 1 and no word
+    the compiler ended with signal: 11 (SIGSEGV) and no message
+    the compiler ended with exit status: 0 and no message
+    the compiler ended with exit status: 0 and no message
+    the compiler ended with exit status: 1 and no message
     ");
 }
 
@@ -72,7 +72,7 @@ async fn a_child_that_never_ends_is_killed_and_reaped() {
 }
 
 #[tokio::test]
-async fn a_child_that_nobody_waits_for_is_killed() {
+async fn a_child_is_killed_when_its_future_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let pid_file = dir.path().join("pid");
     let script = format!("echo $$ >{}; exec sleep 1000", pid_file.display());
@@ -107,7 +107,7 @@ async fn a_child_sees_nothing_of_our_environment() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_is_not_there_is_said_so() {
+async fn a_missing_compiler_is_reported() {
     let compiler = ChildCompiler {
         program: PathBuf::from("/no/such/program"),
         arguments: Vec::new(),

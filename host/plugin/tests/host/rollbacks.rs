@@ -1,4 +1,4 @@
-//! A version that turns out to be none gives way to the last good one.
+//! A version that fails its probation is rolled back to the last good one.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, guest};
 
-/// The first guest knows no config; the recorder traps on everything by this one.
+/// The config with which the recorder traps on everything; the first guest ignores it.
 const GOOD: &str = "guest_stateful";
 const BAD: &str = "guest_recorder";
 
@@ -22,7 +22,7 @@ async fn good(world: &World) -> Plugin {
         .await
 }
 
-fn told(world: &World, name: &str) -> usize {
+fn delivered(world: &World, name: &str) -> usize {
     let lines = world.log.json();
     lines
         .iter()
@@ -35,7 +35,7 @@ fn names(count: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_version_that_does_nothing_but_trap_is_rolled_back_and_no_event_is_lost() {
+async fn a_version_that_always_traps_is_rolled_back_without_losing_events() {
     let world = World::new();
     let plugin = good(&world).await;
     let mut pods = world.pods("pods");
@@ -52,14 +52,14 @@ async fn a_new_version_that_does_nothing_but_trap_is_rolled_back_and_no_event_is
     let swapped = plugin.conclude_probation().await.unwrap();
     assert_eq!((swapped.previous, swapped.digest), (bad.digest, digest));
     assert_eq!(plugin.status().state, PluginState::Running);
-    world.until("all told", || plugin.status().pending == 0).await;
+    world.until("all delivered", || plugin.status().pending == 0).await;
     for name in names(40) {
-        assert!(told(&world, &name) >= 1, "{name}");
+        assert!(delivered(&world, &name) >= 1, "{name}");
     }
     assert_eq!(
-        told(&world, "before"),
+        delivered(&world, "before"),
         2,
-        "what it remembered is gone, so it is shown again"
+        "its state is gone, so the cache is replayed"
     );
     let status = plugin.status();
     let because = status.rolled_back.unwrap();
@@ -71,14 +71,14 @@ async fn a_new_version_that_does_nothing_but_trap_is_rolled_back_and_no_event_is
     informant_plugin_reloads_total{plugin="guest_stateful",result="ok"} 1
     informant_plugin_reloads_total{plugin="guest_stateful",result="rolled-back"} 1
     "#);
-    // The last good one is not on probation, and the next swap is one like any other.
+    // The last good one is not on probation, and the next swap is an ordinary one.
     assert!(plugin.conclude_probation().await.is_none());
     plugin.swap(&guest(GOOD)).await.unwrap();
     assert_eq!(plugin.status().rolled_back, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_another_version_a_failed_one_stays_in_quarantine() {
+async fn a_failed_version_without_a_predecessor_stays_quarantined() {
     let world = World::new();
     let plugin = world.run(BAD, traps(), |_| {}).await;
     let mut pods = world.pods("pods");
@@ -87,7 +87,7 @@ async fn without_another_version_a_failed_one_stays_in_quarantine() {
     plugin.probation_ends().await;
     assert!(plugin.conclude_probation().await.is_none());
     assert_eq!(plugin.status().state, PluginState::Quarantined);
-    assert!(world.log.text().contains("there is no other one to go back to"));
+    assert!(world.log.text().contains("no previous version to roll back to"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,10 +96,7 @@ async fn a_version_that_fails_later_is_not_rolled_back() {
     let plugin = good(&world).await;
     plugin.swap(&guest(BAD)).await.unwrap();
     plugin.probation_ends().await;
-    assert!(
-        plugin.conclude_probation().await.is_none(),
-        "nothing came in its probation"
-    );
+    assert!(plugin.conclude_probation().await.is_none(), "no event in its probation");
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply_all(&names(40));
@@ -109,13 +106,13 @@ async fn a_version_that_fails_later_is_not_rolled_back() {
     assert!(plugin.conclude_probation().await.is_none());
 }
 
-/// Loads the component in `file`, as at a start of Informant.
+/// A section with the component in `file`, as at a start of Informant.
 fn section(file: &Path) -> PluginSpec {
     PluginSpec::new("greeter", file)
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_a_start_the_last_good_version_takes_the_place_of_a_file_that_is_refused() {
+async fn a_rejected_file_is_replaced_by_the_last_good_version_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("greeter.wasm");
     fs::copy(guest(GOOD), &file).unwrap();
@@ -145,17 +142,17 @@ async fn at_a_start_the_last_good_version_takes_the_place_of_a_file_that_is_refu
     assert_eq!(plugin.digest(), digest);
     let because = plugin.status().rolled_back.unwrap();
     assert!(
-        because.contains("the last good version, runs: ") && because.contains("not WebAssembly"),
+        because.contains("the last good version: ") && because.contains("not WebAssembly"),
         "{because}"
     );
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
     pods.apply("a");
-    world.until("it told", || told(&world, "a") == 1).await;
+    world.until("it delivered", || delivered(&world, "a") == 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_never_proved_good_is_not_gone_back_to_at_a_start() {
+async fn a_version_without_a_passed_probation_is_not_used_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("greeter.wasm");
     fs::copy(guest(GOOD), &file).unwrap();

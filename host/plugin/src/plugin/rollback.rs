@@ -38,7 +38,7 @@ impl Plugin {
         let shared = &self.0.shared;
         shared.probation.skip();
         let good = self.digest().short();
-        tracing::error!(plugin = self.name(), %good, %refused, "component rejected; running the last good version");
+        tracing::error!(plugin = self.name(), %good, error = %refused, "component rejected; running the last good version");
         shared.record_rollback(format!("running {good}, the last good version: {refused}"));
     }
 
@@ -58,19 +58,19 @@ impl Plugin {
         let plugin: &str = shared.counters.plugin();
         let failed = self.digest();
         let Some(version) = self.last_good().await else {
-            tracing::error!(plugin, digest = %failed.short(), because, "new version failed; no previous version to roll back to");
+            tracing::error!(plugin, digest = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
             return None;
         };
         match self.exchange(shared.config(), version, SwapKind::RollBack).await {
             Ok(swapped) => {
                 let good = swapped.digest.short();
                 let text = format!("rolled back from {} to {good}: {because}", failed.short());
-                tracing::error!(plugin, failed = %failed.short(), %good, because, "new version failed; rolled back to the last good version");
+                tracing::error!(plugin, failed = %failed.short(), %good, reason = because, "new version failed; rolled back to the last good version");
                 shared.record_rollback(text);
                 Some(swapped)
             }
             Err(problem) => {
-                tracing::error!(plugin, failed = %failed.short(), because, %problem, "new version failed; the last good version was rejected too");
+                tracing::error!(plugin, failed = %failed.short(), reason = because, error = %problem, "new version failed; the last good version was rejected, too");
                 None
             }
         }
