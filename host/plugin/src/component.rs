@@ -32,10 +32,10 @@ pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
 
 /// A component that can be a plugin. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct PluginComponent(Arc<Parts>);
+pub(crate) struct PluginComponent(Arc<ComponentParts>);
 
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct ComponentParts {
     /// The digest of the plugin's file: of the script, if it is one.
     pub(crate) digest: Digest,
     pub(crate) size_bytes: usize,
@@ -60,9 +60,9 @@ pub(crate) struct Indices {
 }
 
 impl std::ops::Deref for PluginComponent {
-    type Target = Parts;
+    type Target = ComponentParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &ComponentParts {
         &self.0
     }
 }
@@ -93,7 +93,7 @@ impl PluginComponent {
             .instantiate_pre(&artifact.component)
             .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
         let indices = Indices::find(&pre, roles).map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
-        Ok(PluginComponent(Arc::new(Parts {
+        Ok(PluginComponent(Arc::new(ComponentParts {
             digest,
             size_bytes,
             roles,
@@ -106,8 +106,8 @@ impl PluginComponent {
     }
 
     /// The same code with `script` to run: the plugin is the script and has its digest.
-    pub(crate) fn running(&self, script: Arc<Script>, digest: Digest) -> PluginComponent {
-        let mut parts = Parts::clone(self);
+    pub(crate) fn with_script(&self, script: Arc<Script>, digest: Digest) -> PluginComponent {
+        let mut parts = ComponentParts::clone(self);
         parts.digest = digest;
         parts.size_bytes = script.text.len();
         parts.script = Some(script);
@@ -115,11 +115,11 @@ impl PluginComponent {
     }
 
     /// The same component, called only for `roles`, which it has.
-    pub(crate) fn playing(self, roles: Roles) -> PluginComponent {
+    pub(crate) fn with_roles(self, roles: Roles) -> PluginComponent {
         if roles == self.roles {
             return self;
         }
-        let mut parts = Parts::clone(&self);
+        let mut parts = ComponentParts::clone(&self);
         parts.roles = roles;
         parts.indices.events = parts.indices.events.filter(|_| roles.event_handler);
         parts.indices.sync = parts.indices.sync.filter(|_| roles.sync_handler);
@@ -182,9 +182,9 @@ impl LoadedVersion {
             ManifestError::Refused(reason) => LoadProblem::Refused(truncated(&reason)),
             error => LoadProblem::Manifest(error),
         })?;
-        let roles = manifest.plays(component.roles);
+        let roles = manifest.active_roles(component.roles);
         Ok(LoadedVersion {
-            component: component.playing(roles),
+            component: component.with_roles(roles),
             manifest: Arc::new(manifest),
         })
     }

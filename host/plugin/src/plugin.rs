@@ -34,7 +34,7 @@ use crate::{Digest, Roles};
 pub struct Plugin(Arc<Inner>);
 
 struct Inner {
-    shared: Arc<PluginContext>,
+    context: Arc<PluginContext>,
     actors: [CommandSender; 2],
     /// Tracks the running actors.
     running: TaskTracker,
@@ -83,29 +83,29 @@ pub struct Stopped {
 impl Plugin {
     /// Creates the first instances of `version` and the actors, which wait for `start`.
     pub(crate) async fn new(
-        shared: Arc<PluginContext>,
+        context: Arc<PluginContext>,
         version: LoadedVersion,
         feed: Option<IndexFeedHandle>,
     ) -> Result<Plugin, LoadProblem> {
-        let [events, index] = instances(&shared, &shared.config(), &version).await?;
-        let channel = || mailbox(Arc::clone(&shared.host.env), shared.abort.clone());
+        let [events, index] = instances(&context, &context.config(), &version).await?;
+        let channel = || mailbox(Arc::clone(&context.host.env), context.abort.clone());
         let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
-        shared.listener.set_waker(events_mailbox.waker());
-        let slot = |instance, actor| InstanceSlot::new(Arc::clone(&shared), version.clone(), instance, actor);
+        context.listener.set_waker(events_mailbox.waker());
+        let slot = |instance, actor| InstanceSlot::new(Arc::clone(&context), version.clone(), instance, actor);
         let events = EventActor::new(slot(events, ActorKind::Events), events_mailbox);
         let indexing = IndexActor::new(slot(index, ActorKind::Index), index_mailbox, feed.clone());
         let running = TaskTracker::new();
-        shared
+        context
             .host
             .env
             .spawn("plugin-events", Box::pin(running.track_future(events.run())));
-        shared
+        context
             .host
             .env
             .spawn("plugin-index", Box::pin(running.track_future(indexing.run())));
         running.close();
         Ok(Plugin(Arc::new(Inner {
-            shared,
+            context,
             actors: [events_commands, index_commands],
             running,
             feed: Mutex::new(feed),
@@ -118,37 +118,37 @@ impl Plugin {
     /// The plugin's name in config.toml.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.shared.counters.plugin()
+        self.0.context.counters.plugin()
     }
 
     /// Its section of config.toml, as it is applied now.
     #[must_use]
     pub fn spec(&self) -> PluginSpec {
-        self.0.shared.config().spec.clone()
+        self.0.context.config().spec.clone()
     }
 
     /// The manifest of the running version.
     #[must_use]
     pub fn manifest(&self) -> Arc<Manifest> {
-        Arc::clone(&self.0.shared.status().manifest)
+        Arc::clone(&self.0.context.status().manifest)
     }
 
     /// The roles of the running version.
     #[must_use]
     pub fn roles(&self) -> Roles {
-        self.0.shared.status().roles
+        self.0.context.status().roles
     }
 
     /// The digest of the running component.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.0.shared.status().digest
+        self.0.context.status().digest
     }
 
     /// Its listener, which delivers its events and holds its dead letters.
     #[must_use]
     pub fn listener(&self) -> ListenerHandle {
-        self.0.shared.listener.clone()
+        self.0.context.listener.clone()
     }
 
     /// The feed of the indexes it computes; none if it computes none.
@@ -171,8 +171,8 @@ impl Plugin {
     /// Its status.
     #[must_use]
     pub fn status(&self) -> PluginStatus {
-        let stats = self.0.shared.listener.stats();
-        let status = self.0.shared.status();
+        let stats = self.0.context.listener.stats();
+        let status = self.0.context.status();
         PluginStatus {
             name: self.name().to_owned(),
             manifest: (status.manifest.name.clone(), status.manifest.version.clone()),
@@ -206,10 +206,10 @@ impl Plugin {
     /// [`LoadError`]. The old version keeps running unchanged.
     pub async fn swap(&self, path: &Path) -> Result<Swapped, LoadError> {
         let _one_at_a_time = self.0.swapping.lock().await;
-        let config = self.0.shared.config();
+        let config = self.0.context.config();
         let swapped = async {
             let version = self.describe(path, &config.spec).await?;
-            self.exchange(config, version, SwapKind::Reload).await
+            self.swap_in(config, version, SwapKind::Reload).await
         };
         let swapped = self.record_error(path, swapped.await);
         self.count(swapped.as_ref().err());
@@ -236,13 +236,13 @@ impl Plugin {
 
     /// Records the result of a reload.
     fn count(&self, refused: Option<&LoadError>) {
-        let shared = &self.0.shared;
-        shared
+        let context = &self.0.context;
+        context
             .counters
             .reloaded(if refused.is_none() { "ok" } else { "refused" });
-        let mut status = shared.status();
+        let mut status = context.status();
         status.last_reload = Some(Reload {
-            at: shared.now(),
+            at: context.now(),
             refused: refused.map(ToString::to_string),
         });
         if refused.is_none() {
@@ -253,7 +253,7 @@ impl Plugin {
 
     async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadProblem> {
         host::validate(&spec)?;
-        let config = self.0.shared.config();
+        let config = self.0.context.config();
         let can_serve = config.can_serve(&spec);
         if can_serve && (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256) {
             self.apply_in_place(config.updated(spec)?).await;
@@ -264,7 +264,7 @@ impl Plugin {
             self.apply_in_place(config.updated(spec)?).await;
             return Ok(None);
         }
-        self.exchange(PluginConfig::new(spec)?, version, SwapKind::Reload)
+        self.swap_in(PluginConfig::new(spec)?, version, SwapKind::Reload)
             .await
             .map(Some)
     }
@@ -281,43 +281,43 @@ impl Plugin {
 
     /// Makes `config` the plugin's configuration.
     fn apply_config(&self, config: &Arc<PluginConfig>) {
-        let shared = &self.0.shared;
-        let options = shared.host.listener_options(&config.spec);
-        shared.listener.set_options(options, shared.now());
-        shared.set_config(Arc::clone(config));
+        let context = &self.0.context;
+        let options = context.host.listener_options(&config.spec);
+        context.listener.set_options(options, context.now());
+        context.set_config(Arc::clone(config));
     }
 
     async fn describe(&self, path: &Path, spec: &PluginSpec) -> Result<LoadedVersion, LoadProblem> {
-        let shared = &self.0.shared;
-        shared.host.load_version(path.to_owned(), spec).await
+        let context = &self.0.context;
+        context.host.load_version(path.to_owned(), spec).await
     }
 
     /// Records why a version was rejected.
     fn record_error<T>(&self, path: &Path, result: Result<T, LoadProblem>) -> Result<T, LoadError> {
         result.map_err(|problem| {
-            let shared = &self.0.shared;
+            let context = &self.0.context;
             let error = LoadError::new(path, problem).of_plugin(self.name());
-            shared.status().last_error = Some((shared.now(), error.to_string()));
+            context.status().last_error = Some((context.now(), error.to_string()));
             error
         })
     }
 
     /// Creates instances of `version` with `config` and swaps them in.
-    async fn exchange(
+    async fn swap_in(
         &self,
         config: Arc<PluginConfig>,
         version: LoadedVersion,
         kind: SwapKind,
     ) -> Result<Swapped, LoadProblem> {
         version.manifest.check_grants(&config.spec)?;
-        let shared = &self.0.shared;
-        let instances = instances(shared, &config, &version).await?;
+        let context = &self.0.context;
+        let instances = instances(context, &config, &version).await?;
         let previous_feed = self.index_feed();
         let feed = match (&previous_feed, host::feed(&version)) {
             (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
             (_, new) => new,
         };
-        let was_quarantined = shared.status().state() == PluginState::Quarantined;
+        let was_quarantined = context.status().state() == PluginState::Quarantined;
         let mut state_bytes = None;
         for (actor, instance) in self.0.actors.iter().zip(instances) {
             let (done, swapped_in) = oneshot::channel();
@@ -341,7 +341,7 @@ impl Plugin {
             lock(&self.0.good).get_or_insert(before);
         }
         self.apply_config(&config);
-        let mut status = shared.status();
+        let mut status = context.status();
         status.reloads += 1;
         status.rolled_back = None;
         status.manifest = Arc::clone(&version.manifest);
@@ -362,21 +362,21 @@ impl Plugin {
     /// Stops it: closes the listener, delivers the accepted events, and ends. After `deadline` the rest is dropped and
     /// counted, including a running call.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
-        let shared = &self.0.shared;
-        shared.listener.close();
-        let over = shared.host.env.sleep(deadline);
+        let context = &self.0.context;
+        context.listener.close();
+        let over = context.host.env.sleep(deadline);
         self.send_to_all(|| Command::Drain).await;
         tokio::select! {
             biased;
             () = self.0.running.wait() => {}
             () = over => {
-                shared.abort.cancel();
+                context.abort.cancel();
                 self.0.running.wait().await;
             }
         }
-        let undelivered = shared.listener.abandon();
+        let undelivered = context.listener.abandon();
         if undelivered > 0 {
-            let plugin: &str = shared.counters.plugin();
+            let plugin: &str = context.counters.plugin();
             tracing::warn!(plugin, undelivered, "plugin stopped with undelivered events");
         }
         Stopped { undelivered }
@@ -396,17 +396,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.abort.cancel();
+        self.context.abort.cancel();
     }
 }
 
 /// Creates an instance of `version` for each actor that needs one, on the guests' runtime.
 async fn instances(
-    shared: &Arc<PluginContext>,
+    context: &Arc<PluginContext>,
     config: &Arc<PluginConfig>,
     version: &LoadedVersion,
 ) -> Result<[Option<Instance>; 2], LoadProblem> {
-    let (parts, config, version) = (Arc::clone(shared), Arc::clone(config), version.clone());
+    let (parts, config, version) = (Arc::clone(context), Arc::clone(config), version.clone());
     let make = async move {
         let roles = version.component.roles;
         let mut made = [None, None];
@@ -417,5 +417,5 @@ async fn instances(
         }
         Ok(made)
     };
-    shared.host.on_guests(make).await?
+    context.host.on_guests(make).await?
 }

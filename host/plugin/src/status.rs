@@ -145,7 +145,7 @@ impl std::fmt::Display for PluginState {
 
 /// Waits for `call`, and shows it in the status while it is pending. A call that returns at once costs nothing.
 pub(crate) async fn track_stuck_call<T>(
-    shared: &PluginContext,
+    plugin: &PluginContext,
     about: impl Fn() -> StuckOn,
     call: impl Future<Output = T>,
 ) -> T {
@@ -154,14 +154,14 @@ pub(crate) async fn track_stuck_call<T>(
     poll_fn(|context| match call.as_mut().poll(context) {
         Poll::Ready(answer) => {
             if noted {
-                shared.status().stuck_on = None;
+                plugin.status().stuck_on = None;
             }
             Poll::Ready(answer)
         }
         Poll::Pending => {
             if !noted {
                 noted = true;
-                shared.status().stuck_on = Some(about());
+                plugin.status().stuck_on = Some(about());
             }
             Poll::Pending
         }

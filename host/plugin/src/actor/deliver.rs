@@ -50,7 +50,7 @@ impl Buffers {
             // The manifest does not ask for it, or the component lacks the role.
             None => DeliveryResult::Answered(Outcome::Filtered),
             Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer)),
-            Some(Err(report)) => DeliveryResult::Lost(Box::new(report.about(About { delivery, rule }))),
+            Some(Err(report)) => DeliveryResult::Lost(Box::new(report.about(EventLabel { delivery, rule }))),
         }
     }
 
@@ -165,12 +165,12 @@ pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<Outcome> {
 }
 
 /// `v1 Pod default/web-1`, for reports.
-struct About<'a> {
+struct EventLabel<'a> {
     delivery: &'a Delivery,
     rule: &'a SourceRule,
 }
 
-impl std::fmt::Display for About<'_> {
+impl std::fmt::Display for EventLabel<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.rule.api_version, self.rule.kind)?;
         match self.delivery.key() {

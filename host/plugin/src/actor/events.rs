@@ -89,15 +89,15 @@ impl EventActor {
         if self.slot.is_empty() {
             return self.refill().await;
         }
-        let now = self.slot.shared.now();
+        let now = self.slot.context.now();
         match std::mem::take(&mut self.replay_due) {
-            Some(Replay::Reload) => self.slot.shared.listener.replay(now),
-            Some(Replay::Restart) => self.slot.shared.listener.recover(now),
+            Some(Replay::Reload) => self.slot.context.listener.replay(now),
+            Some(Replay::Restart) => self.slot.context.listener.recover(now),
             None => {}
         }
         match self
             .slot
-            .shared
+            .context
             .listener
             .next_batch(now, BATCH_EVENTS_MAX, &mut self.batch)
         {
@@ -123,8 +123,8 @@ impl EventActor {
 
     /// Makes the calls of one batch, one after the other.
     async fn work(&mut self, mut now: Moment) {
-        let _running = self.slot.shared.host.ticker.clock().run_guests();
-        self.slot.shared.overruns.expire(now);
+        let _running = self.slot.context.host.ticker.clock().run_guests();
+        self.slot.context.overruns.expire(now);
         let mut answered = now;
         let mut batch = std::mem::take(&mut self.batch);
         let mut deliveries = batch.drain(..);
@@ -135,7 +135,7 @@ impl EventActor {
                 self.answer(now);
                 // Calls that return at once never yield to other tasks.
                 tokio::task::yield_now().await;
-                now = self.slot.shared.now();
+                now = self.slot.context.now();
                 answered = now;
                 // Takes a lock, which is too expensive for each event.
                 is_over = self.mailbox.is_over();
@@ -151,7 +151,7 @@ impl EventActor {
         // Events without a call are delivered again, before all others.
         let left: Vec<Token> = deliveries.map(|delivery| delivery.token).collect();
         if !left.is_empty() {
-            self.slot.shared.listener.give_back(left);
+            self.slot.context.listener.give_back(left);
         }
         self.batch = batch;
         self.slot.update_memory();
@@ -160,7 +160,7 @@ impl EventActor {
     /// Makes one call. Returns when it ended.
     async fn handle(&mut self, delivery: &Delivery, began: Moment) -> Moment {
         let InstanceSlot {
-            shared,
+            context,
             version,
             instance,
             ..
@@ -168,17 +168,17 @@ impl EventActor {
         let rule = self.rules.of(
             delivery.source,
             &version.manifest,
-            &shared.host.catalog,
-            &shared.counters,
+            &context.host.catalog,
+            &context.counters,
         );
         let ended = match instance {
             Some(instance) => {
-                let about = || StuckOn::of(delivery, shared.now());
-                track_stuck_call(shared, about, self.buffers.deliver(delivery, rule, instance)).await
+                let about = || StuckOn::of(delivery, context.now());
+                track_stuck_call(context, about, self.buffers.deliver(delivery, rule, instance)).await
             }
             None => DeliveryResult::Answered(Outcome::Filtered),
         };
-        let now = shared.now();
+        let now = context.now();
         let (outcome, loss) = match ended {
             DeliveryResult::Answered(outcome) => (Some(outcome), None),
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
@@ -186,8 +186,8 @@ impl EventActor {
         if let Some(outcome) = outcome {
             rule.counters.count(delivery.what.as_str(), outcome.as_str());
             if outcome != Outcome::Filtered {
-                shared.counters.seconds.observe((now - began).as_secs_f64());
-                shared.counters.lag.observe((now - delivery.received).as_secs_f64());
+                context.counters.seconds.observe((now - began).as_secs_f64());
+                context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
             if !outcome.is_ok() {
                 self.record_failure(&outcome, delivery);
@@ -206,7 +206,7 @@ impl EventActor {
             // A trap is reported with the loss of the instance.
             return;
         };
-        let plugin: &str = self.slot.shared.counters.plugin();
+        let plugin: &str = self.slot.context.counters.plugin();
         let (event, result, attempt) = (delivery.what.as_str(), outcome.as_str(), delivery.attempt);
         let key = delivery.key().map(|key| key.to_key().to_string());
         tracing::debug!(plugin, event, key, attempt, result, error = message, "handler failed");
@@ -217,9 +217,9 @@ impl EventActor {
 
     fn answer(&mut self, now: Moment) {
         if !self.answers.is_empty() {
-            let dead = self.slot.shared.listener.done_batch(self.answers.drain(..), now);
+            let dead = self.slot.context.listener.done_batch(self.answers.drain(..), now);
             if dead > 0 {
-                self.dead_letter_warnings.count(&self.slot.shared, dead, now);
+                self.dead_letter_warnings.count(&self.slot.context, dead, now);
             }
         }
     }
@@ -227,7 +227,7 @@ impl EventActor {
     /// Gets an instance for the empty slot.
     async fn refill(&mut self) -> Step {
         if self.slot.is_quarantined() {
-            self.slot.shared.listener.pause(Pause::Quarantine);
+            self.slot.context.listener.pause(Pause::Quarantine);
         }
         match self.slot.refill(&mut self.mailbox).await {
             Refill::Rebuilt if self.slot.config.spec.on_restart == ReplayPolicy::Replay => {
@@ -251,7 +251,7 @@ impl EventActor {
             Command::Resume => {
                 if self.slot.is_quarantined() {
                     self.slot.reset();
-                    self.slot.shared.listener.resume(Pause::Quarantine);
+                    self.slot.context.listener.resume(Pause::Quarantine);
                 }
             }
             Command::Drain => {
@@ -273,7 +273,7 @@ impl EventActor {
             kind,
             done,
         } = candidate;
-        let listener = self.slot.shared.listener.clone();
+        let listener = self.slot.context.listener.clone();
         listener.pause(Pause::Swap);
         // The old instance was lost and would have received a replay; the new version receives it instead.
         let is_lost = self.slot.is_empty() && config.spec.on_restart == ReplayPolicy::Replay;
@@ -283,9 +283,9 @@ impl EventActor {
             SwapKind::RollBack => Ok(None),
         };
         if transferred.is_ok() {
-            let probation = &self.slot.shared.probation;
+            let probation = &self.slot.context.probation;
             match kind {
-                SwapKind::Reload => probation.begin(self.slot.shared.now()),
+                SwapKind::Reload => probation.begin(self.slot.context.now()),
                 SwapKind::RollBack => probation.skip(),
             }
             self.slot.activate(config, version, instance);

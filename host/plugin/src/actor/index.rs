@@ -48,7 +48,7 @@ pub(crate) struct IndexActor {
 
 impl IndexActor {
     pub(crate) fn new(slot: InstanceSlot, mailbox: Mailbox, feed: Option<IndexFeedHandle>) -> IndexActor {
-        let counters = slot.shared.counters.index();
+        let counters = slot.context.counters.index();
         let mut indexing = IndexActor {
             slot,
             mailbox,
@@ -114,18 +114,18 @@ impl IndexActor {
 
     /// Computes the taken jobs until they are done, a command is queued or the instance is lost.
     async fn work(&mut self, feed: &IndexFeedHandle) {
-        let _running = self.slot.shared.host.ticker.clock().run_guests();
-        let mut handed_in = self.slot.shared.now();
-        self.slot.shared.overruns.expire(handed_in);
+        let _running = self.slot.context.host.ticker.clock().run_guests();
+        let mut handed_in = self.slot.context.now();
+        self.slot.context.overruns.expire(handed_in);
         while let Some(job) = self.jobs.pop_front() {
             let values = self.compute(&job).await;
             self.results.push(job.answer(values));
-            let now = self.slot.shared.now();
+            let now = self.slot.context.now();
             if now - handed_in > FLUSH_MAX || self.jobs.is_empty() {
                 feed.complete(self.results.drain(..));
                 // Calls that return at once never yield to other tasks.
                 tokio::task::yield_now().await;
-                handed_in = self.slot.shared.now();
+                handed_in = self.slot.context.now();
             }
             if self.slot.is_empty() || self.mailbox.has_command() {
                 break;
@@ -137,7 +137,7 @@ impl IndexActor {
 
     async fn compute(&mut self, job: &IndexJob) -> Result<NamedValues, String> {
         let InstanceSlot {
-            shared,
+            context,
             version,
             instance,
             ..
@@ -150,9 +150,9 @@ impl IndexActor {
             return Err("the plugin has no instance".to_owned());
         };
         let document = render(&mut self.document, &rule.payload, object);
-        let about = || StuckOn::of_index(job, shared.now());
+        let about = || StuckOn::of_index(job, context.now());
         let called = track_stuck_call(
-            shared,
+            context,
             about,
             instance.index(object_ref(job.source.0, object), document),
         )

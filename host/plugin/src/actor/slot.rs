@@ -20,7 +20,7 @@ use crate::{TrapKind, TrapReport};
 
 /// Holds one actor's instance.
 pub(crate) struct InstanceSlot {
-    pub(crate) shared: Arc<PluginContext>,
+    pub(crate) context: Arc<PluginContext>,
     pub(crate) version: LoadedVersion,
     /// The configuration of the instance, including later updates.
     pub(crate) config: Arc<PluginConfig>,
@@ -46,14 +46,14 @@ pub(crate) enum Refill {
 
 impl InstanceSlot {
     pub(crate) fn new(
-        shared: Arc<PluginContext>,
+        context: Arc<PluginContext>,
         version: LoadedVersion,
         instance: Option<Instance>,
         actor: ActorKind,
     ) -> InstanceSlot {
         let mut slot = InstanceSlot {
-            config: shared.config(),
-            shared,
+            config: context.config(),
+            context,
             version,
             instance,
             actor,
@@ -70,7 +70,7 @@ impl InstanceSlot {
     pub(crate) fn set_steady_state(&mut self, state: PluginState) {
         self.steady_state = state;
         if self.decision.is_none() {
-            self.shared.set_state(self.actor, state, None);
+            self.context.set_state(self.actor, state, None);
         }
     }
 
@@ -79,7 +79,7 @@ impl InstanceSlot {
         let bytes = self.instance.as_ref().map_or(0, Instance::memory_bytes);
         if bytes != self.memory_bytes {
             self.memory_bytes = bytes;
-            self.shared.set_memory(self.actor, bytes);
+            self.context.set_memory(self.actor, bytes);
         }
     }
 
@@ -87,7 +87,7 @@ impl InstanceSlot {
     pub(crate) fn end(&mut self) {
         self.instance = None;
         self.update_memory();
-        self.shared.set_state(self.actor, PluginState::Stopped, None);
+        self.context.set_state(self.actor, PluginState::Stopped, None);
     }
 
     /// Whether an instance is missing: the running version has a role for this actor.
@@ -112,16 +112,16 @@ impl InstanceSlot {
     /// Ends a quarantine or a back-off; a missing instance is rebuilt at once.
     pub(crate) fn reset(&mut self) {
         self.failures.reset();
-        self.shared.overruns.reset();
+        self.context.overruns.reset();
         self.decision = None;
-        self.shared.set_state(self.actor, self.steady_state, None);
+        self.context.set_state(self.actor, self.steady_state, None);
     }
 
     /// Drops the instance, which trapped or timed out.
     pub(crate) fn record_loss(&mut self, report: &TrapReport) {
         self.instance = None;
         self.update_memory();
-        let plugin: &str = self.shared.counters.plugin();
+        let plugin: &str = self.context.counters.plugin();
         let (export, object) = (report.export, report.object.as_deref());
         tracing::warn!(
             plugin,
@@ -136,13 +136,13 @@ impl InstanceSlot {
     }
 
     fn record_failure(&mut self, kind: TrapKind, reason: &'static str, error: &str) {
-        self.shared.count_loss(reason, error);
+        self.context.count_loss(reason, error);
         if kind == TrapKind::Timeout {
-            self.shared.overruns.record_overrun(self.shared.now());
+            self.context.overruns.record_overrun(self.context.now());
         }
         let decision = match self.config.spec.on_failure {
             OnFailure::Quarantine => RestartDecision::Quarantine,
-            OnFailure::Retry | OnFailure::Skip => self.failures.record(kind, self.shared.now()),
+            OnFailure::Retry | OnFailure::Skip => self.failures.record(kind, self.context.now()),
         };
         self.apply_decision(decision, error);
     }
@@ -163,8 +163,8 @@ impl InstanceSlot {
             RestartDecision::RebuildAfter(_) => PluginState::Restarting,
         };
         if state == PluginState::Quarantined {
-            self.shared.probation.fail(because);
-            let plugin: &str = self.shared.counters.plugin();
+            self.context.probation.fail(because);
+            let plugin: &str = self.context.counters.plugin();
             let role = self.actor.as_str();
             tracing::error!(
                 plugin,
@@ -173,7 +173,7 @@ impl InstanceSlot {
                 "plugin quarantined; it is not called until it is resumed or reloaded"
             );
         }
-        self.shared.set_state(self.actor, state, Some(because.to_owned()));
+        self.context.set_state(self.actor, state, Some(because.to_owned()));
     }
 
     /// Refills the empty slot: waits for the back-off of the last loss, then creates an instance; retries until it
@@ -182,22 +182,22 @@ impl InstanceSlot {
         loop {
             let until = match self.decision {
                 Some(RestartDecision::Quarantine) => None,
-                Some(RestartDecision::RebuildAfter(wait)) => Some(self.shared.now() + wait),
-                None => Some(self.shared.now()),
+                Some(RestartDecision::RebuildAfter(wait)) => Some(self.context.now() + wait),
+                None => Some(self.context.now()),
             };
-            if until.is_none_or(|until| self.shared.now() < until) {
+            if until.is_none_or(|until| self.context.now() < until) {
                 match mailbox.wait_for_command(until).await {
                     Wakeup::Command(command) => return Refill::Command(command),
                     Wakeup::End => return Refill::End,
                     Wakeup::Time | Wakeup::Work => {}
                 }
             }
-            match self.shared.instance(&self.config, &self.version, self.actor).await {
+            match self.context.instance(&self.config, &self.version, self.actor).await {
                 Ok(instance) => {
                     self.instance = Some(instance);
                     self.update_memory();
                     if self.decision.take() != Some(RestartDecision::RebuildAfter(Duration::ZERO)) {
-                        self.shared.set_state(self.actor, self.steady_state, None);
+                        self.context.set_state(self.actor, self.steady_state, None);
                     }
                     return Refill::Rebuilt;
                 }
@@ -212,7 +212,7 @@ impl InstanceSlot {
 
     /// `init` failed or trapped, or the pool has no free slot.
     fn record_rebuild_failure(&mut self, problem: &LoadProblem) {
-        let plugin: &str = self.shared.counters.plugin();
+        let plugin: &str = self.context.counters.plugin();
         tracing::warn!(plugin, role = self.actor.as_str(), error = %problem, "plugin instance not rebuilt");
         let kind = match problem {
             LoadProblem::Trapped(report) => report.kind,

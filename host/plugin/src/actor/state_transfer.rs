@@ -32,8 +32,8 @@ pub(crate) async fn transfer_state(
         return Ok(None);
     };
     // Between two events no other guard keeps the clock running that ends a loop.
-    let _running = old.shared.host.ticker.clock().run_guests();
-    let plugin = old.shared.counters.plugin().clone();
+    let _running = old.context.host.ticker.clock().run_guests();
+    let plugin = old.context.counters.plugin().clone();
     let Some(instance) = &mut old.instance else {
         if old.version.component.roles.state {
             tracing::warn!(%plugin, "plugin state lost with its instance; the new version starts without it");

@@ -25,7 +25,7 @@ pub(crate) fn open(path: &Path) -> Result<bool, HostError> {
             problem: error.to_string(),
         })
     };
-    match trouble(&about(path)?, &about(probe.path())?) {
+    match insecurity(&about(path)?, &about(probe.path())?) {
         Some(problem) => Err(HostError::CacheDir {
             path: path.to_owned(),
             problem,
@@ -46,16 +46,16 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn trouble(folder: &fs::Metadata, own_file: &fs::Metadata) -> Option<String> {
+fn insecurity(directory: &fs::Metadata, own_file: &fs::Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     const OTHERS_WRITE: u32 = 0o022;
-    if folder.uid() != own_file.uid() {
+    if directory.uid() != own_file.uid() {
         return Some(format!(
             "it belongs to user {}, and its files are run as code: choose another directory, or chown it",
-            folder.uid()
+            directory.uid()
         ));
     }
-    (folder.mode() & OTHERS_WRITE != 0)
+    (directory.mode() & OTHERS_WRITE != 0)
         .then(|| "others may write into it, and its files are run as code: run chmod go-w on it".to_owned())
 }
 
@@ -65,7 +65,7 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn trouble(_folder: &fs::Metadata, _own_file: &fs::Metadata) -> Option<String> {
+fn insecurity(_folder: &fs::Metadata, _own_file: &fs::Metadata) -> Option<String> {
     None
 }
 
@@ -89,7 +89,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         fs::set_permissions(parent.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let error = open(parent.path()).unwrap_err().to_string();
-        insta::assert_snapshot!(error.replace(&parent.path().display().to_string(), "FOLDER"), @"the folder for compiled plugins, FOLDER: others may write into it, and its files are run as code: run chmod go-w on it");
+        insta::assert_snapshot!(error.replace(&parent.path().display().to_string(), "FOLDER"), @"the directory for compiled plugins, FOLDER: others may write into it, and its files are run as code: run chmod go-w on it");
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Manifest {
 
     /// The active roles, if the component exports `exported`.
     #[must_use]
-    pub fn plays(&self, exported: Roles) -> Roles {
+    pub fn active_roles(&self, exported: Roles) -> Roles {
         let Some(roles) = &self.roles else { return exported };
         Roles {
             event_handler: exported.event_handler && roles.contains(&Role::EventHandler),
@@ -190,7 +190,7 @@ impl Manifest {
 
     /// The cluster access it requires.
     #[must_use]
-    pub fn kube_needs(&self) -> Vec<KubeGrant> {
+    pub fn kube_requirements(&self) -> Vec<KubeGrant> {
         let kube = |need: &Requirement| match need {
             Requirement::Kube(grant) => grant.clone(),
         };
@@ -202,7 +202,7 @@ impl Manifest {
     /// # Errors
     /// [`LoadProblem::Needs`] with the line that grants them.
     pub(crate) fn check_grants(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
-        let missing = unmet(&self.kube_needs(), &spec.allow_kube);
+        let missing = unmet(&self.kube_requirements(), &spec.allow_kube);
         if missing.is_empty() {
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl Manifest {
         check_types("events", &self.events)?;
         self.needs.iter().try_for_each(Requirement::validate)?;
         self.validate_roles(roles)?;
-        match (&self.indexes, self.plays(roles).index_funcs) {
+        match (&self.indexes, self.active_roles(roles).index_funcs) {
             (Some(indexes), true) => indexes.validate(),
             (Some(_), false) => Err(
                 "has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`"

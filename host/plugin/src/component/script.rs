@@ -107,7 +107,7 @@ impl ScriptRunner {
             PluginComponent::new(Arc::from(&component[..]), None, artifacts, linker).await
         };
         let runner = self.ready.get_or_try_init(make).await?;
-        Ok(runner.running(Arc::new(script), digest))
+        Ok(runner.with_script(Arc::new(script), digest))
     }
 }
 

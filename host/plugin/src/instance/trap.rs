@@ -134,13 +134,13 @@ fn explain(error: &Error, limiter: &Limiter) -> (TrapKind, String) {
         // stderr.
         Some(Trap::UnreachableCodeReached) => limiter.explain().unwrap_or_else(|| "it panicked".to_owned()),
         Some(trap) => trap.to_string(),
-        None => no_trap(error),
+        None => other_error(error),
     };
     (TrapKind::Trap, cause)
 }
 
 /// An error outside of the guest's instructions: an invalid result or argument.
-fn no_trap(error: &Error) -> String {
+fn other_error(error: &Error) -> String {
     let root = error.root_cause().to_string();
     match root.contains("fuel allocated for hostcalls") {
         true => format!("it passed more than {} in one call", Mib(TRANSFER_BYTES_MAX)),
@@ -159,7 +159,7 @@ fn frames(error: &Error) -> Vec<String> {
 /// The frames of the guest's own code, innermost first, without those that report a panic and those that call the
 /// guest.
 fn own_frames(names: impl Iterator<Item = String>) -> Vec<String> {
-    names.filter(|name| !is_machinery(name)).take(FRAMES_MAX).collect()
+    names.filter(|name| !is_runtime_frame(name)).take(FRAMES_MAX).collect()
 }
 
 /// The name in the source: Rust's names without mangling and hash.
@@ -167,7 +167,7 @@ fn readable(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
 
-fn is_machinery(name: &str) -> bool {
+fn is_runtime_frame(name: &str) -> bool {
     const PREFIXES: [&str; 10] = [
         "std::", "core::", "alloc::", "<std::", "<core::", "<alloc::", "__rust", "rust_", "_rust", "abort",
     ];

@@ -12,8 +12,8 @@ impl Plugin {
     /// [`conclude_probation`](Self::conclude_probation) afterwards. For one caller at a time; the future may be dropped
     /// at any point.
     pub async fn probation_ends(&self) {
-        let shared = &self.0.shared;
-        shared.probation.ended(&*shared.host.env).await;
+        let context = &self.0.context;
+        context.probation.ended(&*context.host.env).await;
     }
 
     /// Acts on a probation that has ended. A good version is recorded as the one to roll back to. A quarantined one is
@@ -23,8 +23,8 @@ impl Plugin {
     /// There is no rollback if no other version is known to be good, or if `sha256` pins this one.
     pub async fn conclude_probation(&self) -> Option<Swapped> {
         let _one_at_a_time = self.0.swapping.lock().await;
-        let shared = &self.0.shared;
-        match shared.probation.take_result(shared.now())? {
+        let context = &self.0.context;
+        match context.probation.take_result(context.now())? {
             ProbationResult::Passed => {
                 self.record_good().await;
                 None
@@ -35,38 +35,38 @@ impl Plugin {
 
     /// Records that the last good version was loaded because its file was `refused`.
     pub(crate) fn is_rolled_back(&self, refused: &LoadError) {
-        let shared = &self.0.shared;
-        shared.probation.skip();
+        let context = &self.0.context;
+        context.probation.skip();
         let good = self.digest().short();
         tracing::error!(plugin = self.name(), %good, error = %refused, "component rejected; running the last good version");
-        shared.record_rollback(format!("running {good}, the last good version: {refused}"));
+        context.record_rollback(format!("running {good}, the last good version: {refused}"));
     }
 
     async fn record_good(&self) {
-        let shared = &self.0.shared;
-        if shared.status().state() == PluginState::Quarantined {
+        let context = &self.0.context;
+        if context.status().state() == PluginState::Quarantined {
             return;
         }
         let version = lock(&self.0.version).clone();
         let digest = version.component.digest;
         *lock(&self.0.good) = Some(version);
-        shared.host.record_good(&shared.config().spec, digest).await;
+        context.host.record_good(&context.config().spec, digest).await;
     }
 
     async fn roll_back(&self, because: &str) -> Option<Swapped> {
-        let shared = &self.0.shared;
-        let plugin: &str = shared.counters.plugin();
+        let context = &self.0.context;
+        let plugin: &str = context.counters.plugin();
         let failed = self.digest();
         let Some(version) = self.last_good().await else {
             tracing::error!(plugin, digest = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
             return None;
         };
-        match self.exchange(shared.config(), version, SwapKind::RollBack).await {
+        match self.swap_in(context.config(), version, SwapKind::RollBack).await {
             Ok(swapped) => {
                 let good = swapped.digest.short();
                 let text = format!("rolled back from {} to {good}: {because}", failed.short());
                 tracing::error!(plugin, failed = %failed.short(), %good, reason = because, "new version failed; rolled back to the last good version");
-                shared.record_rollback(text);
+                context.record_rollback(text);
                 Some(swapped)
             }
             Err(problem) => {
@@ -78,8 +78,8 @@ impl Plugin {
 
     /// The last good version, if it is not the running one and `sha256` allows it.
     async fn last_good(&self) -> Option<LoadedVersion> {
-        let shared = &self.0.shared;
-        let (running, config) = (self.digest(), shared.config());
+        let context = &self.0.context;
+        let (running, config) = (self.digest(), context.config());
         let fits = |version: &LoadedVersion| {
             let digest = version.component.digest;
             digest != running && config.spec.sha256.is_none_or(|pinned| pinned == digest)
@@ -88,6 +88,6 @@ impl Plugin {
         if kept.is_some() {
             return kept;
         }
-        shared.host.last_good(&config.spec).await.filter(fits)
+        context.host.last_good(&config.spec).await.filter(fits)
     }
 }

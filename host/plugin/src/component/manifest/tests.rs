@@ -163,14 +163,14 @@ fn a_manifest_selects_the_active_roles() {
         index_funcs: true,
         state: false,
     };
-    let plays = |json: &str| parse(json, all).plays(all).to_string();
+    let active_roles = |json: &str| parse(json, all).active_roles(all).to_string();
     assert_eq!(
-        plays(r#"{"name": "n", "version": "1", "roles": ["sync-handler", "event-handler"]}"#),
+        active_roles(r#"{"name": "n", "version": "1", "roles": ["sync-handler", "event-handler"]}"#),
         "event-handler, sync-handler"
     );
     let indexes = r#""indexes": {"names": ["x"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}"#;
     assert_eq!(
-        plays(&format!(r#"{{"name": "n", "version": "1", {indexes}}}"#)),
+        active_roles(&format!(r#"{{"name": "n", "version": "1", {indexes}}}"#)),
         "event-handler, sync-handler, index-funcs"
     );
     let refused = |rest: &str| {

@@ -12,12 +12,12 @@ use super::{ARTIFACT_BYTES_MAX, COMPILE_THREADS_MAX, ChildCompiler};
 use crate::engine::limiter::Mib;
 
 /// Bytes kept of a child's stderr.
-const WORDS_BYTES_MAX: u64 = 16 * 1_024;
+const STDERR_BYTES_MAX: u64 = 16 * 1_024;
 
 /// The output of a child that ended.
-struct Left {
+struct ChildOutput {
     answer: Vec<u8>,
-    words: String,
+    stderr_text: String,
     status: ExitStatus,
 }
 
@@ -35,24 +35,24 @@ pub(super) async fn compile(
     let late = env.sleep(limits.time);
     let mut child = spawn(&compiler)
         .map_err(|error| format!("cannot start the compiler, {}: {error}", compiler.program.display()))?;
-    let left = tokio::select! {
+    let output = tokio::select! {
         biased;
-        left = talk(&mut child, &compiler, &component) => left.map_err(|error| format!("cannot communicate with the compiler: {error}"))?,
+        output = communicate(&mut child, &compiler, &component) => output.map_err(|error| format!("cannot communicate with the compiler: {error}"))?,
         () = late => {
             // Ends when it is reaped.
             let _ = child.kill().await;
             return Err(format!("it takes longer than {:?}, the limit for compiling one component", limits.time));
         }
     };
-    if left.answer.len() > ARTIFACT_BYTES_MAX {
+    if output.answer.len() > ARTIFACT_BYTES_MAX {
         return Err(format!(
             "its native code is larger than {}, the limit for one component",
             Mib(ARTIFACT_BYTES_MAX)
         ));
     }
-    match answer_of(left.answer) {
-        Some(answer) if left.status.success() => answer,
-        _ => Err(no_answer(left.status, &left.words, limits.memory_bytes)),
+    match answer_of(output.answer) {
+        Some(answer) if output.status.success() => answer,
+        _ => Err(no_answer(output.status, &output.stderr_text, limits.memory_bytes)),
     }
 }
 
@@ -76,7 +76,7 @@ fn spawn(compiler: &ChildCompiler) -> std::io::Result<Child> {
 }
 
 /// Sends the component and waits for the end.
-async fn talk(child: &mut Child, compiler: &ChildCompiler, component: &[u8]) -> std::io::Result<Left> {
+async fn communicate(child: &mut Child, compiler: &ChildCompiler, component: &[u8]) -> std::io::Result<ChildOutput> {
     let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         return Err(std::io::Error::other("it has no pipes"));
@@ -94,12 +94,12 @@ async fn talk(child: &mut Child, compiler: &ChildCompiler, component: &[u8]) -> 
         }
     };
     let longest = ARTIFACT_BYTES_MAX as u64 + ANSWER_HEAD_BYTES as u64 + 1;
-    let ((), answer, words) = tokio::join!(send, read(stdout, longest), read(stderr, WORDS_BYTES_MAX));
+    let ((), answer, stderr_text) = tokio::join!(send, read(stdout, longest), read(stderr, STDERR_BYTES_MAX));
     // Only now: at the end of its input the child exits.
     drop(stdin);
-    Ok(Left {
+    Ok(ChildOutput {
         answer: answer?,
-        words: String::from_utf8_lossy(&words?).into_owned(),
+        stderr_text: String::from_utf8_lossy(&stderr_text?).into_owned(),
         status: child.wait().await?,
     })
 }
@@ -118,8 +118,8 @@ fn threads() -> usize {
 }
 
 /// Explains why a child ended without an answer.
-fn no_answer(status: ExitStatus, words: &str, memory_bytes: u64) -> String {
-    let said = words.lines().rev().map(str::trim).find(|line| !line.is_empty());
+fn no_answer(status: ExitStatus, stderr_text: &str, memory_bytes: u64) -> String {
+    let last_line = stderr_text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     // Rust's messages for an allocation that failed, the operating system's for a mapping.
     let no_memory = [
         "memory allocation of",
@@ -127,12 +127,12 @@ fn no_answer(status: ExitStatus, words: &str, memory_bytes: u64) -> String {
         "out of memory",
         "failed to spawn",
     ];
-    if no_memory.iter().any(|sign| words.contains(sign)) {
+    if no_memory.iter().any(|sign| stderr_text.contains(sign)) {
         let limit = Mib(usize::try_from(memory_bytes).unwrap_or(usize::MAX));
         return format!("it needs more than {limit} of memory, the limit for compiling one component");
     }
-    match said {
-        Some(said) => format!("the compiler ended with {status}: {said}"),
+    match last_line {
+        Some(last_line) => format!("the compiler ended with {status}: {last_line}"),
         None => format!("the compiler ended with {status} and no message"),
     }
 }

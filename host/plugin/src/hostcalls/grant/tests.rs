@@ -26,8 +26,8 @@ fn a_grant_allows_only_what_it_lists() {
         r#"{"verbs": ["get", "patch"], "resource": "v1/pods", "namespaces": ["web", "db"], "names": ["a", "b"]}"#,
     );
     let resource = pods();
-    let act = patch(&resource, "web", "a");
-    assert!(grant.allows(&act));
+    let call = patch(&resource, "web", "a");
+    assert!(grant.allows(&call));
     let (of_group, of_version) = (
         KubeResource::parse("apps/v1/pods").unwrap(),
         KubeResource::parse("v2/pods").unwrap(),
@@ -35,26 +35,26 @@ fn a_grant_allows_only_what_it_lists() {
     for other in [
         ResourceAttributes {
             verb: KubeVerb::Delete,
-            ..act
+            ..call
         },
         ResourceAttributes {
             resource: &of_group,
-            ..act
+            ..call
         },
         ResourceAttributes {
             resource: &of_version,
-            ..act
+            ..call
         },
         ResourceAttributes {
             namespace: "prod",
-            ..act
+            ..call
         },
-        ResourceAttributes { namespace: "", ..act },
-        ResourceAttributes { name: "c", ..act },
-        ResourceAttributes { name: "", ..act },
+        ResourceAttributes { namespace: "", ..call },
+        ResourceAttributes { name: "c", ..call },
+        ResourceAttributes { name: "", ..call },
         ResourceAttributes {
             subresource: "status",
-            ..act
+            ..call
         },
     ] {
         assert!(!grant.allows(&other), "{other:?}");
@@ -66,13 +66,13 @@ fn a_grant_without_names_allows_all_but_subresources_must_be_listed() {
     let whole = grant(r#"{"verbs": ["patch"], "resource": "v1/pods"}"#);
     let status = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"]}"#);
     let resource = pods();
-    let act = patch(&resource, "anywhere", "any");
-    assert!(whole.allows(&act) && whole.allows(&ResourceAttributes { namespace: "", ..act }));
+    let call = patch(&resource, "anywhere", "any");
+    assert!(whole.allows(&call) && whole.allows(&ResourceAttributes { namespace: "", ..call }));
     let of_status = ResourceAttributes {
         subresource: "status",
-        ..act
+        ..call
     };
-    assert!(!whole.allows(&of_status) && status.allows(&of_status) && !status.allows(&act));
+    assert!(!whole.allows(&of_status) && status.allows(&of_status) && !status.allows(&call));
 }
 
 #[test]
@@ -171,18 +171,18 @@ fn the_suggested_line_keeps_existing_grants_and_joins_verbs() {
         grant(r#"{"verbs": ["list"], "resource": "v1/nodes"}"#),
     ];
     let resource = pods();
-    let act = patch(&resource, "web", "a");
+    let call = patch(&resource, "web", "a");
     insta::assert_snapshot!(
-        allow_line(&granted, &[act.grant()]),
+        allow_line(&granted, &[call.suggested_grant()]),
         @r#"allow.kube = [{ verbs = ["get", "patch"], resource = "v1/pods", namespaces = ["web"] }, { verbs = ["list"], resource = "v1/nodes" }]"#
     );
     let status = ResourceAttributes {
         subresource: "status",
         namespace: "",
-        ..act
+        ..call
     };
     insta::assert_snapshot!(
-        allow_line(&[], &[status.grant()]),
+        allow_line(&[], &[status.suggested_grant()]),
         @r#"allow.kube = [{ verbs = ["patch"], resource = "v1/pods", subresources = ["status"] }]"#
     );
 }

@@ -63,7 +63,7 @@ fn list(words: &[impl AsRef<str>]) -> String {
 
 impl ResourceAttributes<'_> {
     /// The grant to suggest: of this namespace, but of any name.
-    pub(crate) fn grant(&self) -> KubeGrant {
+    pub(crate) fn suggested_grant(&self) -> KubeGrant {
         let some = |word: &str| (!word.is_empty()).then(|| word.to_owned());
         KubeGrant {
             verbs: vec![self.verb],

@@ -110,7 +110,7 @@ impl KubeGrants {
             "{} is not granted; in config.toml, set in [plugin.{}]: {}",
             describe(call),
             plugin,
-            allow_line(&grants, &[call.grant()])
+            allow_line(&grants, &[call.suggested_grant()])
         );
         Err(KubeError::new(KubeErrorCode::Denied, message))
     }
