@@ -1,4 +1,11 @@
 //! The two actors of a plugin, and the context they share with its handle.
+//!
+//! ```text
+//! Plugin ──Command──▶ mailbox ──▶ EventActor, IndexActor ──▶ slot ──▶ one instance each
+//! ```
+//!
+//! Each actor is a task that makes one call at a time. A lost instance is rebuilt with back-off or quarantined
+//! ([`restart`]), a new version is on [`probation`], and its predecessor's state is handed over by [`state_transfer`].
 
 pub(crate) mod config;
 pub(crate) mod events;

@@ -38,8 +38,8 @@ pub const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
 
 /// The directory, and the artifacts in use.
 pub(crate) struct Artifacts {
-    folder: Arc<Folder>,
-    compiling: CompileQueue,
+    directory: Arc<ArtifactDir>,
+    compile_queue: CompileQueue,
     in_use: Mutex<BTreeMap<Digest, Weak<Artifact>>>,
     /// Artifacts that are being looked up or compiled.
     awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artifact>>>>>,
@@ -51,7 +51,7 @@ pub(crate) struct Artifact {
     pub(crate) component: Component,
 }
 
-struct Folder {
+struct ArtifactDir {
     engine: Engine,
     /// None: it cannot be written, so nothing is kept.
     path: Option<PathBuf>,
@@ -69,21 +69,21 @@ impl Artifacts {
     pub(crate) fn open(
         engine: &Engine,
         path: &Path,
-        compiling: CompileQueue,
+        compile_queue: CompileQueue,
         handle: Handle,
         metrics: PluginMetrics,
     ) -> Result<Artifacts, HostError> {
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        let folder = Folder {
+        let directory = ArtifactDir {
             engine: engine.clone(),
             path: private_dir::open(path)?.then(|| path.to_owned()),
             engine_hash: hasher.finish(),
             metrics,
         };
         Ok(Artifacts {
-            folder: Arc::new(folder),
-            compiling,
+            directory: Arc::new(directory),
+            compile_queue,
             in_use: Mutex::default(),
             awaited: Mutex::default(),
             handle,
@@ -92,7 +92,7 @@ impl Artifacts {
 
     /// The directory, if it can be written.
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.folder.path.as_deref()
+        self.directory.path.as_deref()
     }
 
     /// The artifact of the component `bytes`, from memory, from the directory, or compiled now.
@@ -115,22 +115,22 @@ impl Artifacts {
 
     async fn load(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, LoadProblem> {
         let interrupted = |_| LoadProblem::Compile("interrupted, because Informant is stopping".to_owned());
-        let folder = Arc::clone(&self.folder);
+        let directory = Arc::clone(&self.directory);
         let found = self
             .handle
-            .spawn_blocking(move || folder.find(digest))
+            .spawn_blocking(move || directory.find(digest))
             .await
             .map_err(interrupted)?;
         let component = match found {
             Some(component) => component,
             None => {
-                let (began, metrics) = (Instant::now(), &self.folder.metrics);
+                let (began, metrics) = (Instant::now(), &self.directory.metrics);
                 metrics.artifact("miss");
-                let artifact = self.compiling.compile(bytes).await?;
+                let artifact = self.compile_queue.compile(bytes).await?;
                 metrics.compiled(began.elapsed().as_secs_f64());
-                let folder = Arc::clone(&self.folder);
+                let directory = Arc::clone(&self.directory);
                 self.handle
-                    .spawn_blocking(move || folder.keep(digest, &artifact))
+                    .spawn_blocking(move || directory.keep(digest, &artifact))
                     .await
                     .map_err(interrupted)?
                     .map_err(LoadProblem::Compile)?
@@ -144,7 +144,7 @@ impl Artifacts {
     }
 }
 
-impl Folder {
+impl ArtifactDir {
     /// The artifact of `digest` in the directory, if it is intact.
     fn find(&self, digest: Digest) -> Option<Component> {
         let path = self.file(digest)?;
@@ -244,9 +244,9 @@ impl Folder {
 /// then compiles again.
 fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
     let whole = |path: &Path, bytes: &[u8]| {
-        let folder = path.parent().unwrap_or(Path::new("."));
+        let directory = path.parent().unwrap_or(Path::new("."));
         // Mode 0600: tempfile's files are the user's alone.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(bytes)?;
         file.persist(path).map_err(std::io::Error::from).map(|_| ())
     };

@@ -124,8 +124,8 @@ impl PluginHost {
             kube,
             script_runner,
         } = options;
-        let compiling = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
-        let artifacts = Artifacts::open(&engine, &cache_dir, compiling, handle.clone(), metrics.clone())?;
+        let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
+        let artifacts = Artifacts::open(&engine, &cache_dir, compile_queue, handle.clone(), metrics.clone())?;
         Ok(PluginHost(Arc::new(HostInner {
             last_good: LastGood::new(artifacts.path()),
             scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
@@ -174,7 +174,7 @@ impl PluginHost {
         let name = spec.name.clone();
         match self.0.load(spec, path).await {
             Ok(plugin) => {
-                plugin.is_rolled_back(refused);
+                plugin.record_rejected_file(refused);
                 Some(plugin)
             }
             Err(problem) => {
@@ -193,13 +193,13 @@ impl HostInner {
         version.manifest.check_grants(&spec)?;
         let listener = ListenerHandle::new(self.listener_options(&spec));
         let feed = feed(&version);
-        let shared = Arc::new(PluginContext::new(
+        let context = Arc::new(PluginContext::new(
             Arc::clone(self),
             PluginConfig::new(spec)?,
             listener,
             &version,
         ));
-        Plugin::new(shared, version, feed).await
+        Plugin::new(context, version, feed).await
     }
 
     /// Loads a version for `spec` from the file `path`, and keeps the component in case it proves good.

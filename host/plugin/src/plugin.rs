@@ -93,7 +93,7 @@ impl Plugin {
         context.listener.set_waker(events_mailbox.waker());
         let slot = |instance, actor| InstanceSlot::new(Arc::clone(&context), version.clone(), instance, actor);
         let events = EventActor::new(slot(events, ActorKind::Events), events_mailbox);
-        let indexing = IndexActor::new(slot(index, ActorKind::Index), index_mailbox, feed.clone());
+        let index = IndexActor::new(slot(index, ActorKind::Index), index_mailbox, feed.clone());
         let running = TaskTracker::new();
         context
             .host
@@ -102,7 +102,7 @@ impl Plugin {
         context
             .host
             .env
-            .spawn("plugin-index", Box::pin(running.track_future(indexing.run())));
+            .spawn("plugin-index", Box::pin(running.track_future(index.run())));
         running.close();
         Ok(Plugin(Arc::new(Inner {
             context,

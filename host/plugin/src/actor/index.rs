@@ -49,7 +49,7 @@ pub(crate) struct IndexActor {
 impl IndexActor {
     pub(crate) fn new(slot: InstanceSlot, mailbox: Mailbox, feed: Option<IndexFeedHandle>) -> IndexActor {
         let counters = slot.context.counters.index();
-        let mut indexing = IndexActor {
+        let mut actor = IndexActor {
             slot,
             mailbox,
             feed: None,
@@ -61,8 +61,8 @@ impl IndexActor {
             started: false,
             loaded: false,
         };
-        indexing.attach(feed);
-        indexing
+        actor.attach(feed);
+        actor
     }
 
     /// Runs until the plugin is stopped or dropped.

@@ -19,13 +19,13 @@ use crate::component::script::is_script;
 /// The store of last good versions. Does nothing without a writable directory.
 #[derive(Clone, Debug)]
 pub(crate) struct LastGood {
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
 }
 
 impl LastGood {
-    pub(crate) fn new(folder: Option<&Path>) -> LastGood {
+    pub(crate) fn new(directory: Option<&Path>) -> LastGood {
         LastGood {
-            folder: folder.map(Path::to_owned),
+            directory: directory.map(Path::to_owned),
         }
     }
 
@@ -48,7 +48,7 @@ impl LastGood {
     pub(crate) fn record(&self, name: &str, file: &Path, digest: Digest) {
         let Some(path) = self.pointer(name, file) else { return };
         let written = match path.parent() {
-            Some(folder) => fs::create_dir_all(folder),
+            Some(directory) => fs::create_dir_all(directory),
             None => Ok(()),
         };
         if let Err(error) = written.and_then(|()| write(&path, digest.to_string().as_bytes())) {
@@ -69,8 +69,8 @@ impl LastGood {
 
     /// Keeps the extension of the plugin's file, which tells a component from a script.
     fn component(&self, file: &Path, digest: Digest) -> Option<PathBuf> {
-        let ending = if is_script(file) { "js" } else { "wasm" };
-        Some(self.folder.as_ref()?.join(format!("{digest}.{ending}")))
+        let extension = if is_script(file) { "js" } else { "wasm" };
+        Some(self.directory.as_ref()?.join(format!("{digest}.{extension}")))
     }
 
     /// The name is for people; the hash distinguishes plugins of two configurations and makes unusual names safe.
@@ -78,7 +78,12 @@ impl LastGood {
         let hash = Digest::of(format!("{name}\0{}", file.display()).as_bytes()).short();
         let harmless = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
         let shown: String = name.chars().take(63).map(harmless).collect();
-        Some(self.folder.as_ref()?.join("last-good").join(format!("{shown}-{hash}")))
+        Some(
+            self.directory
+                .as_ref()?
+                .join("last-good")
+                .join(format!("{shown}-{hash}")),
+        )
     }
 }
 
@@ -95,8 +100,8 @@ mod tests {
 
     #[test]
     fn a_record_is_found_for_its_plugin_and_file_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let good = LastGood::new(Some(folder.path()));
+        let directory = tempfile::tempdir().unwrap();
+        let good = LastGood::new(Some(directory.path()));
         let (a, b) = (Path::new("/a.wasm"), Path::new("/b.wasm"));
         assert_eq!(good.find("x", a), None);
         let digest = Digest::of(b"component");
@@ -105,12 +110,12 @@ mod tests {
         good.keep(a, digest, b"component");
         assert_eq!(
             good.find("x", a),
-            Some((digest, folder.path().join(format!("{digest}.wasm"))))
+            Some((digest, directory.path().join(format!("{digest}.wasm"))))
         );
         assert_eq!((good.find("y", a), good.find("x", b)), (None, None));
         good.record("../../etc/passwd", a, digest);
         assert!(good.find("../../etc/passwd", a).is_some());
-        assert_eq!(fs::read_dir(folder.path().join("last-good")).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(directory.path().join("last-good")).unwrap().count(), 2);
     }
 
     #[test]

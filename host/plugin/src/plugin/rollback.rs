@@ -34,7 +34,7 @@ impl Plugin {
     }
 
     /// Records that the last good version was loaded because its file was `refused`.
-    pub(crate) fn is_rolled_back(&self, refused: &LoadError) {
+    pub(crate) fn record_rejected_file(&self, refused: &LoadError) {
         let context = &self.0.context;
         context.probation.skip();
         let good = self.digest().short();

@@ -53,7 +53,7 @@ async fn bad(world: &World, how: &str) -> Plugin {
         .await
 }
 
-/// Runs on the test's thread, which is not one of the two for guests.
+/// Uses the test's thread, which is not one of the two for guests.
 async fn run() {
     let world = World::new();
     let good = world

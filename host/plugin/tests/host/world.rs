@@ -24,7 +24,7 @@ use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
 /// How long a condition may take to become true, in real time. Generous: CI machines are slow and shared.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The built guest called `name`.
 pub(crate) fn guest(name: &str) -> PathBuf {
@@ -178,7 +178,7 @@ impl World {
 
     /// Waits until `condition` holds.
     pub(crate) async fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !condition() {
             assert!(
                 Instant::now() < deadline,

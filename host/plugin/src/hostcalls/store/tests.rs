@@ -346,7 +346,7 @@ async fn malformed_queries_and_missing_objects_are_errors() {
         text += &message(list(&mut reader, query).await);
         text.push('\n');
     }
-    text += &message(reader.get(cache.source, "a".into(), "nobody".into(), vec![]).unwrap());
+    text += &message(reader.get(cache.source, "a".into(), "missing".into(), vec![]).unwrap());
     text.push('\n');
     text += &message(reader.get(99, "a".into(), "x".into(), vec![]).unwrap());
     text.push('\n');
@@ -361,7 +361,7 @@ async fn malformed_queries_and_missing_objects_are_errors() {
     ErrorCode::Invalid: cursor: "nonsense" was not returned with a page
     ErrorCode::Invalid: pointers: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName"
     ErrorCode::Invalid: pointers: 257 were given, at most 256 are allowed
-    ErrorCode::NotFound: a/nobody does not exist in pods (v1 Pod)
+    ErrorCode::NotFound: a/missing does not exist in pods (v1 Pod)
     ErrorCode::NotFound: source 99 does not exist or was removed; call sources again
     ErrorCode::UnknownIndex: index with name zone does not exist; there are: namespace, node
     "#);
