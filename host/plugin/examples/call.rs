@@ -1,10 +1,10 @@
-//! What an event costs from its listener to the guest's answer, on one thread: `cargo run --release -p
+//! Measures the cost of an event from its listener to the guest's answer, on one thread: `cargo run --release -p
 //! informant-plugin-host --example call`.
 //!
 //! Prints microseconds per event. Arguments: a component that handles pods (default: the benchmark's handler, where
-//! `cargo xtask guests` puts it), how many events, and how many of them come at once.
+//! `cargo xtask guests` puts it), the number of events, and the size of a batch.
 
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+#![expect(clippy::print_stdout, reason = "it prints its results")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ async fn delivered(listener: &ListenerHandle) {
     }
 }
 
-/// Time as it passes.
+/// The real clock.
 struct RealTime {
     began: Instant,
     handle: Handle,

@@ -1,4 +1,11 @@
-//! A component that was found fit to be a plugin: judged, compiled and linked, but not running.
+//! A component that can be a plugin: validated, compiled and linked, but not running.
+
+pub(crate) mod binary;
+pub(crate) mod imports;
+pub(crate) mod interface_name;
+pub(crate) mod manifest;
+pub(crate) mod roles;
+pub(crate) mod script;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,36 +14,42 @@ use std::sync::Arc;
 
 use wasmtime::component::{InstancePre, Linker};
 
-use crate::artifact::{Artifact, Artifacts};
-use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
-use crate::error::Problem;
-use crate::guest::GuestState;
-use crate::script::Script;
-use crate::{Digest, Roles, binary, imports, roles};
+use crate::actor::truncated;
+use crate::artifacts::{Artifact, Artifacts};
+use crate::component::manifest::{Manifest, ManifestError};
+use crate::component::script::Script;
+use crate::error::LoadProblem;
+use crate::instance::Instance;
+use crate::instance::bindings::exports::informant::plugin::{
+    event_handler, index_funcs, lifecycle, state, sync_handler,
+};
+use crate::instance::guest::{GuestState, InstanceResources};
+use crate::instance::watchdog::CallWatchdog;
+use crate::{Digest, Roles};
 
-/// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; what is much longer is something else.
+/// Bytes of a component's file: 64 MiB. Python's has 18, StarlingMonkey's 12; a much larger file is something else.
 pub const COMPONENT_BYTES_MAX: usize = 64 << 20;
 
-/// A component that is fit to be a plugin. Cheap to clone.
+/// A component that can be a plugin. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct PluginComponent(Arc<Parts>);
+pub(crate) struct PluginComponent(Arc<ComponentParts>);
 
 #[derive(Clone)]
-pub(crate) struct Parts {
-    /// Of the file that is the plugin: the script's, if it is one.
+pub(crate) struct ComponentParts {
+    /// The digest of the plugin's file: of the script, if it is one.
     pub(crate) digest: Digest,
     pub(crate) size_bytes: usize,
     pub(crate) roles: Roles,
     pub(crate) imports: Vec<String>,
     pub(crate) pre: InstancePre<GuestState>,
     pub(crate) indices: Indices,
-    /// What it is given to run, if it is the script runner.
+    /// The script to run, if the component is the script runner.
     pub(crate) script: Option<Arc<Script>>,
     /// Shared with other plugins of the same component.
     _artifact: Arc<Artifact>,
 }
 
-/// Where the functions of each role are found in an instance.
+/// The export indices of each role's functions.
 #[derive(Clone)]
 pub(crate) struct Indices {
     pub(crate) lifecycle: lifecycle::GuestIndices,
@@ -47,39 +60,40 @@ pub(crate) struct Indices {
 }
 
 impl std::ops::Deref for PluginComponent {
-    type Target = Parts;
+    type Target = ComponentParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &ComponentParts {
         &self.0
     }
 }
 
 impl PluginComponent {
-    /// Judges `bytes`, the contents of a file, and makes them ready to run: by names, then compiled, then by types.
+    /// Validates `bytes`, the contents of a file, and prepares them to run: checks the names, compiles, checks the
+    /// types.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Why the component is rejected.
     pub(crate) async fn new(
         bytes: Arc<[u8]>,
         pin: Option<Digest>,
         artifacts: &Artifacts,
         linker: &Linker<GuestState>,
-    ) -> Result<PluginComponent, Problem> {
+    ) -> Result<PluginComponent, LoadProblem> {
         let digest = Digest::of(&bytes);
         if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
-            return Err(Problem::Pin { found: digest, pinned });
+            return Err(LoadProblem::Pin { found: digest, pinned });
         }
         let surface = binary::surface(&bytes)?;
-        let roles = roles::judge_names(&surface)?;
-        imports::judge_names(&surface)?;
+        let roles = roles::check_names(&surface)?;
+        imports::check_names(&surface)?;
         let size_bytes = bytes.len();
         let artifact = artifacts.get(digest, bytes).await?;
-        roles::judge_types(&artifact.component)?;
+        roles::check_types(&artifact.component)?;
         let pre = linker
             .instantiate_pre(&artifact.component)
-            .map_err(|error| Problem::ImportType(format!("{error:#}")))?;
-        let indices = Indices::find(&pre, roles).map_err(|error| Problem::Compile(format!("{error:#}")))?;
-        Ok(PluginComponent(Arc::new(Parts {
+            .map_err(|error| LoadProblem::ImportType(format!("{error:#}")))?;
+        let indices = Indices::find(&pre, roles).map_err(|error| LoadProblem::Compile(format!("{error:#}")))?;
+        Ok(PluginComponent(Arc::new(ComponentParts {
             digest,
             size_bytes,
             roles,
@@ -91,21 +105,21 @@ impl PluginComponent {
         })))
     }
 
-    /// The same code, told to run `script`: the plugin is the script, and is known by its digest.
-    pub(crate) fn running(&self, script: Arc<Script>, digest: Digest) -> PluginComponent {
-        let mut parts = Parts::clone(self);
+    /// The same code with `script` to run: the plugin is the script and has its digest.
+    pub(crate) fn with_script(&self, script: Arc<Script>, digest: Digest) -> PluginComponent {
+        let mut parts = ComponentParts::clone(self);
         parts.digest = digest;
         parts.size_bytes = script.text.len();
         parts.script = Some(script);
         PluginComponent(Arc::new(parts))
     }
 
-    /// The same, called for `roles` only, which it has.
-    pub(crate) fn playing(self, roles: Roles) -> PluginComponent {
+    /// The same component, called only for `roles`, which it has.
+    pub(crate) fn with_roles(self, roles: Roles) -> PluginComponent {
         if roles == self.roles {
             return self;
         }
-        let mut parts = Parts::clone(&self);
+        let mut parts = ComponentParts::clone(&self);
         parts.roles = roles;
         parts.indices.events = parts.indices.events.filter(|_| roles.event_handler);
         parts.indices.sync = parts.indices.sync.filter(|_| roles.sync_handler);
@@ -136,24 +150,68 @@ impl Indices {
     }
 }
 
+/// The reason `store` and `kube` return to `describe` with `denied`.
+pub(crate) const DENIED_IN_DESCRIBE: &str =
+    "describe must depend on the component alone: in describe, only log can be called";
+
+/// A version of a plugin: a component and its manifest. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct LoadedVersion {
+    pub(crate) component: PluginComponent,
+    pub(crate) manifest: Arc<Manifest>,
+}
+
+impl LoadedVersion {
+    /// Asks the component for its manifest, in a temporary instance.
+    ///
+    /// # Errors
+    /// Errors of the instance, and of the manifest.
+    pub(crate) async fn ask(
+        component: PluginComponent,
+        resources: InstanceResources,
+        watchdog: CallWatchdog,
+    ) -> Result<LoadedVersion, LoadProblem> {
+        let engine = component.pre.engine().clone();
+        let _running = resources.clock.run_guests();
+        let mut instance = Instance::new(&engine, &component, resources, watchdog).await?;
+        let document = instance
+            .describe()
+            .await
+            .map_err(|report| LoadProblem::Trapped(*report))?;
+        let manifest = Manifest::parse(&document, component.roles).map_err(|error| match error {
+            ManifestError::Refused(reason) => LoadProblem::Refused(truncated(&reason)),
+            error => LoadProblem::Manifest(error),
+        })?;
+        let roles = manifest.active_roles(component.roles);
+        Ok(LoadedVersion {
+            component: component.with_roles(roles),
+            manifest: Arc::new(manifest),
+        })
+    }
+}
+
 /// Reads a component's file, up to [`COMPONENT_BYTES_MAX`].
 ///
 /// # Errors
-/// [`Problem::Unreadable`], [`Problem::TooLarge`].
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
-    read_up_to(path, COMPONENT_BYTES_MAX, |bytes| Problem::TooLarge {
+/// [`LoadProblem::Unreadable`], [`LoadProblem::TooLarge`].
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadProblem> {
+    read_up_to(path, COMPONENT_BYTES_MAX, |bytes| LoadProblem::TooLarge {
         bytes,
         max: COMPONENT_BYTES_MAX,
     })
 }
 
-/// Reads a file of at most `max` bytes; `too_large` makes the error of how many it has, or how many were read.
+/// Reads a file of at most `max` bytes; `too_large` creates the error from its length, or from the bytes read so far.
 ///
 /// # Errors
-/// [`Problem::Unreadable`], and that of `too_large`.
-pub(crate) fn read_up_to(path: &Path, max: usize, too_large: impl Fn(usize) -> Problem) -> Result<Vec<u8>, Problem> {
-    let file = File::open(path).map_err(Problem::Unreadable)?;
-    let about = file.metadata().map_err(Problem::Unreadable)?;
+/// [`LoadProblem::Unreadable`], and the error of `too_large`.
+pub(crate) fn read_up_to(
+    path: &Path,
+    max: usize,
+    too_large: impl Fn(usize) -> LoadProblem,
+) -> Result<Vec<u8>, LoadProblem> {
+    let file = File::open(path).map_err(LoadProblem::Unreadable)?;
+    let about = file.metadata().map_err(LoadProblem::Unreadable)?;
     let length = usize::try_from(about.len()).unwrap_or(usize::MAX);
     if length > max {
         return Err(too_large(length));
@@ -162,7 +220,7 @@ pub(crate) fn read_up_to(path: &Path, max: usize, too_large: impl Fn(usize) -> P
     // A file can grow while it is read, and a pipe has no length.
     file.take(max as u64 + 1)
         .read_to_end(&mut bytes)
-        .map_err(Problem::Unreadable)?;
+        .map_err(LoadProblem::Unreadable)?;
     if bytes.len() > max {
         return Err(too_large(bytes.len()));
     }

@@ -1,78 +1,78 @@
-//! Why a component is not taken. Every message says what was found and what to change.
+//! Errors of loading a component. Each message says what was found and what to change.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::limiter::Mib;
-use crate::manifest::ManifestError;
-use crate::roles::CONTRACT;
-use crate::script::SCRIPT_BYTES_MAX;
+use crate::component::manifest::ManifestError;
+use crate::component::roles::CONTRACT;
+use crate::component::script::SCRIPT_BYTES_MAX;
+use crate::engine::limiter::Mib;
 use crate::{Digest, TrapReport};
 
-/// A component that was not loaded or not swapped in. Nothing that runs has changed.
+/// A component that was not loaded or not swapped in. Whatever was running keeps running unchanged.
 #[derive(Debug)]
 pub struct LoadError {
     plugin: Option<String>,
     component: PathBuf,
-    problem: Box<Problem>,
+    problem: Box<LoadProblem>,
 }
 
 /// What is wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum LoadProblem {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
-    /// The file is longer than a component may be.
-    #[error("{} long; a component may have {}", Mib(*bytes), Mib(*max))]
+    /// The file exceeds the size limit of components.
+    #[error("too large: {}; a component may have at most {}", Mib(*bytes), Mib(*max))]
     TooLarge {
-        /// The file's length, or how much of it was read.
+        /// The file's length in bytes, or how many bytes were read before giving up.
         bytes: usize,
-        /// What is allowed.
+        /// The limit in bytes.
         max: usize,
     },
-    /// A script is longer than scripts may be.
+    /// The file exceeds the size limit of scripts.
     #[error(
-        "{bytes} bytes long; a script may have {SCRIPT_BYTES_MAX} (1 MiB): compile what is larger to a component \
-         (docs/plugins.md, JavaScript)"
+        "too large: {bytes} bytes; a script may have at most {SCRIPT_BYTES_MAX} (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)"
     )]
     ScriptTooLarge {
-        /// The file's length, or how much of it was read.
+        /// The file's length in bytes, or how many bytes were read before giving up.
         bytes: usize,
     },
     /// A script is not UTF-8.
     #[error("not UTF-8: byte {byte:#04x} at line {line}, column {column}; save it as UTF-8")]
     ScriptNotText {
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Where in the line, in bytes from 1.
+        /// The position in the line, in bytes from 1.
         column: usize,
-        /// What stands there.
+        /// The byte found there.
         byte: u8,
     },
-    /// This program came without the component that runs scripts.
+    /// This program was built without the component that runs scripts.
     #[error(
-        "this Informant was built without its script runner; build it with `cargo xtask`, which puts it in, or name its file \
-         in INFORMANT_SCRIPT_RUNNER"
+        "this Informant was built without its script runner; build it with `cargo xtask`, which includes it, or set INFORMANT_SCRIPT_RUNNER to the runner's file"
     )]
     NoScriptRunner,
-    /// The file is no WebAssembly at all.
+    /// The file is not WebAssembly.
     #[error(
-        "not WebAssembly: {found}; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)"
+        "not WebAssembly: {found}; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)"
     )]
     NotWasm {
         /// What it looks like.
         found: String,
     },
-    /// The file begins as WebAssembly does and breaks off or goes wrong later.
-    #[error("broken at byte {offset} of {length}: {cause}; was it copied completely?")]
+    /// The file starts like WebAssembly, but is truncated or malformed later.
+    #[error(
+        "invalid WebAssembly at byte {offset} of {length}: {cause}; the file may be truncated, so copy or build it again"
+    )]
     Broken {
-        /// Where.
+        /// The offset in the file.
         offset: usize,
         /// The file's length.
         length: usize,
-        /// wasmparser's words.
+        /// wasmparser's message.
         cause: String,
     },
     /// A core module.
@@ -80,12 +80,12 @@ pub enum Problem {
         "a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new"
     )]
     CoreModule,
-    /// Not the file that config.toml pins.
-    #[error("its sha256 is {found}, and config.toml pins {pinned}; change `sha256` if the new file is the right one")]
+    /// The file is not the one that config.toml pins.
+    #[error("its sha256 is {found}, but config.toml pins {pinned}; change `sha256` if the new file is the right one")]
     Pin {
-        /// What the file has.
+        /// The file's digest.
         found: Digest,
-        /// What it should have.
+        /// The pinned digest.
         pinned: Digest,
     },
     /// It imports an interface that Informant does not offer.
@@ -93,29 +93,28 @@ pub enum Problem {
     Import {
         /// The interface.
         interface: String,
-        /// What to do about it, with what separates it.
+        /// What to do about it, including the leading separator.
         hint: String,
     },
-    /// It imports an interface that Informant offers, with a function that it has not or that has another type.
-    #[error("does not fit what Informant offers: {0}; build it with the SDK of contract {CONTRACT}")]
+    /// It imports a function that Informant's interface does not have, or has with another type.
+    #[error("its imports do not match the contract: {0}; build it with the SDK for contract {CONTRACT}")]
     ImportType(String),
     /// A program with `main`.
     #[error(
-        "a command (it exports {0}), but a plugin is a library that is called; Rust: crate-type = [\"cdylib\"] and no main; \
-         C and Go: a reactor (-mexec-model=reactor, -buildmode=c-shared)"
+        "a command (it exports {0}), not a library; Rust: use crate-type = [\"cdylib\"] and no main; C and Go: build a reactor (-mexec-model=reactor, -buildmode=c-shared)"
     )]
     Command(String),
-    /// It is made for a newer contract.
+    /// It is built for a newer contract.
     #[error(
-        "built for the newer contract {found}, this Informant speaks {CONTRACT}; upgrade Informant, or build it with an older SDK"
+        "built for the newer contract {found}, but this Informant supports {CONTRACT}; upgrade Informant, or build it with an older SDK"
     )]
     NewerContract {
         /// The version it names.
         found: String,
     },
-    /// It is made for a contract that is no longer spoken.
+    /// It is built for a contract that is no longer supported.
     #[error(
-        "built for the older contract {found}, this Informant speaks {CONTRACT}; build it again with the present SDK"
+        "built for the older contract {found}, but this Informant supports {CONTRACT}; rebuild it with the current SDK"
     )]
     OlderContract {
         /// The version it names.
@@ -123,74 +122,73 @@ pub enum Problem {
     },
     /// It does not export `lifecycle`.
     #[error(
-        "exports no informant:plugin/lifecycle; it is a component, but no plugin: use a plugin SDK (its exports: {exports})"
+        "does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: {exports})"
     )]
     NoLifecycle {
-        /// What it exports, for a hint.
+        /// Its exports, as a hint.
         exports: String,
     },
-    /// It exports `lifecycle` and nothing that could be called.
+    /// It exports `lifecycle`, but no handler that could be called.
     #[error(
-        "has no role: besides lifecycle a plugin exports at least one of event-handler, sync-handler and index-funcs; \
-         Rust: name them in export!(Type: events, sync, index)"
+        "has no role: in addition to lifecycle, export at least one of event-handler, sync-handler and index-funcs; Rust: list them in export!(Type: events, sync, index)"
     )]
     NoRole,
     /// A role lacks a function, or one has another type.
-    #[error("{function} of {interface} {cause}; build it with the SDK of contract {CONTRACT}")]
+    #[error("{function} of {interface} {cause}; build it with the SDK for contract {CONTRACT}")]
     RoleType {
         /// The interface, with its version.
         interface: String,
         /// The function.
         function: String,
-        /// What is wrong with it.
+        /// How it differs from the contract.
         cause: String,
     },
-    /// wasmtime does not take it.
+    /// wasmtime rejects it.
     #[error("does not compile: {0}")]
     Compile(String),
-    /// It cannot be given an instance.
+    /// No instance of it can be created.
     #[error("cannot be instantiated: {0}")]
     Instantiate(String),
-    /// A call during load trapped or overran its time.
+    /// A call during load trapped or timed out.
     #[error("{0}")]
     Trapped(TrapReport),
-    /// The manifest is wrong.
-    #[error("its manifest (what describe returned) {0}")]
+    /// The manifest is invalid.
+    #[error("its manifest (returned by describe) {0}")]
     Manifest(ManifestError),
-    /// It needs what config.toml does not grant.
-    #[error("needs what is not granted; in config.toml, [plugin.{plugin}]: {line}")]
+    /// Its manifest requires access that config.toml does not grant.
+    #[error("requires access that is not granted; in config.toml, set in [plugin.{plugin}]: {line}")]
     Needs {
-        /// The plugin's name there.
+        /// The plugin's name in config.toml.
         plugin: String,
-        /// What to write there.
+        /// The line to write there.
         line: String,
     },
-    /// The component described itself with the reason why it cannot be used.
+    /// `describe` returned the reason why the component cannot be used.
     #[error("{0}")]
     Refused(String),
-    /// `init` said no.
-    #[error("init for the role {role} failed: {message}; is the plugin's `config` in config.toml what it expects?")]
+    /// `init` failed.
+    #[error("init for the role {role} failed: {message}; check the plugin's `config` in config.toml")]
     Init {
         /// `events` or `index`.
         role: &'static str,
-        /// The plugin's words.
+        /// The plugin's message.
         message: String,
     },
-    /// What the old version remembers cannot be handed to the new one.
+    /// The old version's state cannot be transferred to the new one.
     ///
-    /// With what `save` of the version that runs, or `restore` of the new one, answered.
-    #[error("what the old version remembers cannot be handed over: {0}")]
+    /// Contains the failure of the running version's `save`, or of the new version's `restore`.
+    #[error("cannot transfer the old version's state: {0}")]
     State(String),
-    /// A section of config.toml that the host cannot act on.
+    /// The plugin's section of config.toml is invalid.
     #[error("{0}")]
     Spec(String),
     /// The plugin is being stopped.
-    #[error("the plugin is stopping; nothing is swapped any more")]
+    #[error("the plugin is stopping and cannot be reloaded")]
     Stopping,
 }
 
 impl LoadError {
-    pub(crate) fn new(component: &Path, problem: Problem) -> LoadError {
+    pub(crate) fn new(component: &Path, problem: LoadProblem) -> LoadError {
         LoadError {
             plugin: None,
             component: component.to_owned(),
@@ -205,7 +203,7 @@ impl LoadError {
         }
     }
 
-    /// The plugin it was for; none while a file is only looked at.
+    /// The plugin's name; none while a file is only inspected.
     #[must_use]
     pub fn plugin(&self) -> Option<&str> {
         self.plugin.as_deref()
@@ -219,7 +217,7 @@ impl LoadError {
 
     /// What is wrong.
     #[must_use]
-    pub fn problem(&self) -> &Problem {
+    pub fn problem(&self) -> &LoadProblem {
         &self.problem
     }
 }
@@ -236,28 +234,28 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.problem {
-            Problem::Unreadable(error) => Some(error),
+            LoadProblem::Unreadable(error) => Some(error),
             _ => None,
         }
     }
 }
 
-/// The host itself cannot be set up.
+/// The plugin host cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// wasmtime does not run here.
+    /// wasmtime does not run on this machine.
     #[error("WebAssembly cannot run on this machine: {0}")]
     Engine(String),
-    /// No thread for the ticker.
-    #[error("no thread for the plugins' clock: {0}")]
+    /// The ticker's thread cannot be started.
+    #[error("cannot start the thread that limits plugins' CPU time: {0}")]
     Ticker(std::io::Error),
-    /// The folder for compiled artifacts cannot be made or is not ours alone.
-    #[error("the folder for compiled plugins, {}: {problem}", path.display())]
+    /// Another user can write into the directory for compiled artifacts, or its owner cannot be determined.
+    #[error("the directory for compiled plugins, {}: {problem}", path.display())]
     CacheDir {
-        /// Which folder.
+        /// The directory.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// What is wrong, and what to do.
         problem: String,
     },
 }

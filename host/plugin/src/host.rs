@@ -1,4 +1,4 @@
-//! The host: what all plugins share, and the way from a file to a running plugin.
+//! The plugin host: what all plugins share, and the steps from a file to a running plugin.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -12,54 +12,54 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 
-use crate::artifact::Artifacts;
-use crate::compile::{Compiler, Compiling};
+use crate::actor::PluginContext;
+use crate::actor::config::PluginConfig;
+use crate::artifacts::Artifacts;
+use crate::artifacts::last_good::LastGood;
+use crate::component::manifest::Manifest;
+use crate::component::script::{Script, ScriptRunner, is_script};
 use crate::component::{self, PluginComponent};
-use crate::described::{DENIED_IN_DESCRIBE, Described};
-use crate::error::{HostError, LoadError, Problem};
-use crate::guest::{self, GuestState, Ration};
-use crate::host_kube::KubeAccess;
-use crate::host_store::{Access, Reader};
-use crate::kube_api::KubeApi;
-use crate::lanes::Lanes;
-use crate::last_good::LastGood;
-use crate::manifest::Manifest;
+use crate::component::{DENIED_IN_DESCRIBE, LoadedVersion};
+use crate::engine::compile::{CompileQueue, Compiler};
+use crate::engine::scheduler::CpuScheduler;
+use crate::engine::ticker::Ticker;
+use crate::error::{HostError, LoadError, LoadProblem};
+use crate::hostcalls::kube::KubeAccess;
+use crate::hostcalls::kube_api::KubeApi;
+use crate::hostcalls::store::{StoreAccess, StoreReader};
+use crate::instance::guest::{self, GuestState, InstanceResources};
+use crate::instance::wasi::WasiMode;
+use crate::instance::watchdog::CallWatchdog;
 use crate::plugin::Plugin;
-use crate::script::{Script, ScriptRunner, is_script};
-use crate::shared::Shared;
 use crate::spec::{Limits, OnFailure, PluginSpec};
-use crate::terms::Terms;
-use crate::ticker::Ticker;
-use crate::wasi::World;
-use crate::watch::Watch;
-use crate::{Digest, PluginMetrics, Roles, engine, needs};
+use crate::{Digest, PluginMetrics, Roles, engine};
 
-/// What a host is made of.
+/// The parts of a host.
 pub struct HostOptions {
-    /// Where compiled components are kept. Made if it does not exist; must be this user's alone.
+    /// The directory for compiled components. Created if it does not exist; only this user may write into it.
     pub cache_dir: PathBuf,
-    /// The runtime that guests run on, and nothing else: a guest holds a worker for up to 2 ms at a time. Its moments
-    /// must be those of the informers, or lags are wrong.
+    /// The runtime for guests only: a guest holds a worker for up to 2 ms at a time. Its clock must be that of the
+    /// informers, or lags are wrong.
     pub env: Arc<dyn Environment>,
-    /// The same runtime, for work that blocks (reading, compiling), and child processes.
+    /// The same runtime, for blocking work (reading, compiling) and child processes.
     pub handle: Handle,
     /// Where components are compiled.
     pub compiler: Compiler,
     /// The sources that plugins may read.
     pub catalog: Catalog,
-    /// Where it counts.
+    /// Its metrics.
     pub metrics: PluginMetrics,
-    /// How plugins act on the cluster; none where they are only looked at.
+    /// How plugins act on the cluster; none where they are only inspected.
     pub kube: Option<Arc<dyn KubeApi>>,
-    /// The component that runs scripts; none: scripts are refused.
+    /// The component that runs scripts; none: scripts are rejected.
     pub script_runner: Option<Cow<'static, [u8]>>,
 }
 
 /// Loads plugins. Cheap to clone.
 #[derive(Clone)]
-pub struct PluginHost(Arc<HostParts>);
+pub struct PluginHost(Arc<HostInner>);
 
-pub(crate) struct HostParts {
+pub(crate) struct HostInner {
     pub(crate) engine: Engine,
     pub(crate) ticker: Ticker,
     pub(crate) env: Arc<dyn Environment>,
@@ -71,10 +71,10 @@ pub(crate) struct HostParts {
     artifacts: Artifacts,
     script_runner: ScriptRunner,
     last_good: LastGood,
-    lanes: Arc<Lanes>,
+    scheduler: Arc<CpuScheduler>,
 }
 
-/// What a component says about itself.
+/// What is known of a component without running it.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// Its roles.
@@ -90,8 +90,8 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    pub(crate) fn of(version: &Described) -> Inspection {
-        let Described { component, manifest } = version;
+    pub(crate) fn of(version: &LoadedVersion) -> Inspection {
+        let LoadedVersion { component, manifest } = version;
         Inspection {
             roles: component.roles,
             imports: component.imports.clone(),
@@ -103,14 +103,14 @@ impl Inspection {
 }
 
 impl PluginHost {
-    pub(crate) fn parts(&self) -> &Arc<HostParts> {
+    pub(crate) fn parts(&self) -> &Arc<HostInner> {
         &self.0
     }
 
     /// Starts the engine and its ticker.
     ///
     /// # Errors
-    /// [`HostError`]: WebAssembly does not run here, or the folder for artifacts is not safe.
+    /// [`HostError`]: WebAssembly does not run on this machine, or the directory for artifacts is not safe.
     pub fn new(options: HostOptions) -> Result<PluginHost, HostError> {
         let engine_error = |error: wasmtime::Error| HostError::Engine(format!("{error:#}"));
         let engine = engine::engine().map_err(engine_error)?;
@@ -124,11 +124,11 @@ impl PluginHost {
             kube,
             script_runner,
         } = options;
-        let compiling = Compiling::new(compiler, &engine, Arc::clone(&env), handle.clone());
-        let artifacts = Artifacts::open(&engine, &cache_dir, compiling, handle.clone(), metrics.clone())?;
-        Ok(PluginHost(Arc::new(HostParts {
+        let compile_queue = CompileQueue::new(compiler, &engine, Arc::clone(&env), handle.clone());
+        let artifacts = Artifacts::open(&engine, &cache_dir, compile_queue, handle.clone(), metrics.clone())?;
+        Ok(PluginHost(Arc::new(HostInner {
             last_good: LastGood::new(artifacts.path()),
-            lanes: Arc::new(Lanes::new(handle.metrics().num_workers())),
+            scheduler: Arc::new(CpuScheduler::new(handle.metrics().num_workers())),
             artifacts,
             ticker: Ticker::start(&engine).map_err(HostError::Ticker)?,
             linker: guest::linker(&engine).map_err(engine_error)?,
@@ -142,8 +142,8 @@ impl PluginHost {
         })))
     }
 
-    /// Looks at the component in the file `path`: judges and compiles it and asks for its manifest. Nothing of it
-    /// stays.
+    /// Inspects the component in the file `path`: validates and compiles it and asks for its manifest. Keeps nothing of
+    /// it.
     ///
     /// # Errors
     /// [`LoadError`], as [`load`](Self::load) would give.
@@ -156,49 +156,58 @@ impl PluginHost {
         Ok(Inspection::of(&version))
     }
 
-    /// Loads a plugin: judges, compiles and describes its component, makes its instances and lets them initialize. It
+    /// Loads a plugin: validates, compiles and describes its component, creates its instances and initializes them. It
     /// is not called before [`Plugin::start`].
     ///
     /// # Errors
-    /// [`LoadError`], which says what to change. Nothing of the plugin stays then.
+    /// [`LoadError`], which says what to change. Nothing of the plugin is kept in that case.
     pub async fn load(&self, spec: PluginSpec) -> Result<Plugin, LoadError> {
         let (name, path) = (spec.name.clone(), spec.component.clone());
         let loaded = self.0.load(spec, path.clone()).await;
         loaded.map_err(|problem| LoadError::new(&path, problem).of_plugin(&name))
     }
 
-    /// Loads the last version that proved good of a plugin whose component was `refused` by [`load`](Self::load). None
-    /// if none is known, if `sha256` pins another one, or if it does not load either.
+    /// Loads the last good version of a plugin whose component was `refused` by [`load`](Self::load). None if none is
+    /// known, if `sha256` pins another one, or if it does not load either.
     pub async fn load_last_good(&self, spec: PluginSpec, refused: &LoadError) -> Option<Plugin> {
         let (digest, path) = self.0.find_last_good(&spec).await?;
         let name = spec.name.clone();
         match self.0.load(spec, path).await {
             Ok(plugin) => {
-                plugin.is_rolled_back(refused);
+                plugin.record_rejected_file(refused);
                 Some(plugin)
             }
             Err(problem) => {
-                tracing::warn!(plugin = name, digest = %digest.short(), %problem, "the last good version of a plugin is refused too");
+                tracing::warn!(plugin = name, digest = %digest.short(), error = %problem, "last good version rejected, too");
                 None
             }
         }
     }
 }
 
-impl HostParts {
+impl HostInner {
     /// Loads a plugin, with the component in the file `path`.
-    async fn load(self: &Arc<HostParts>, spec: PluginSpec, path: PathBuf) -> Result<Plugin, Problem> {
-        judge(&spec)?;
-        let version = self.version(path, &spec).await?;
-        needs::judge(&version.manifest, &spec)?;
+    async fn load(self: &Arc<HostInner>, spec: PluginSpec, path: PathBuf) -> Result<Plugin, LoadProblem> {
+        validate(&spec)?;
+        let version = self.load_version(path, &spec).await?;
+        version.manifest.check_grants(&spec)?;
         let listener = ListenerHandle::new(self.listener_options(&spec));
         let feed = feed(&version);
-        let shared = Arc::new(Shared::new(Arc::clone(self), Terms::new(spec)?, listener, &version));
-        Plugin::new(shared, version, feed).await
+        let context = Arc::new(PluginContext::new(
+            Arc::clone(self),
+            PluginConfig::new(spec)?,
+            listener,
+            &version,
+        ));
+        Plugin::new(context, version, feed).await
     }
 
-    /// Makes a version for `spec` of the component in the file `path`, and keeps the component in case it proves good.
-    pub(crate) async fn version(self: &Arc<HostParts>, path: PathBuf, spec: &PluginSpec) -> Result<Described, Problem> {
+    /// Loads a version for `spec` from the file `path`, and keeps the component in case it proves good.
+    pub(crate) async fn load_version(
+        self: &Arc<HostInner>,
+        path: PathBuf,
+        spec: &PluginSpec,
+    ) -> Result<LoadedVersion, LoadProblem> {
         let name = Arc::from(spec.name.as_str());
         let (version, bytes) = self.describe(path, spec.sha256, name, spec.limits).await?;
         let (last_good, digest, file) = (self.last_good.clone(), version.component.digest, spec.component.clone());
@@ -206,17 +215,17 @@ impl HostParts {
         Ok(version)
     }
 
-    /// Notes that `digest` is good for the plugin of `spec`.
-    pub(crate) async fn note_good(&self, spec: &PluginSpec, digest: Digest) {
+    /// Records that `digest` is good for the plugin of `spec`.
+    pub(crate) async fn record_good(&self, spec: &PluginSpec, digest: Digest) {
         let (last_good, name, file) = (self.last_good.clone(), spec.name.clone(), spec.component.clone());
-        // It fails only while everything ends.
-        let _ = self.blocking(move || last_good.note(&name, &file, digest)).await;
+        // It fails only while the process stops.
+        let _ = self.blocking(move || last_good.record(&name, &file, digest)).await;
     }
 
-    /// The version that was last good for the plugin of `spec`, if there is one and it still is fit to run.
-    pub(crate) async fn last_good(self: &Arc<HostParts>, spec: &PluginSpec) -> Option<Described> {
+    /// The last good version of the plugin of `spec`, if there is one and it still loads.
+    pub(crate) async fn last_good(self: &Arc<HostInner>, spec: &PluginSpec) -> Option<LoadedVersion> {
         let (_, path) = self.find_last_good(spec).await?;
-        self.version(path, spec).await.ok()
+        self.load_version(path, spec).await.ok()
     }
 
     async fn find_last_good(&self, spec: &PluginSpec) -> Option<(Digest, PathBuf)> {
@@ -225,19 +234,22 @@ impl HostParts {
         spec.sha256.is_none_or(|pinned| pinned == found.0).then_some(found)
     }
 
-    /// Does what blocks where it may.
-    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-        self.handle.spawn_blocking(work).await.map_err(|_| Problem::Stopping)
+    /// Runs blocking work on the blocking pool.
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, LoadProblem> {
+        self.handle
+            .spawn_blocking(work)
+            .await
+            .map_err(|_| LoadProblem::Stopping)
     }
 
-    /// Judges, compiles and describes the component or script in the file `path`. With its bytes.
+    /// Validates, compiles and describes the component or script in the file `path`. Returns its bytes, too.
     pub(crate) async fn describe(
-        self: &Arc<HostParts>,
+        self: &Arc<HostInner>,
         path: PathBuf,
         pin: Option<Digest>,
         plugin: Arc<str>,
         limits: Limits,
-    ) -> Result<(Described, Arc<[u8]>), Problem> {
+    ) -> Result<(LoadedVersion, Arc<[u8]>), LoadProblem> {
         let (component, bytes) = match is_script(&path) {
             true => {
                 let script = self.blocking(move || Script::read(&path)).await??;
@@ -250,52 +262,61 @@ impl HostParts {
                 (component, bytes)
             }
         };
-        let reader = Reader::new(self.catalog.clone(), Access::Denied(DENIED_IN_DESCRIBE));
+        let reader = StoreReader::new(self.catalog.clone(), StoreAccess::Denied(DENIED_IN_DESCRIBE));
         let kube = KubeAccess::Denied(DENIED_IN_DESCRIBE);
-        let ration = self.ration(&plugin, limits, World::Still, reader, kube, Counter::default());
-        let watch = Watch::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
-        let version = self.on_guests(Described::ask(component, ration, watch)).await??;
+        let resources = self.instance_resources(
+            &plugin,
+            limits,
+            WasiMode::Deterministic,
+            reader,
+            kube,
+            Counter::default(),
+        );
+        let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
+        let version = self
+            .on_guests(LoadedVersion::ask(component, resources, watchdog))
+            .await??;
         Ok((version, bytes))
     }
 
-    /// Runs `work`, which calls a guest, where guests run.
+    /// Runs `work`, which calls a guest, on the guests' runtime.
     pub(crate) async fn on_guests<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, LoadProblem> {
         let (answer, answered) = oneshot::channel();
         let task = async move {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = answer.send(work.await);
         };
         self.env.spawn("plugin-load", Box::pin(task));
-        answered.await.map_err(|_| Problem::Stopping)
+        answered.await.map_err(|_| LoadProblem::Stopping)
     }
 
-    pub(crate) fn ration(
+    pub(crate) fn instance_resources(
         &self,
         plugin: &Arc<str>,
         limits: Limits,
-        world: World,
-        reader: Reader,
+        wasi_mode: WasiMode,
+        reader: StoreReader,
         kube: KubeAccess,
         log_dropped: Counter,
-    ) -> Ration {
+    ) -> InstanceResources {
         let clock = Arc::clone(self.ticker.clock());
-        Ration {
+        InstanceResources {
             plugin: Arc::clone(plugin),
             limits,
-            world,
+            wasi_mode,
             reader,
             kube,
             clock,
-            lanes: Arc::clone(&self.lanes),
-            conduct: Arc::default(),
+            scheduler: Arc::clone(&self.scheduler),
+            overruns: Arc::default(),
             log_dropped,
         }
     }
 
-    /// How the listener of a plugin with this section behaves.
+    /// The options of the listener of a plugin with this section.
     pub(crate) fn listener_options(&self, spec: &PluginSpec) -> listener::ListenerOptions {
         listener::ListenerOptions {
             pending_events_max: spec.limits.pending,
@@ -310,8 +331,8 @@ impl HostParts {
     }
 }
 
-/// Where the indexes that `version` computes go.
-pub(crate) fn feed(version: &Described) -> Option<IndexFeedHandle> {
+/// A feed for the indexes that `version` computes.
+pub(crate) fn feed(version: &LoadedVersion) -> Option<IndexFeedHandle> {
     let names = version.manifest.index_names();
     version
         .component
@@ -320,30 +341,30 @@ pub(crate) fn feed(version: &Described) -> Option<IndexFeedHandle> {
         .then(|| IndexFeedHandle::new(names.iter().cloned()))
 }
 
-/// What is wrong with a section, whatever its component.
-pub(crate) fn judge(spec: &PluginSpec) -> Result<(), Problem> {
+/// Validates a section by itself, without its component.
+pub(crate) fn validate(spec: &PluginSpec) -> Result<(), LoadProblem> {
     let limits = &spec.limits;
-    let refuse = |problem: String| Err(Problem::Spec(problem));
+    let refuse = |problem: String| Err(LoadProblem::Spec(problem));
     if spec.name.is_empty() {
-        return refuse("the plugin has no name".to_owned());
+        return refuse("the plugin has no name: write the section as [plugin.NAME]".to_owned());
     }
     if !spec.config.is_object() {
-        return refuse("`config` is not a table".to_owned());
+        return refuse("`config` is not a table: write it as [plugin.NAME.config]".to_owned());
     }
     if limits.instances != 1 {
         return refuse(format!(
-            "limits.instances is {}, and more than one is not built yet: set it to 1",
+            "limits.instances is {}, but only 1 is supported: set it to 1",
             limits.instances
         ));
     }
     if limits.pending == 0 || limits.memory_bytes == 0 || limits.cpu.is_zero() || limits.call.is_zero() {
-        return refuse(
-            "a limit of 0 leaves nothing to run with: limits.memory, cpu, call and pending are more than 0".to_owned(),
-        );
+        return refuse("a limit is 0: set limits.memory, cpu, call and pending to more than 0".to_owned());
     }
     for (number, (alias, _)) in spec.informers.iter().enumerate() {
         if spec.informers[..number].iter().any(|(other, _)| other == alias) {
-            return refuse(format!("`informers` gives the name {alias:?} twice"));
+            return refuse(format!(
+                "`informers` uses the name {alias:?} twice: give each informer a different name"
+            ));
         }
     }
     Ok(())

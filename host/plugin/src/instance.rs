@@ -1,28 +1,37 @@
 //! One instance of a plugin: one wasmtime store, and the calls into it.
 //!
-//! Owned by one actor, which makes one call at a time. A call that traps or is given up costs the instance: it answers
-//! every later call with the same report, and its owner makes another. Does not know listeners or manifests.
+//! Owned by one actor, which makes one call at a time. A call that traps or is abandoned costs the instance: the owner
+//! drops it and creates another. It does not know listeners or manifests.
+
+pub(crate) mod bindings;
+pub(crate) mod guest;
+pub(crate) mod output;
+pub(crate) mod trap;
+pub(crate) mod wasi;
+pub(crate) mod watchdog;
 
 use informant_cache::Reason;
 use wasmtime::{Engine, Store};
 
-use crate::bindings::exports::informant::plugin::{event_handler, index_funcs, lifecycle, state, sync_handler};
-use crate::bindings::informant::plugin::types::{self, Call, Failure, InstanceRole, ObjectRef};
+use crate::component::roles::IndexAnswer;
 use crate::component::{Indices, PluginComponent};
-use crate::error::Problem;
-use crate::guest::{GuestState, Ration, TRANSFER_BYTES_MAX};
-use crate::roles::IndexAnswer;
-use crate::trap::TrapReport;
-use crate::watch::{GivenUp, Watch};
+use crate::error::LoadProblem;
+use crate::instance::bindings::exports::informant::plugin::{
+    event_handler, index_funcs, lifecycle, state, sync_handler,
+};
+use crate::instance::bindings::informant::plugin::types::{self, Call, Failure, InstanceRole, ObjectRef};
+use crate::instance::guest::{GuestState, InstanceResources, TRANSFER_BYTES_MAX};
+use crate::instance::trap::TrapReport;
+use crate::instance::watchdog::{Abandoned, CallWatchdog};
 
-/// What a call into a guest comes to: what it returned, or why it did not.
+/// The result of a call into a guest: what it returned, or why it did not return.
 pub(crate) type Called<T> = Result<T, Box<TrapReport>>;
 
 /// A live instance.
 pub(crate) struct Instance {
     store: Store<GuestState>,
     exports: Exports,
-    watch: Watch,
+    watchdog: CallWatchdog,
 }
 
 struct Exports {
@@ -34,31 +43,35 @@ struct Exports {
 }
 
 impl Instance {
-    /// Makes an instance. Nothing but its start functions has run in it.
+    /// Creates an instance. Only its start functions have run.
     ///
     /// # Errors
-    /// [`Problem::Instantiate`] if there is no room for it, [`Problem::Trapped`] if its start functions trap or
-    /// overrun.
+    /// [`LoadProblem::Instantiate`] if it does not fit into the pool or its memory limit, [`LoadProblem::Trapped`] if
+    /// its start functions trap or time out.
     pub(crate) async fn new(
         engine: &Engine,
         component: &PluginComponent,
-        ration: Ration,
-        watch: Watch,
-    ) -> Result<Instance, Problem> {
-        let mut store = GuestState::store(engine, ration, &watch, component.script.as_deref());
-        let watch = watch.of(store.data().budget.turn());
+        resources: InstanceResources,
+        watchdog: CallWatchdog,
+    ) -> Result<Instance, LoadProblem> {
+        let mut store = GuestState::store(engine, resources, &watchdog, component.script.as_deref());
+        let watchdog = watchdog.with_permit(store.data().budget.permit());
         begin(&mut store);
-        let made = watch.over(component.pre.instantiate_async(&mut store)).await;
+        let made = watchdog.run(component.pre.instantiate_async(&mut store)).await;
         let instance = match made {
             Ok(Ok(instance)) => instance,
             Ok(Err(error)) if is_refusal(&error) => return Err(refusal(&error, &store)),
-            Ok(Err(error)) => return Err(Problem::Trapped(trapped("start", &error, &store))),
-            Err(why) => return Err(Problem::Trapped(given_up("start", why, &store))),
+            Ok(Err(error)) => return Err(LoadProblem::Trapped(trapped("start", &error, &store))),
+            Err(cause) => return Err(LoadProblem::Trapped(abandoned("start", cause, &store))),
         };
         let exports = Exports::load(&component.indices, &mut store, &instance)
-            .map_err(|error| Problem::Instantiate(format!("{error:#}")))?;
+            .map_err(|error| LoadProblem::Instantiate(format!("{error:#}")))?;
         end(&mut store);
-        Ok(Instance { store, exports, watch })
+        Ok(Instance {
+            store,
+            exports,
+            watchdog,
+        })
     }
 
     /// Linear memory, in bytes.
@@ -69,8 +82,8 @@ impl Instance {
     pub(crate) async fn describe(&mut self) -> Called<Vec<u8>> {
         begin(&mut self.store);
         let answer = self
-            .watch
-            .over(self.exports.lifecycle.call_describe(&mut self.store))
+            .watchdog
+            .run(self.exports.lifecycle.call_describe(&mut self.store))
             .await;
         conclude(&mut self.store, "describe", answer)
     }
@@ -78,13 +91,13 @@ impl Instance {
     pub(crate) async fn init(&mut self, role: InstanceRole, config: &[u8]) -> Called<Result<(), Failure>> {
         begin(&mut self.store);
         let answer = self
-            .watch
-            .over(self.exports.lifecycle.call_init(&mut self.store, role, config))
+            .watchdog
+            .run(self.exports.lifecycle.call_init(&mut self.store, role, config))
             .await;
         conclude(&mut self.store, "init", answer)
     }
 
-    /// Calls `on-add`. None if it has not the role `event-handler`; so for the others.
+    /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
     pub(crate) async fn on_add(
         &mut self,
         o: ObjectRef<'_>,
@@ -93,7 +106,10 @@ impl Instance {
     ) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.events.as_ref()?;
         begin(&mut self.store);
-        let answer = self.watch.over(guest.call_on_add(&mut self.store, o, c, object)).await;
+        let answer = self
+            .watchdog
+            .run(guest.call_on_add(&mut self.store, o, c, object))
+            .await;
         Some(conclude(&mut self.store, "on-add", answer))
     }
 
@@ -107,8 +123,8 @@ impl Instance {
         let guest = self.exports.events.as_ref()?;
         begin(&mut self.store);
         let answer = self
-            .watch
-            .over(guest.call_on_update(&mut self.store, o, c, old, object))
+            .watchdog
+            .run(guest.call_on_update(&mut self.store, o, c, old, object))
             .await;
         Some(conclude(&mut self.store, "on-update", answer))
     }
@@ -123,8 +139,8 @@ impl Instance {
         let guest = self.exports.events.as_ref()?;
         begin(&mut self.store);
         let answer = self
-            .watch
-            .over(guest.call_on_delete(&mut self.store, o, c, last, final_state_unknown))
+            .watchdog
+            .run(guest.call_on_delete(&mut self.store, o, c, last, final_state_unknown))
             .await;
         Some(conclude(&mut self.store, "on-delete", answer))
     }
@@ -132,29 +148,29 @@ impl Instance {
     pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.sync.as_ref()?;
         begin(&mut self.store);
-        let answer = self.watch.over(guest.call_on_synced(&mut self.store, source)).await;
+        let answer = self.watchdog.run(guest.call_on_synced(&mut self.store, source)).await;
         Some(conclude(&mut self.store, "on-synced", answer))
     }
 
     pub(crate) async fn index(&mut self, o: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
         let guest = self.exports.index.as_ref()?;
         begin(&mut self.store);
-        let answer = self.watch.over(guest.call_index(&mut self.store, o, object)).await;
+        let answer = self.watchdog.run(guest.call_index(&mut self.store, o, object)).await;
         Some(conclude(&mut self.store, "index", answer))
     }
 
-    /// Whether it takes a state.
+    /// Whether it has the role `state`.
     pub(crate) fn has_state(&self) -> bool {
         self.exports.state.is_some()
     }
 
-    /// Calls `save`. A state may be as long as the guest's memory is, so that one that is too long to be handed over is
-    /// judged by the host and costs the instance nothing.
+    /// Calls `save`. The state may be as large as the guest's memory: the host rejects one that is too large to be
+    /// transferred, which does not cost the instance.
     pub(crate) async fn save(&mut self) -> Option<Called<Result<Vec<u8>, Failure>>> {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store);
         self.store.set_hostcall_fuel(usize::MAX);
-        let answer = self.watch.over(guest.call_save(&mut self.store)).await;
+        let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
         Some(conclude(&mut self.store, "save", answer))
     }
@@ -162,7 +178,7 @@ impl Instance {
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store);
-        let answer = self.watch.over(guest.call_restore(&mut self.store, state)).await;
+        let answer = self.watchdog.run(guest.call_restore(&mut self.store, state)).await;
         Some(conclude(&mut self.store, "restore", answer))
     }
 }
@@ -199,7 +215,7 @@ impl Exports {
     }
 }
 
-/// Gives the guest what one call may use up.
+/// Starts the limits of one call.
 fn begin(store: &mut Store<GuestState>) {
     store.set_epoch_deadline(1);
     let state = store.data_mut();
@@ -207,7 +223,7 @@ fn begin(store: &mut Store<GuestState>) {
     state.budget.begin();
 }
 
-/// Takes back what the call held.
+/// Releases what the call held.
 fn end(store: &mut Store<GuestState>) {
     let state = store.data_mut();
     state.budget.end();
@@ -218,12 +234,12 @@ fn end(store: &mut Store<GuestState>) {
 fn conclude<T>(
     store: &mut Store<GuestState>,
     export: &'static str,
-    answer: Result<wasmtime::Result<T>, GivenUp>,
+    answer: Result<wasmtime::Result<T>, Abandoned>,
 ) -> Called<T> {
     let called = match answer {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(Box::new(trapped(export, &error, store))),
-        Err(why) => Err(Box::new(given_up(export, why, store))),
+        Err(cause) => Err(Box::new(abandoned(export, cause, store))),
     };
     end(store);
     called
@@ -234,18 +250,18 @@ fn trapped(export: &'static str, error: &wasmtime::Error, store: &Store<GuestSta
     TrapReport::new(export, error, &state.limiter, state.output.tail())
 }
 
-fn given_up(export: &'static str, why: GivenUp, store: &Store<GuestState>) -> TrapReport {
-    TrapReport::given_up(export, why, store.data().output.tail())
+fn abandoned(export: &'static str, cause: Abandoned, store: &Store<GuestState>) -> TrapReport {
+    TrapReport::abandoned(export, cause, store.data().output.tail())
 }
 
-/// Whether an instance was not even begun: no room in the pool, or a memory that is too large from the start.
+/// Whether no instance was created: the pool is full, or the initial memory is too large.
 fn is_refusal(error: &wasmtime::Error) -> bool {
     error.downcast_ref::<wasmtime::WasmBacktrace>().is_none() && error.downcast_ref::<wasmtime::Trap>().is_none()
 }
 
-fn refusal(error: &wasmtime::Error, store: &Store<GuestState>) -> Problem {
+fn refusal(error: &wasmtime::Error, store: &Store<GuestState>) -> LoadProblem {
     let cause = store.data().limiter.explain().unwrap_or_else(|| format!("{error:#}"));
-    Problem::Instantiate(cause)
+    LoadProblem::Instantiate(cause)
 }
 
 impl From<Reason> for types::Reason {

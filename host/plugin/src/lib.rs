@@ -1,114 +1,81 @@
-//! The host of plugins: WebAssembly components that handle events and compute index values.
+//! The plugin host: runs WebAssembly components that handle events and compute index values.
 //!
 //! ```text
-//! file ──▶ judged ──▶ compiled (artifact) ──▶ linked ──▶ described ──▶ instance, init ──▶ actor ◀──pull── listener, index feed
+//! file ──▶ validate ──▶ compile ──▶ link ──▶ describe ──▶ instance, init ──▶ actor ◀──pull── listener, index feed
 //! ```
 //!
-//! This room owns: the engine and its ticker, compiled artifacts, what a component must be and what is said about one
-//! that is not ([`LoadError`]), manifests, limits and grants, instances, and the swap of one version for another. It
-//! promises: a guest cannot crash, hang, starve or read the memory of the host or of another guest; what a guest does
-//! wrong costs its own instance and no event; a component that is refused changes nothing that runs. It knows no
-//! Kubernetes client: what plugins are told comes through [`informant_cache::ListenerHandle`], what they may read
-//! through [`informant_cache::Catalog`], and what they do on the cluster goes through [`KubeApi`], once it is found
-//! granted.
+//! This crate owns the engine and its ticker, compiled artifacts, the requirements on a component and the messages
+//! about one that does not meet them ([`LoadError`]), manifests, limits and grants, instances, and the swap of one
+//! version for another. It promises: a guest cannot crash, hang, starve or read the memory of the host or of another
+//! guest; a guest's error costs its own instance and no event; a rejected component changes nothing that runs. It
+//! contains no Kubernetes client: events reach plugins through [`informant_cache::ListenerHandle`], they read the cache
+//! through [`informant_cache::Catalog`], and they act on the cluster through [`KubeApi`] after the call is authorized.
 //!
-//! Where to begin: [`PluginHost::load`], [`Plugin`]. Inside, `instance` is one wasmtime store and the calls into it,
-//! `events` and `indexing` are the actors that own one each, `place` is what they do about one that was lost.
+//! Start at [`PluginHost::load`] and [`Plugin`]. The modules:
+//!
+//! - `host`, `plugin`, `preflight`: from a file to a running plugin; its handle; a start without running it.
+//! - `engine`: the wasmtime engine, its ticker, CPU scheduling and budgets, memory limits, compiling.
+//! - `component`: what a file must be: names, roles, imports, manifest, scripts.
+//! - `artifacts`: compiled components on disk, and the last good version of each plugin.
+//! - `instance`: one wasmtime store and the calls into it: bindings, WASI, output, deadlines, traps.
+//! - `actor`: the two tasks that own an instance each (`events`, `index`), and how a lost instance is replaced.
+//! - `hostcalls`: the interfaces `store` and `kube`, and the grants that authorize them.
 
-mod artifact;
-mod binary;
-mod bindings;
-mod budget;
-mod compile;
+mod actor;
+mod artifacts;
 mod component;
-mod dead_letter_warnings;
-mod deliver;
-mod described;
-mod digest;
 mod engine;
 mod error;
-mod events;
-mod grant;
-mod guest;
-mod hand_over;
 mod host;
-mod host_kube;
-mod host_store;
-mod imports;
-mod indexing;
+mod hostcalls;
 mod instance;
-mod interface_name;
-mod kube_api;
-mod lanes;
-mod last_good;
-mod limiter;
-mod manifest;
 mod metrics;
-mod needs;
-mod noting;
-mod orders;
-mod output;
-mod place;
 mod plugin;
-mod pool;
-mod private_dir;
-mod rebuild;
-mod rehearsal;
-mod roles;
-mod rules;
-mod script;
-mod shared;
+mod preflight;
 mod spec;
 mod status;
-mod terms;
 #[cfg(test)]
 mod testing;
-mod ticker;
-mod trap;
-mod trial;
-mod wasi;
-mod watch;
 
-pub use compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
-pub use digest::{Digest, DigestError};
-pub use error::{HostError, LoadError, Problem};
-pub use grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
+pub use artifacts::digest::{Digest, DigestError};
+pub use component::manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError, Requirement};
+pub use component::roles::{CONTRACT, Roles};
+pub use component::script::is_script;
+pub use engine::compile::{ChildCompiler, CompileLimits, Compiler, compile_worker};
+pub use error::{HostError, LoadError, LoadProblem};
 pub use host::{HostOptions, Inspection, PluginHost};
-pub use kube_api::{
+pub use hostcalls::grant::{KubeGrant, KubeResource, KubeResourceError, KubeVerb, allow_line};
+pub use hostcalls::kube_api::{
     KubeAction, KubeAddress, KubeApi, KubeCall, KubeDelete, KubeError, KubeErrorCode, KubeFuture, KubeList,
     KubePatchKind, KubePropagation, KubeWrite,
 };
-pub use manifest::{EventRule, IndexRule, Indexes, Manifest, ManifestError};
+pub use instance::trap::{TrapKind, TrapReport};
 pub use metrics::PluginMetrics;
-pub use needs::Need;
 pub use plugin::{Plugin, Stopped, Swapped};
-pub use rehearsal::{Refused, Rehearsal};
-pub use roles::{CONTRACT, Roles};
-pub use script::is_script;
-pub use spec::{Continuation, Limits, OnFailure, PluginSpec};
+pub use preflight::{Preflight, PreflightFailure};
+pub use spec::{Limits, OnFailure, PluginSpec, ReplayPolicy};
 pub use status::{PluginState, PluginStatus, Reload, StuckOn};
-pub use trap::{TrapKind, TrapReport};
 
-/// Every limit of this room that is not a plugin's own ([`Limits`]), with what happens at it.
+/// Every limit of this crate that is not configured per plugin ([`Limits`]), with the behavior at the limit.
 pub mod limits {
-    pub use crate::artifact::ARTIFACTS_BYTES_MAX;
-    pub use crate::compile::{ARTIFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
+    pub use crate::actor::probation::PROBATION;
+    pub use crate::actor::restart::{LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
+    pub use crate::actor::state_transfer::STATE_BYTES_MAX;
+    pub use crate::artifacts::ARTIFACTS_BYTES_MAX;
     pub use crate::component::COMPONENT_BYTES_MAX;
+    pub use crate::component::manifest::MANIFEST_BYTES_MAX;
+    pub use crate::component::script::SCRIPT_BYTES_MAX;
     pub use crate::engine::WASM_STACK_BYTES_MAX;
-    pub use crate::guest::TRANSFER_BYTES_MAX;
-    pub use crate::hand_over::STATE_BYTES_MAX;
-    pub use crate::host_kube::{
+    pub use crate::engine::compile::{ARTIFACT_BYTES_MAX, COMPILE_MEMORY_BYTES, COMPILE_THREADS_MAX, COMPILE_TIME};
+    pub use crate::engine::scheduler::{OVERRAN_FOR, SLOW_CALL};
+    pub use crate::engine::ticker::TICK;
+    pub use crate::hostcalls::kube::{
         KUBE_ANSWER_BYTES_MAX, KUBE_CALLS_MAX, KUBE_DOCUMENT_BYTES_MAX, KUBE_PAGE_OBJECTS_MAX, KUBE_WAIT_MAX,
     };
-    pub use crate::host_store::{
+    pub use crate::hostcalls::store::{
         INDEX_KEYS_MAX, INDEX_VALUES_DEFAULT, INDEX_VALUES_LIMIT_MAX, PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX,
     };
-    pub use crate::lanes::{OVERRAN_FOR, SLOW_CALL};
-    pub use crate::manifest::MANIFEST_BYTES_MAX;
-    pub use crate::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
-    pub use crate::rebuild::{LOSS_POINTS_MAX, LOSS_WINDOW, TIMEOUT_POINTS};
-    pub use crate::script::SCRIPT_BYTES_MAX;
+    pub use crate::instance::guest::TRANSFER_BYTES_MAX;
+    pub use crate::instance::output::{CALL_BYTES_MAX, LINE_BYTES_MAX, TAIL_LINES_MAX};
     pub use crate::spec::{CALL, CPU, INSTANCES, MEMORY_BYTES};
-    pub use crate::ticker::TICK;
-    pub use crate::trial::TRIAL;
 }

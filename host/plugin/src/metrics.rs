@@ -1,4 +1,4 @@
-//! The metrics of plugins, resolved once per plugin so that an event costs an addition and no look-up.
+//! The metrics of plugins, resolved once per plugin so that an event costs an addition and no lookup.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::host_kube::{KubeCounters, KubeFamilies};
+use crate::hostcalls::kube::{KubeCounters, KubeFamilies};
 use crate::status::PluginState;
 
-/// All metrics of this room. Cheap to clone.
+/// All metrics of this crate. Cheap to clone.
 #[derive(Clone)]
 pub struct PluginMetrics(Arc<Families>);
 
@@ -31,11 +31,11 @@ struct Families {
     compile_seconds: Histogram,
     artifacts: Family<ArtifactLabels, Counter>,
     kube: KubeFamilies,
-    /// Who uses the series of each plugin: while one is exchanged for another of the same name, two do.
+    /// The users of each plugin's series: while a plugin is replaced by another of the same name, there are two.
     users: Mutex<BTreeMap<String, Users>>,
 }
 
-/// Who uses the series of one plugin.
+/// The users of one plugin's series.
 #[derive(Default)]
 struct Users {
     handles: usize,
@@ -43,7 +43,7 @@ struct Users {
     informers: BTreeSet<String>,
 }
 
-/// The handles of one plugin.
+/// The metrics of one plugin.
 pub(crate) struct PluginCounters {
     families: Arc<Families>,
     plugin: Arc<str>,
@@ -58,7 +58,7 @@ pub(crate) struct PluginCounters {
 #[derive(Clone)]
 pub(crate) struct EventCounters([[Counter; RESULTS.len()]; EVENTS.len()]);
 
-/// The counters of objects that one plugin computed index values of, by how that ended.
+/// The counters of objects that one plugin indexed, by result.
 pub(crate) struct IndexCounters {
     pub(crate) ok: Counter,
     pub(crate) error: Counter,
@@ -66,19 +66,19 @@ pub(crate) struct IndexCounters {
     pub(crate) timeout: Counter,
 }
 
-/// Kinds of events, as metrics write them.
+/// Label values of events.
 const EVENTS: [&str; 4] = ["add", "update", "delete", "sync"];
 
-/// Results of a call, as metrics write them.
+/// Label values of a call's result.
 const RESULTS: [&str; 6] = ["ok", "filtered", "retryable", "permanent", "trap", "timeout"];
 
-/// Why an instance is rebuilt, as metrics write it.
+/// Label values of the reason an instance is rebuilt.
 const RESTART_REASONS: [&str; 4] = ["trap", "timeout", "aborted", "init"];
 
-/// How a swap ends, as metrics write it.
+/// Label values of a reload's result.
 const RELOAD_RESULTS: [&str; 3] = ["ok", "refused", "rolled-back"];
 
-/// How indexing an object ends, as metrics write it.
+/// Label values of the result of indexing an object.
 const INDEX_RESULTS: [&str; 4] = ["ok", "error", "trap", "timeout"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -123,7 +123,7 @@ struct ArtifactLabels {
     result: &'static str,
 }
 
-/// 1 us to 4 s, by factors of four: from a guest that returns at once to one that uses up its time.
+/// 1 us to 4 s, by factors of four: from a guest that returns at once to one that exhausts its CPU time.
 fn call_buckets() -> Histogram {
     Histogram::new(exponential_buckets(1e-6, 4.0, 12))
 }
@@ -134,8 +134,7 @@ fn lag_buckets() -> Histogram {
 }
 
 impl PluginMetrics {
-    /// Makes the metrics known to `registry`, under names that begin with `plugin_` and `handler_`; the registry adds
-    /// its prefix.
+    /// Registers the metrics with names that start with `plugin_` and `handler_`; the registry adds its prefix.
     #[must_use]
     pub fn register(registry: &mut Registry) -> PluginMetrics {
         let families = Families {
@@ -158,7 +157,7 @@ impl PluginMetrics {
         PluginMetrics(Arc::new(families))
     }
 
-    /// The handles of the plugin called `name`. Its series end with the last of them.
+    /// The metrics of the plugin `name`. Its series are removed when the last handle is dropped.
     pub(crate) fn plugin(&self, name: &str) -> PluginCounters {
         let families = &self.0;
         families.users().entry(name.to_owned()).or_default().handles += 1;
@@ -181,7 +180,7 @@ impl PluginMetrics {
         self.0.compile_seconds.observe(seconds);
     }
 
-    /// An artifact was asked for: `hit`, `miss` or `corrupt`.
+    /// An artifact was looked up: `hit`, `miss` or `corrupt`.
     pub(crate) fn artifact(&self, result: &'static str) {
         self.0.artifacts.get_or_create(&ArtifactLabels { result }).inc();
     }
@@ -191,49 +190,58 @@ impl Families {
     fn register(&self, registry: &mut Registry) {
         registry.register(
             "handler_events",
-            "Events handed to plugins, by how the call ended",
+            "Events delivered to plugins, by result of the call",
             self.events.clone(),
         );
-        registry.register_with_unit("handler", "Time of a call", Unit::Seconds, self.seconds.clone());
+        registry.register_with_unit(
+            "handler",
+            "Duration of a call into a plugin",
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
         registry.register_with_unit(
             "handler_lag",
-            "From the frame being read to the handler having returned",
+            "Time from receiving an event from the API server until its handler returned",
             Unit::Seconds,
             self.lag.clone(),
         );
-        registry.register("plugin_instances", "Live instances", self.instances.clone());
-        registry.register("plugin_restarts", "Instances rebuilt", self.restarts.clone());
+        registry.register("plugin_instances", "Live plugin instances", self.instances.clone());
         registry.register(
-            "plugin_reloads",
-            "Components swapped in, refused, or rolled back",
-            self.reloads.clone(),
+            "plugin_restarts",
+            "Plugin instances rebuilt, by reason",
+            self.restarts.clone(),
         );
+        registry.register("plugin_reloads", "Plugin reloads, by result", self.reloads.clone());
         registry.register_with_unit(
             "plugin_memory",
-            "Linear memory of all instances",
+            "Linear memory of all instances of a plugin",
             Unit::Bytes,
             self.memory.clone(),
         );
-        registry.register("plugin_state", "1 for the state the plugin is in", self.state.clone());
+        registry.register(
+            "plugin_state",
+            "1 for the current state of the plugin, 0 for the others",
+            self.state.clone(),
+        );
         registry.register(
             "plugin_log_dropped_bytes",
-            "Log that plugins wrote beyond their limit",
+            "Bytes of plugin log output dropped above the limit of a call",
             self.log_dropped.clone(),
         );
         registry.register(
             "plugin_index_objects",
-            "Objects indexed by plugins",
+            "Objects indexed by plugins, by result",
             self.index_objects.clone(),
         );
         registry.register_with_unit(
             "plugin_compile",
-            "Time it took to compile a component",
+            "Duration of compiling a component",
             Unit::Seconds,
             self.compile_seconds.clone(),
         );
         registry.register(
             "plugin_artefacts",
-            "Compiled artifacts looked up in the cache",
+            "Lookups of compiled components in the cache, by result",
             self.artifacts.clone(),
         );
         self.kube.register(registry);
@@ -242,11 +250,11 @@ impl Families {
 
 impl Families {
     fn users(&self) -> MutexGuard<'_, BTreeMap<String, Users>> {
-        // Changed by single inserts and removes: whole after any panic.
+        // Changed by single inserts and removes: consistent after any panic.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the series of the plugin called `name`, which had events of `informers`.
+    /// Removes the series of the plugin `name`, which had events of `informers`.
     fn forget(&self, name: &str, informers: &BTreeSet<String>) {
         let plugin = || name.to_owned();
         let labels = PluginLabels { plugin: plugin() };
@@ -320,7 +328,7 @@ impl PluginCounters {
         self.families.kube.of(&self.plugin)
     }
 
-    /// The counters for events from the informer called `informer`.
+    /// The counters of events from the informer `informer`.
     pub(crate) fn events_of(&self, informer: &str) -> EventCounters {
         if let Some(users) = self.families.users().get_mut(&*self.plugin) {
             users.informers.insert(informer.to_owned());
@@ -347,7 +355,7 @@ impl PluginCounters {
         self.families.restarts.get_or_create(&labels).inc();
     }
 
-    /// A swap ended: `ok`, `refused` or `rolled-back`.
+    /// A reload ended: `ok`, `refused` or `rolled-back`.
     pub(crate) fn reloaded(&self, result: &'static str) {
         let labels = ReloadLabels {
             plugin: self.plugin.to_string(),
@@ -356,7 +364,7 @@ impl PluginCounters {
         self.families.reloads.get_or_create(&labels).inc();
     }
 
-    /// The state is `state` now.
+    /// Sets the current state.
     pub(crate) fn state(&self, state: PluginState) {
         for each in PluginState::ALL {
             let labels = StateLabels {

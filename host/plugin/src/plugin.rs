@@ -1,6 +1,6 @@
-//! A loaded plugin: the handle by which it is started, watched, swapped and stopped.
+//! A loaded plugin: the handle to start, observe, reload and stop it.
 
-mod roll_back;
+mod rollback;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,103 +10,103 @@ use informant_cache::{IndexFeedHandle, ListenerHandle};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::described::Described;
-use crate::error::{LoadError, Problem};
-use crate::events::Events;
+use crate::actor::config::PluginConfig;
+use crate::actor::events::EventActor;
+use crate::actor::index::IndexActor;
+use crate::actor::mailbox::{Candidate, Command, CommandSender, mailbox};
+use crate::actor::slot::InstanceSlot;
+use crate::actor::{ActorKind, PluginContext};
+use crate::component::LoadedVersion;
+use crate::component::manifest::Manifest;
+use crate::error::{LoadError, LoadProblem};
 use crate::host;
-use crate::indexing::Indexing;
 use crate::instance::Instance;
-use crate::manifest::Manifest;
-use crate::orders::{Order, OrderSender, Successor, orders};
-use crate::place::Place;
-use crate::shared::{Actor, Shared};
 use crate::spec::PluginSpec;
 use crate::status::{PluginState, PluginStatus, Reload};
-use crate::terms::Terms;
-use crate::{Digest, Roles, needs};
+use crate::{Digest, Roles};
 
 /// A plugin. Clones are the same plugin.
 ///
-/// Its listener is there from the beginning and outlives every instance: it belongs to the plugin. Attach it to the
-/// informers whose events the plugin is to be told if [`Roles::wants_events`]. When the last clone is dropped, its
-/// actors end; call [`stop`](Self::stop) to let them finish first.
+/// Its listener exists from the start and outlives every instance. If [`Roles::wants_events`], attach it to the
+/// informers whose events the plugin is to receive. When the last clone is dropped, the actors end; call
+/// [`stop`](Self::stop) to let them finish first.
 #[derive(Clone)]
 pub struct Plugin(Arc<Inner>);
 
 struct Inner {
-    shared: Arc<Shared>,
-    actors: [OrderSender; 2],
-    /// Counts the actors that run.
+    context: Arc<PluginContext>,
+    actors: [CommandSender; 2],
+    /// Tracks the running actors.
     running: TaskTracker,
-    /// Where the indexes go that the running version computes.
+    /// The feed of the indexes that the running version computes.
     feed: Mutex<Option<IndexFeedHandle>>,
-    /// The version that runs.
-    version: Mutex<Described>,
-    /// The version to go back to.
-    good: Mutex<Option<Described>>,
+    /// The running version.
+    version: Mutex<LoadedVersion>,
+    /// The version to roll back to.
+    good: Mutex<Option<LoadedVersion>>,
     /// One swap at a time.
     swapping: tokio::sync::Mutex<()>,
 }
 
-/// How another version takes over.
+/// Why another version is swapped in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takeover {
-    /// The operator wants it: it gets the old one's state, and is on trial.
-    Swap,
-    /// It was good before, and what came after it was not.
+pub(crate) enum SwapKind {
+    /// A reload: the new version receives the old one's state and is on probation.
+    Reload,
+    /// A rollback: the new version failed, and an older one was good.
     RollBack,
 }
 
-/// A swap that was made.
+/// The result of a swap.
 #[derive(Clone, Debug)]
 pub struct Swapped {
-    /// What ran before.
+    /// The version that ran before.
     pub previous: Digest,
-    /// What runs now.
+    /// The version that runs now.
     pub digest: Digest,
-    /// The roles before. If they wanted no events and now do, the listener is to be attached.
+    /// The roles before. If the plugin did not want events and now does, attach its listener.
     pub previous_roles: Roles,
-    /// The feed before. If [`Plugin::index_feed`] is another one, the informers' have to be exchanged: the indexes have
+    /// The feed before. If [`Plugin::index_feed`] is a different one now, replace it in the informers: the indexes have
     /// other names.
     pub previous_feed: Option<IndexFeedHandle>,
-    /// Bytes of the state that was handed over; none if there was none to hand over.
+    /// Bytes of the transferred state; none if none was transferred.
     pub state_bytes: Option<usize>,
 }
 
-/// A plugin that was stopped.
+/// The result of stopping a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Events that were accepted and not delivered: the time was over, or the plugin was in quarantine.
+    /// Events that were accepted but not delivered, because the deadline passed or the plugin was quarantined.
     pub undelivered: u64,
 }
 
 impl Plugin {
-    /// Makes the first instances of `version` and the actors, which wait to be started.
+    /// Creates the first instances of `version` and the actors, which wait for `start`.
     pub(crate) async fn new(
-        shared: Arc<Shared>,
-        version: Described,
+        context: Arc<PluginContext>,
+        version: LoadedVersion,
         feed: Option<IndexFeedHandle>,
-    ) -> Result<Plugin, Problem> {
-        let [events, index] = instances(&shared, &shared.terms(), &version).await?;
-        let channel = || orders(Arc::clone(&shared.host.env), shared.abort.clone());
-        let ((events_orders, events_inbox), (index_orders, index_inbox)) = (channel(), channel());
-        shared.listener.set_waker(events_inbox.bell());
-        let place = |instance, actor| Place::new(Arc::clone(&shared), version.clone(), instance, actor);
-        let events = Events::new(place(events, Actor::Events), events_inbox);
-        let indexing = Indexing::new(place(index, Actor::Index), index_inbox, feed.clone());
+    ) -> Result<Plugin, LoadProblem> {
+        let [events, index] = instances(&context, &context.config(), &version).await?;
+        let channel = || mailbox(Arc::clone(&context.host.env), context.abort.clone());
+        let ((events_commands, events_mailbox), (index_commands, index_mailbox)) = (channel(), channel());
+        context.listener.set_waker(events_mailbox.waker());
+        let slot = |instance, actor| InstanceSlot::new(Arc::clone(&context), version.clone(), instance, actor);
+        let events = EventActor::new(slot(events, ActorKind::Events), events_mailbox);
+        let index = IndexActor::new(slot(index, ActorKind::Index), index_mailbox, feed.clone());
         let running = TaskTracker::new();
-        shared
+        context
             .host
             .env
             .spawn("plugin-events", Box::pin(running.track_future(events.run())));
-        shared
+        context
             .host
             .env
-            .spawn("plugin-index", Box::pin(running.track_future(indexing.run())));
+            .spawn("plugin-index", Box::pin(running.track_future(index.run())));
         running.close();
         Ok(Plugin(Arc::new(Inner {
-            shared,
-            actors: [events_orders, index_orders],
+            context,
+            actors: [events_commands, index_commands],
             running,
             feed: Mutex::new(feed),
             version: Mutex::new(version),
@@ -118,231 +118,237 @@ impl Plugin {
     /// The plugin's name in config.toml.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.0.shared.counters.plugin()
+        self.0.context.counters.plugin()
     }
 
-    /// What it runs as.
+    /// Its section of config.toml, as it is applied now.
     #[must_use]
     pub fn spec(&self) -> PluginSpec {
-        self.0.shared.terms().spec.clone()
+        self.0.context.config().spec.clone()
     }
 
-    /// The manifest of the version that runs.
+    /// The manifest of the running version.
     #[must_use]
     pub fn manifest(&self) -> Arc<Manifest> {
-        Arc::clone(&self.0.shared.fares().manifest)
+        Arc::clone(&self.0.context.status().manifest)
     }
 
-    /// The roles of the version that runs.
+    /// The roles of the running version.
     #[must_use]
     pub fn roles(&self) -> Roles {
-        self.0.shared.fares().roles
+        self.0.context.status().roles
     }
 
-    /// The component that runs.
+    /// The digest of the running component.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.0.shared.fares().digest
+        self.0.context.status().digest
     }
 
-    /// Its listener: what it is told comes through here, what it failed on is listed here.
+    /// Its listener, which delivers its events and holds its dead letters.
     #[must_use]
     pub fn listener(&self) -> ListenerHandle {
-        self.0.shared.listener.clone()
+        self.0.context.listener.clone()
     }
 
-    /// Where the indexes come from that it computes; none if it computes none.
+    /// The feed of the indexes it computes; none if it computes none.
     #[must_use]
     pub fn index_feed(&self) -> Option<IndexFeedHandle> {
         lock(&self.0.feed).clone()
     }
 
-    /// Begins to call it.
+    /// Starts to call it.
     pub async fn start(&self) {
-        self.order(|| Order::Start).await;
+        self.send_to_all(|| Command::Start).await;
     }
 
-    /// Ends a quarantine: it gets an instance at once and is told what changed meanwhile. Does nothing otherwise.
+    /// Ends a quarantine: the plugin gets an instance at once and receives the changes of the meantime. Does nothing
+    /// otherwise.
     pub async fn resume(&self) {
-        self.order(|| Order::Resume).await;
+        self.send_to_all(|| Command::Resume).await;
     }
 
-    /// How it fares.
+    /// Its status.
     #[must_use]
     pub fn status(&self) -> PluginStatus {
-        let stats = self.0.shared.listener.stats();
-        let fares = self.0.shared.fares();
+        let stats = self.0.context.listener.stats();
+        let status = self.0.context.status();
         PluginStatus {
             name: self.name().to_owned(),
-            manifest: (fares.manifest.name.clone(), fares.manifest.version.clone()),
-            state: fares.state(),
-            because: fares.because.clone(),
-            roles: fares.roles,
-            digest: fares.digest,
-            previous_digest: fares.previous_digest,
-            memory_bytes: fares.memory_bytes.iter().sum(),
-            rolled_back: fares.rolled_back.clone(),
-            restarts: fares.restarts,
-            instances: fares.memory_bytes.iter().filter(|bytes| **bytes > 0).count(),
-            reloads: fares.reloads,
-            last_reload: fares.last_reload.clone(),
-            last_error: fares.last_error.clone(),
-            stuck_on: fares.stuck_on.clone(),
+            manifest: (status.manifest.name.clone(), status.manifest.version.clone()),
+            state: status.state(),
+            because: status.because.clone(),
+            roles: status.roles,
+            digest: status.digest,
+            previous_digest: status.previous_digest,
+            memory_bytes: status.memory_bytes.iter().sum(),
+            rolled_back: status.rolled_back.clone(),
+            restarts: status.restarts,
+            instances: status.memory_bytes.iter().filter(|bytes| **bytes > 0).count(),
+            reloads: status.reloads,
+            last_reload: status.last_reload.clone(),
+            last_error: status.last_error.clone(),
+            stuck_on: status.stuck_on.clone(),
             pending: stats.pending,
             dead_letters: stats.dead_letters,
         }
     }
 
-    /// Swaps in the component that is in the file `path` now, which need not be the one it was loaded from.
+    /// Reloads the component from the file `path`, which need not be the file it was loaded from.
     ///
-    /// The new version is judged, compiled, described, instantiated and initialized beside the old one, then takes over
-    /// between two calls; the call under way is finished by the old one. If both have the role `state`, what the old
-    /// one remembers is handed over first. By `on-reload` it goes on where the old one stopped, or is shown the cache
-    /// again. A quarantine ends. Indexes are computed again and attached when they are whole.
+    /// The new version is validated, compiled, described, instantiated and initialized while the old one runs, and is
+    /// swapped in between two calls; the old version finishes its current call. If both have the role `state`, the old
+    /// one's state is transferred first. Depending on `on-reload`, the new version continues where the old one stopped,
+    /// or receives a replay of the cache. A quarantine ends. Indexes are computed again and attached when they are
+    /// complete.
     ///
     /// # Errors
-    /// [`LoadError`]. The old version runs on as if nothing had been.
+    /// [`LoadError`]. The old version keeps running unchanged.
     pub async fn swap(&self, path: &Path) -> Result<Swapped, LoadError> {
         let _one_at_a_time = self.0.swapping.lock().await;
-        let terms = self.0.shared.terms();
+        let config = self.0.context.config();
         let swapped = async {
-            let version = self.describe(path, &terms.spec).await?;
-            self.exchange(terms, version, Takeover::Swap).await
+            let version = self.describe(path, &config.spec).await?;
+            self.swap_in(config, version, SwapKind::Reload).await
         };
-        let swapped = self.or_say_why(path, swapped.await);
+        let swapped = self.record_error(path, swapped.await);
         self.count(swapped.as_ref().err());
         swapped
     }
 
-    /// Has it run by another section from now on, with the least disturbance that does.
+    /// Applies another section of config.toml, with as little disruption as possible.
     ///
-    /// What an instance is made of (the component, `config`, the limits on memory and time, the names that informers go
-    /// by) takes a new instance, as [`swap`](Self::swap) makes it: by the new section's `on-reload`. Everything else
-    /// holds at once, and none is returned then. To which informers the listener is attached is the caller's.
+    /// A change of the component, `config`, the limits on memory and time, or the names of informers needs a new
+    /// instance, which is swapped in as by [`swap`](Self::swap), with the new section's `on-reload`. Every other change
+    /// is applied at once, and None is returned. The caller attaches the listener to its informers.
     ///
     /// # Errors
-    /// [`LoadError`]. The old section holds on as if nothing had been.
+    /// [`LoadError`]. The old section stays in effect.
     pub async fn reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadError> {
         let _one_at_a_time = self.0.swapping.lock().await;
         let path = spec.component.clone();
-        let done = self.or_say_why(&path, self.try_reconfigure(spec).await);
+        let done = self.record_error(&path, self.try_reconfigure(spec).await);
         if !matches!(done, Ok(None)) {
             self.count(done.as_ref().err());
         }
         done
     }
 
-    /// Notes how a try to have something else run ended.
+    /// Records the result of a reload.
     fn count(&self, refused: Option<&LoadError>) {
-        let shared = &self.0.shared;
-        shared
+        let context = &self.0.context;
+        context
             .counters
             .reloaded(if refused.is_none() { "ok" } else { "refused" });
-        let mut fares = shared.fares();
-        fares.last_reload = Some(Reload {
-            at: shared.now(),
+        let mut status = context.status();
+        status.last_reload = Some(Reload {
+            at: context.now(),
             refused: refused.map(ToString::to_string),
         });
         if refused.is_none() {
-            // It was another version's.
-            fares.last_error = None;
+            // It belonged to another version.
+            status.last_error = None;
         }
     }
 
-    async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, Problem> {
-        host::judge(&spec)?;
-        let terms = self.0.shared.terms();
-        let serves = terms.serve(&spec);
-        if serves && (&spec.component, spec.sha256) == (&terms.spec.component, terms.spec.sha256) {
-            self.amend(terms.amended(spec)?).await;
+    async fn try_reconfigure(&self, spec: PluginSpec) -> Result<Option<Swapped>, LoadProblem> {
+        host::validate(&spec)?;
+        let config = self.0.context.config();
+        let can_serve = config.can_serve(&spec);
+        if can_serve && (&spec.component, spec.sha256) == (&config.spec.component, config.spec.sha256) {
+            self.apply_in_place(config.updated(spec)?).await;
             return Ok(None);
         }
         let version = self.describe(&spec.component, &spec).await?;
-        if serves && version.component.digest == self.digest() {
-            self.amend(terms.amended(spec)?).await;
+        if can_serve && version.component.digest == self.digest() {
+            self.apply_in_place(config.updated(spec)?).await;
             return Ok(None);
         }
-        self.exchange(Terms::new(spec)?, version, Takeover::Swap)
+        self.swap_in(PluginConfig::new(spec)?, version, SwapKind::Reload)
             .await
             .map(Some)
     }
 
-    /// Lets other terms hold for the instances that run. Rights that are taken away are gone, whatever the plugin
-    /// needs.
-    async fn amend(&self, terms: Arc<Terms>) {
-        if let Err(problem) = needs::judge(&self.manifest(), &terms.spec) {
+    /// Applies a configuration to the running instances. Revoked grants take effect even if the manifest requires them.
+    async fn apply_in_place(&self, config: Arc<PluginConfig>) {
+        if let Err(problem) = self.manifest().check_grants(&config.spec) {
             let plugin = self.name();
-            tracing::warn!(plugin, %problem, "a plugin runs on without what it needs: its calls are denied");
+            tracing::warn!(plugin, error = %problem, "plugin requirements no longer granted; its calls are denied");
         }
-        self.hold(&terms);
-        self.order(|| Order::Amend(Arc::clone(&terms))).await;
+        self.apply_config(&config);
+        self.send_to_all(|| Command::Reconfigure(Arc::clone(&config))).await;
     }
 
-    /// Notes the terms that hold from now on.
-    fn hold(&self, terms: &Arc<Terms>) {
-        let shared = &self.0.shared;
-        let options = shared.host.listener_options(&terms.spec);
-        shared.listener.set_options(options, shared.now());
-        shared.set_terms(Arc::clone(terms));
+    /// Makes `config` the plugin's configuration.
+    fn apply_config(&self, config: &Arc<PluginConfig>) {
+        let context = &self.0.context;
+        let options = context.host.listener_options(&config.spec);
+        context.listener.set_options(options, context.now());
+        context.set_config(Arc::clone(config));
     }
 
-    async fn describe(&self, path: &Path, spec: &PluginSpec) -> Result<Described, Problem> {
-        let shared = &self.0.shared;
-        shared.host.version(path.to_owned(), spec).await
+    async fn describe(&self, path: &Path, spec: &PluginSpec) -> Result<LoadedVersion, LoadProblem> {
+        let context = &self.0.context;
+        context.host.load_version(path.to_owned(), spec).await
     }
 
-    /// Notes why a version was not taken.
-    fn or_say_why<T>(&self, path: &Path, result: Result<T, Problem>) -> Result<T, LoadError> {
+    /// Records why a version was rejected.
+    fn record_error<T>(&self, path: &Path, result: Result<T, LoadProblem>) -> Result<T, LoadError> {
         result.map_err(|problem| {
-            let shared = &self.0.shared;
+            let context = &self.0.context;
             let error = LoadError::new(path, problem).of_plugin(self.name());
-            shared.fares().last_error = Some((shared.now(), error.to_string()));
+            context.status().last_error = Some((context.now(), error.to_string()));
             error
         })
     }
 
-    /// Makes instances of `version` under `terms` and lets them take over.
-    async fn exchange(&self, terms: Arc<Terms>, version: Described, how: Takeover) -> Result<Swapped, Problem> {
-        needs::judge(&version.manifest, &terms.spec)?;
-        let shared = &self.0.shared;
-        let instances = instances(shared, &terms, &version).await?;
+    /// Creates instances of `version` with `config` and swaps them in.
+    async fn swap_in(
+        &self,
+        config: Arc<PluginConfig>,
+        version: LoadedVersion,
+        kind: SwapKind,
+    ) -> Result<Swapped, LoadProblem> {
+        version.manifest.check_grants(&config.spec)?;
+        let context = &self.0.context;
+        let instances = instances(context, &config, &version).await?;
         let previous_feed = self.index_feed();
         let feed = match (&previous_feed, host::feed(&version)) {
             (Some(old), Some(new)) if old.names() == new.names() => Some(old.clone()),
             (_, new) => new,
         };
-        let was_quarantined = shared.fares().state() == PluginState::Quarantined;
+        let was_quarantined = context.status().state() == PluginState::Quarantined;
         let mut state_bytes = None;
         for (actor, instance) in self.0.actors.iter().zip(instances) {
-            let (done, taken_over) = oneshot::channel();
-            let successor = Successor {
-                terms: Arc::clone(&terms),
+            let (done, swapped_in) = oneshot::channel();
+            let candidate = Candidate {
+                config: Arc::clone(&config),
                 version: version.clone(),
                 instance,
                 feed: feed.clone(),
-                how,
+                kind,
                 done,
             };
-            actor.send(Order::Swap(Box::new(successor))).await;
-            // The actor of events comes first, and it alone may refuse: nothing has changed then.
-            let handed_over = taken_over.await.map_err(|_| Problem::Stopping)??;
-            state_bytes = state_bytes.or(handed_over);
+            actor.send(Command::Swap(Box::new(candidate))).await;
+            // The event actor comes first, and it alone may reject the swap; nothing has changed in that case.
+            let state = swapped_in.await.map_err(|_| LoadProblem::Stopping)??;
+            state_bytes = state_bytes.or(state);
         }
         *lock(&self.0.feed) = feed;
         let before = std::mem::replace(&mut *lock(&self.0.version), version.clone());
-        if how == Takeover::Swap && !was_quarantined {
-            // Better than nothing, until one has proved good.
+        if kind == SwapKind::Reload && !was_quarantined {
+            // A fallback until a version has passed its probation.
             lock(&self.0.good).get_or_insert(before);
         }
-        self.hold(&terms);
-        let mut fares = shared.fares();
-        fares.reloads += 1;
-        fares.rolled_back = None;
-        fares.manifest = Arc::clone(&version.manifest);
-        let previous_roles = std::mem::replace(&mut fares.roles, version.component.roles);
-        let previous = std::mem::replace(&mut fares.digest, version.component.digest);
-        if previous != fares.digest {
-            fares.previous_digest = Some(previous);
+        self.apply_config(&config);
+        let mut status = context.status();
+        status.reloads += 1;
+        status.rolled_back = None;
+        status.manifest = Arc::clone(&version.manifest);
+        let previous_roles = std::mem::replace(&mut status.roles, version.component.roles);
+        let previous = std::mem::replace(&mut status.digest, version.component.digest);
+        if previous != status.digest {
+            status.previous_digest = Some(previous);
         }
         Ok(Swapped {
             previous,
@@ -353,36 +359,32 @@ impl Plugin {
         })
     }
 
-    /// Stops it: it takes no more events, is told what it had accepted, and ends; after `deadline` the rest is dropped
-    /// and counted, a call under way included.
+    /// Stops it: closes the listener, delivers the accepted events, and ends. After `deadline` the rest is dropped and
+    /// counted, including a running call.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
-        let shared = &self.0.shared;
-        shared.listener.close();
-        let over = shared.host.env.sleep(deadline);
-        self.order(|| Order::Drain).await;
+        let context = &self.0.context;
+        context.listener.close();
+        let over = context.host.env.sleep(deadline);
+        self.send_to_all(|| Command::Drain).await;
         tokio::select! {
             biased;
             () = self.0.running.wait() => {}
             () = over => {
-                shared.abort.cancel();
+                context.abort.cancel();
                 self.0.running.wait().await;
             }
         }
-        let undelivered = shared.listener.abandon();
+        let undelivered = context.listener.abandon();
         if undelivered > 0 {
-            let plugin: &str = shared.counters.plugin();
-            tracing::warn!(
-                plugin,
-                undelivered,
-                "a plugin was stopped before it was told everything"
-            );
+            let plugin: &str = context.counters.plugin();
+            tracing::warn!(plugin, undelivered, "plugin stopped with undelivered events");
         }
         Stopped { undelivered }
     }
 
-    async fn order(&self, order: impl Fn() -> Order) {
+    async fn send_to_all(&self, command: impl Fn() -> Command) {
         for actor in &self.0.actors {
-            actor.send(order()).await;
+            actor.send(command()).await;
         }
     }
 }
@@ -394,26 +396,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.abort.cancel();
+        self.context.abort.cancel();
     }
 }
 
-/// Makes an instance of `version` for each actor that needs one, where guests run.
+/// Creates an instance of `version` for each actor that needs one, on the guests' runtime.
 async fn instances(
-    shared: &Arc<Shared>,
-    terms: &Arc<Terms>,
-    version: &Described,
-) -> Result<[Option<Instance>; 2], Problem> {
-    let (parts, terms, version) = (Arc::clone(shared), Arc::clone(terms), version.clone());
+    context: &Arc<PluginContext>,
+    config: &Arc<PluginConfig>,
+    version: &LoadedVersion,
+) -> Result<[Option<Instance>; 2], LoadProblem> {
+    let (parts, config, version) = (Arc::clone(context), Arc::clone(config), version.clone());
     let make = async move {
         let roles = version.component.roles;
         let mut made = [None, None];
-        for (place, actor) in made.iter_mut().zip([Actor::Events, Actor::Index]) {
+        for (slot, actor) in made.iter_mut().zip([ActorKind::Events, ActorKind::Index]) {
             if actor.is_needed(roles) {
-                *place = Some(parts.instance(&terms, &version, actor).await?);
+                *slot = Some(parts.instance(&config, &version, actor).await?);
             }
         }
         Ok(made)
     };
-    shared.host.on_guests(make).await?
+    context.host.on_guests(make).await?
 }

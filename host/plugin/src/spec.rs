@@ -1,92 +1,91 @@
-//! What the host is told about a plugin: a section of config.toml, already read.
+//! A plugin's section of config.toml, already parsed.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{Digest, KubeGrant};
 
-/// Memory of one instance: 64 MiB. A Rust or C plugin lives in 2, JavaScript and Python in 16.
+/// Memory of one instance: 64 MiB. A Rust or C plugin needs 2, JavaScript and Python 16.
 pub const MEMORY_BYTES: usize = 64 * 1_024 * 1_024;
 
-/// Time a guest may run in one call: 1 s. Waiting in the host does not count.
+/// CPU time of one call: 1 s. Waiting in the host does not count.
 pub const CPU: Duration = Duration::from_secs(1);
 
-/// Time a call may take as a whole, waiting in the host included: 30 s.
+/// Total time of one call, including waiting in the host: 30 s.
 pub const CALL: Duration = Duration::from_secs(30);
 
-/// Instances of one plugin that play the role `events`.
+/// Instances of one plugin with the role `events`: 1.
 pub const INSTANCES: u32 = 1;
 
-/// One plugin as the operator wants it.
+/// One plugin as configured by the operator.
 #[derive(Clone, Debug)]
 pub struct PluginSpec {
-    /// The plugin's name in config.toml; marks its metrics and log lines.
+    /// The plugin's name in config.toml; a label of its metrics and a field of its log lines.
     pub name: String,
     /// The plugin's file: a component, or a script ([`crate::is_script`]).
     pub component: PathBuf,
-    /// What the file must be, if pinned. Judged at load and at each swap.
+    /// The file's digest, if pinned. Checked at load and at each reload.
     pub sha256: Option<Digest>,
-    /// Handed to `init` as a JSON document. `{}` if there is nothing to say.
+    /// Passed to `init` as a JSON document. `{}` if there is none.
     pub config: serde_json::Value,
-    /// The informers the plugin may read: the name it uses, and the informer's.
+    /// The informers the plugin may read: the name it uses, and the informer's name.
     pub informers: Vec<(String, String)>,
     /// What it may do on the cluster.
     pub allow_kube: Vec<KubeGrant>,
-    /// What it may use up.
+    /// Its resource limits.
     pub limits: Limits,
-    /// How often it is told every object again; none: never.
+    /// The resync period; none: no resync.
     pub resync: Option<Duration>,
-    /// What it is shown after another version was swapped in.
-    pub on_reload: Continuation,
-    /// What it is shown after a trap or a timeout cost it its memory.
-    pub on_restart: Continuation,
-    /// What becomes of an event it fails on.
+    /// Whether it receives a replay of the cache after a reload.
+    pub on_reload: ReplayPolicy,
+    /// Whether it receives a replay of the cache after a trap or a timeout cost it its memory.
+    pub on_restart: ReplayPolicy,
+    /// What happens to an event it fails on.
     pub on_failure: OnFailure,
-    /// Whether readiness waits for it. Only carried along.
+    /// Whether readiness waits for it. Not used by this crate.
     pub required: bool,
 }
 
-/// What one plugin may use up. Each has a default of the same name in this module.
+/// The resource limits of one plugin. Each has a default of the same name in this module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of linear memory of one instance. At the limit `memory.grow` fails, which most languages turn into a trap.
     pub memory_bytes: usize,
-    /// Time a guest may run in one call. At the limit the call is a timeout and the instance is rebuilt.
+    /// CPU time of one call. At the limit the call is a timeout and the instance is rebuilt.
     pub cpu: Duration,
-    /// Time a call may take, waiting in the host included. At the limit the call is a timeout and the instance is
+    /// Total time of one call, including waiting in the host. At the limit the call is a timeout and the instance is
     /// rebuilt.
     pub call: Duration,
-    /// Events that may wait in full; above it they fold per key.
+    /// Pending events that are kept one by one; above it they are compressed per key.
     pub pending: usize,
     /// Instances that share the plugin's keys.
     pub instances: u32,
 }
 
-/// How an instance that takes another's place goes on.
+/// What a new instance receives when it replaces another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Continuation {
-    /// Where the old one stopped.
+pub enum ReplayPolicy {
+    /// It continues where the old one stopped.
     #[default]
     Continue,
-    /// From the beginning: it is shown the whole cache again.
+    /// It receives a replay of the whole cache.
     Replay,
 }
 
-/// What becomes of an event that a plugin fails on.
+/// What happens to an event that a plugin fails on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It is tried again with back-off and becomes a dead letter in the end.
+    /// It is retried with back-off and finally dead-lettered.
     #[default]
     Retry,
-    /// It is counted and left.
+    /// It is counted and dropped.
     Skip,
-    /// As `Retry`; and a failure that trying again cannot mend, a trap or a timeout stops the plugin until it is
-    /// resumed.
+    /// As `Retry`, but a permanent failure, a trap or a timeout quarantines the plugin until it is resumed.
     Quarantine,
 }
 
 impl PluginSpec {
-    /// A plugin with defaults for all that is not said here.
+    /// A plugin with defaults for everything else.
     #[must_use]
     pub fn new(name: impl Into<String>, component: impl Into<PathBuf>) -> PluginSpec {
         PluginSpec {
@@ -98,8 +97,8 @@ impl PluginSpec {
             allow_kube: Vec::new(),
             limits: Limits::default(),
             resync: None,
-            on_reload: Continuation::default(),
-            on_restart: Continuation::default(),
+            on_reload: ReplayPolicy::default(),
+            on_restart: ReplayPolicy::default(),
             on_failure: OnFailure::default(),
             required: false,
         }

@@ -1,48 +1,53 @@
-//! What a plugin says about itself.
+//! A plugin's status, and the tracking of calls that take long.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use informant_cache::Moment;
 use informant_cache::index_feed::IndexJob;
 use informant_cache::listener::Delivery;
 use informant_object::{Key, KeyRef, SourceId};
 
+use crate::actor::PluginContext;
 use crate::{Digest, Roles};
 
-/// What a plugin is doing.
+/// A plugin's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PluginState {
-    /// Loaded, and not started.
+    /// Loaded, but not started.
     Loaded,
-    /// It has an instance and is called when there is something to tell.
+    /// It has an instance and handles events.
     Running,
-    /// It lost its instance and waits for the next one; what comes in meanwhile waits, or folds per key.
+    /// It lost its instance and waits for the next one; meanwhile events wait, or are compressed per key.
     Restarting,
-    /// It was rebuilt too often and is not called until it is resumed or swapped.
+    /// It was rebuilt too often and is not called until it is resumed or reloaded.
     Quarantined,
-    /// It takes no more events and delivers those it has.
+    /// Its listener is closed, and the pending events are delivered.
     Draining,
-    /// It is over.
+    /// It has ended.
     Stopped,
 }
 
-/// A plugin at one moment.
+/// The status of a plugin.
 #[derive(Clone, Debug)]
 pub struct PluginStatus {
     /// Its name in config.toml.
     pub name: String,
-    /// Its name and version by its own manifest.
+    /// The name and version in its manifest.
     pub manifest: (String, String),
-    /// What it is doing.
+    /// Its state.
     pub state: PluginState,
-    /// Why, where there is something to say: what led to a restart or to quarantine.
+    /// The reason of the state, if any: what led to a restart or to quarantine.
     pub because: Option<String>,
-    /// The roles of the component that runs.
+    /// The roles of the running component.
     pub roles: Roles,
-    /// The component that runs.
+    /// The digest of the running component.
     pub digest: Digest,
-    /// The component that ran before the last swap: what a roll-back would go to.
+    /// The component that ran before the last swap: the target of a rollback.
     pub previous_digest: Option<Digest>,
-    /// Why the last good version runs, and not the one in its file: that one is refused, or failed soon after it was
-    /// swapped in.
+    /// Why the last good version runs instead of the one in its file: that one was rejected, or failed soon after it
+    /// was swapped in.
     pub rolled_back: Option<String>,
     /// Linear memory of all its instances, in bytes.
     pub memory_bytes: usize,
@@ -52,33 +57,33 @@ pub struct PluginStatus {
     pub instances: usize,
     /// Components swapped in since it was loaded.
     pub reloads: u64,
-    /// The last try to swap a component in, or to run by another section with another instance.
+    /// The last reload: of a component, or of a section that needs a new instance.
     pub last_reload: Option<Reload>,
-    /// What went wrong last: a failed swap, a trap, a timeout; with the moment.
+    /// The last error (a failed reload, a trap, a timeout) and its time.
     pub last_error: Option<(Moment, String)>,
-    /// The call that has been under way for longest.
+    /// The call that has been running longest.
     pub stuck_on: Option<StuckOn>,
-    /// Events that wait for it.
+    /// Its pending events.
     pub pending: usize,
-    /// Events it failed on for good.
+    /// Its dead-lettered events.
     pub dead_letters: usize,
 }
 
-/// A try to have something else run.
+/// A reload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reload {
     /// When it ended.
     pub at: Moment,
-    /// Why the old one goes on; none if the new one runs.
+    /// Why the old version keeps running; none if the reload succeeded.
     pub refused: Option<String>,
 }
 
-/// A call that is under way.
+/// A running call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckOn {
     /// The object's source.
     pub source: SourceId,
-    /// The object; none while it is told that a source is synced.
+    /// The object; none in a call about a synced source.
     pub key: Option<Key>,
     /// `add`, `update`, `delete`, `sync` or `index`.
     pub event: &'static str,
@@ -108,7 +113,7 @@ impl StuckOn {
 }
 
 impl PluginState {
-    /// All states, in the order in which a plugin goes through them.
+    /// All states, in the order of a plugin's life.
     pub const ALL: [PluginState; 6] = [
         PluginState::Loaded,
         PluginState::Running,
@@ -136,4 +141,30 @@ impl std::fmt::Display for PluginState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Waits for `call`, and shows it in the status while it is pending. A call that returns at once costs nothing.
+pub(crate) async fn track_stuck_call<T>(
+    plugin: &PluginContext,
+    about: impl Fn() -> StuckOn,
+    call: impl Future<Output = T>,
+) -> T {
+    let mut call = pin!(call);
+    let mut noted = false;
+    poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(answer) => {
+            if noted {
+                plugin.status().stuck_on = None;
+            }
+            Poll::Ready(answer)
+        }
+        Poll::Pending => {
+            if !noted {
+                noted = true;
+                plugin.status().stuck_on = Some(about());
+            }
+            Poll::Pending
+        }
+    })
+    .await
 }

@@ -1,4 +1,4 @@
-//! What this room's tests share.
+//! Shared by this crate's tests.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -62,7 +62,7 @@ impl Visit for Line {
     }
 }
 
-/// Sleeps as tokio does, and does nothing else.
+/// Sleeps with tokio's clock; its own clock stands at zero.
 pub(crate) struct TokioTime;
 
 impl Environment for TokioTime {

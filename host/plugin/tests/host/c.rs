@@ -1,14 +1,14 @@
-//! The SDK for C: what a plugin on it remembers is handed to the version that takes its place.
+//! The C SDK: state transfer between versions.
 
-use informant_plugin_host::{Continuation, PluginSpec};
+use informant_plugin_host::{PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{Pods, World, guest, is_built};
 
-/// `plugin-sdk/c/tests/guest.c`. Where the compiler is missing it is not built; never so in CI.
+/// `plugin-sdk/c/tests/guest.c`. Not built where the compiler is missing, but always in CI.
 const GUEST: &str = "guest_c";
 
-/// Writes `name` and waits until the plugin was told. Returns how many events it counts then.
+/// Writes `name` and waits until the plugin has handled it. Returns the plugin's event count.
 async fn counted(world: &World, pods: &mut Pods, name: &str) -> u64 {
     pods.apply(name);
     let version = pods.version.to_string();
@@ -18,12 +18,12 @@ async fn counted(world: &World, pods: &mut Pods, name: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_version_in_c_knows_what_the_old_one_did() {
+async fn state_is_transferred_between_versions_in_c() {
     if !is_built(GUEST) {
         return;
     }
     let world = World::new();
-    let adjust = |spec: &mut PluginSpec| spec.on_reload = Continuation::Continue;
+    let adjust = |spec: &mut PluginSpec| spec.on_reload = ReplayPolicy::Continue;
     let plugin = world.run(GUEST, json!({}), adjust).await;
     assert_eq!(plugin.roles().to_string(), "event-handler, state");
     let mut pods = world.pods("pods");
@@ -42,5 +42,9 @@ async fn a_new_version_in_c_knows_what_the_old_one_did() {
     assert_eq!(counted(&world, &mut pods, "save-fails").await, 5);
     let refused = plugin.swap(&guest(GUEST)).await.unwrap_err();
     assert!(refused.to_string().contains("save failed: told to fail"), "{refused}");
-    assert_eq!(counted(&world, &mut pods, "after").await, 6, "the old one goes on");
+    assert_eq!(
+        counted(&world, &mut pods, "after").await,
+        6,
+        "the old version keeps running"
+    );
 }

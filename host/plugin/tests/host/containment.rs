@@ -1,4 +1,4 @@
-//! A guest that misbehaves costs its own instance, and no event, and nobody else's time.
+//! A guest that misbehaves costs its own instance, but no event and no other plugin's time.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Limits at which a loop is soon over, and memory used up long before that.
+/// Limits at which a loop ends soon, and memory is exhausted long before that.
 fn short(spec: &mut PluginSpec) {
     spec.limits = Limits {
         cpu: Duration::from_millis(500),
@@ -21,7 +21,7 @@ fn of(name: &str) -> impl Fn(&Value) -> bool + use<'_> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_to_break_is_reported_and_survived() {
+async fn every_trap_is_reported_and_survived() {
     let world = World::new();
     let actions = ["trap", "loop", "grow", "recurse", "exit"];
     let rules: Vec<Value> = actions
@@ -50,10 +50,10 @@ async fn each_way_to_break_is_reported_and_survived() {
         .collect();
     reports.sort();
     insta::assert_snapshot!(reports.join("\n"), @r#"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" cause="it called exit(1); a plugin is called again and again and never exits" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" cause="it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" frames=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" cause="it called exit(1); a plugin must return instead of exiting" last_lines="" frames=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" cause="it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" frames=""
     plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" cause="it ran for more than 500ms, the limit for one call (limits.cpu)" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" cause="it left its memory: a recursion without an end used up its stack, or a pointer is wrong" last_lines="" frames=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" cause="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid" last_lines="" frames=""
     plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:132:27: told to trap" frames=""
     "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
@@ -71,7 +71,7 @@ async fn each_way_to_break_is_reported_and_survived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poisoned_object_delays_no_other_and_becomes_a_dead_letter() {
+async fn a_poisoned_object_is_dead_lettered_without_delaying_others() {
     let world = World::new();
     let plugin = world
         .run(
@@ -82,7 +82,7 @@ async fn a_poisoned_object_delays_no_other_and_becomes_a_dead_letter() {
         .await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    // First in its batch, so that the others are still to be called for when it traps.
+    // First in its batch, so that the calls for the others are still pending when it traps.
     pods.apply("a-poison");
     pods.apply_all(&(0..200).map(|number| format!("good-{number}")).collect::<Vec<_>>());
     let good = world
@@ -103,7 +103,7 @@ async fn a_poisoned_object_delays_no_other_and_becomes_a_dead_letter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_always_traps_is_quarantined_and_resumed_without_losing_anything() {
+async fn constant_traps_lead_to_quarantine_and_resume_loses_nothing() {
     let world = World::new();
     let rules = json!({ "rules": [{ "name": "bad-*", "event": "add", "do": "trap" }] });
     let plugin = world.run("guest_recorder", rules, |_| {}).await;
@@ -146,7 +146,7 @@ async fn one_that_always_traps_is_quarantined_and_resumed_without_losing_anythin
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_failure_quarantine_stops_at_the_first_failure_for_good() {
+async fn on_failure_quarantine_stops_at_the_first_permanent_failure() {
     let world = World::new();
     let rules = json!({ "rules": [{ "name": "bad", "times": 1, "do": "permanent" }] });
     let plugin = world
@@ -164,7 +164,7 @@ async fn on_failure_quarantine_stops_at_the_first_failure_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_is_limited_and_shown() {
+async fn memory_is_limited_and_reported() {
     let world = World::new();
     let rules = json!({ "rules": [{ "name": "big", "do": { "keep": 8_000_000 } }] });
     let plugin = world
@@ -179,7 +179,7 @@ async fn memory_is_limited_and_shown() {
     world
         .until("memory in the status", || plugin.status().memory_bytes > 8_000_000)
         .await;
-    // The second one does not fit: the instance is lost, and with it what it kept.
+    // The second one does not fit: the instance is lost together with its memory.
     pods.apply("big");
     world.until("a restart", || plugin.status().restarts == 1).await;
     assert!(
@@ -193,7 +193,7 @@ async fn memory_is_limited_and_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_guest_logs_in_one_call_is_bounded_and_the_rest_counted() {
+async fn log_output_of_one_call_is_bounded_and_the_rest_counted() {
     let world = World::new();
     let rules = json!({ "quiet": true, "rules": [
         { "name": "long", "do": { "log-bytes": 1_000_000 } },
@@ -223,7 +223,7 @@ async fn what_a_guest_logs_in_one_call_is_bounded_and_the_rest_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_loops_for_ever_delays_no_other_plugin() {
+async fn an_endless_loop_delays_no_other_plugin() {
     let world = World::new();
     let rules = json!({ "rules": [{ "name": "loop", "do": "loop" }] });
     let hog = world

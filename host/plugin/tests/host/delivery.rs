@@ -1,15 +1,15 @@
-//! Events reach the guest as the listener says, and nothing is lost when it fails.
+//! Events reach the guest in the listener's order, and nothing is lost when it fails.
 
 use std::time::Duration;
 
 use informant_cache::listener::Pause;
-use informant_plugin_host::{Continuation, PluginState};
+use informant_plugin_host::{PluginState, ReplayPolicy};
 use serde_json::json;
 
 use crate::world::{World, spec};
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_told_what_is_there_and_what_changes() {
+async fn a_handler_receives_the_initial_list_and_changes() {
     let world = World::new();
     let mut pods = world.pods("pods");
     pods.apply("a");
@@ -24,7 +24,7 @@ async fn a_handler_is_told_what_is_there_and_what_changes() {
     pods.apply("b");
     pods.delete("a");
     let lines = world.recorded(4, |line| line["name"].is_string()).await;
-    let told: Vec<String> = lines
+    let delivered: Vec<String> = lines
         .iter()
         .map(|line| {
             format!(
@@ -33,7 +33,7 @@ async fn a_handler_is_told_what_is_there_and_what_changes() {
             )
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(delivered.join("\n"), @r#"
     "add" "a" "2" "initial" seen "2"
     "update" "a" "3" "watch" seen ""
     "add" "b" "4" "watch" seen "4"
@@ -42,7 +42,7 @@ async fn a_handler_is_told_what_is_there_and_what_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_projected_handler_is_left_alone_while_what_it_sees_stays_the_same() {
+async fn a_changed_only_handler_skips_updates_with_an_equal_payload() {
     let world = World::new();
     let plugin = world.run("guest_recorder_fields", json!({}), |_| {}).await;
     let mut pods = world.pods("pods");
@@ -54,16 +54,16 @@ async fn a_projected_handler_is_left_alone_while_what_it_sees_stays_the_same() {
         r#","labels":{"x":"2"}"#,
     ] {
         pods.apply_with("a", rest);
-        // Only while nothing else of the key waits may it be left out.
+        // An update may be skipped only if no other event of the key is pending.
         world
-            .until("it to be told", || {
+            .until("it to be called", || {
                 plugin.listener().pending() + plugin.listener().in_flight() == 0
             })
             .await;
     }
     pods.delete("a");
     let lines = world.recorded(3, |line| line["name"].is_string()).await;
-    let told: Vec<String> = lines
+    let delivered: Vec<String> = lines
         .iter()
         .map(|line| {
             format!(
@@ -72,7 +72,7 @@ async fn a_projected_handler_is_left_alone_while_what_it_sees_stays_the_same() {
             )
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(delivered.join("\n"), @r#"
     "add" "2" old false bytes 64
     "update" "4" old false bytes 64
     "delete" "4" old true bytes 64
@@ -106,7 +106,7 @@ async fn failures_are_retried_as_the_handler_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_looks_its_object_up_finds_that_state_or_a_newer_one() {
+async fn a_handler_reads_its_event_or_a_newer_state_from_the_store() {
     let world = World::new();
     let plugin = world
         .run("guest_recorder", json!({ "read-back": true }), |spec| {
@@ -116,7 +116,7 @@ async fn a_handler_that_looks_its_object_up_finds_that_state_or_a_newer_one() {
         .await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    // Until then changes fold into the initial list, and there would be fewer to count.
+    // Until then changes are compressed into the initial list, and there would be fewer to count.
     world.recorded(1, |line| line["event"] == "synced").await;
     for round in 0..300 {
         pods.apply(&format!("pod-{}", round % 5));
@@ -131,11 +131,11 @@ async fn a_handler_that_looks_its_object_up_finds_that_state_or_a_newer_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_with_replay_shows_the_cache_again() {
+async fn a_restart_with_replay_replays_the_cache() {
     let world = World::new();
     let rules = json!({ "quiet": true, "rules": [{ "event": "delete", "attempts": 1, "do": "trap" }] });
     let plugin = world
-        .run("guest_recorder", rules, |spec| spec.on_restart = Continuation::Replay)
+        .run("guest_recorder", rules, |spec| spec.on_restart = ReplayPolicy::Replay)
         .await;
     let mut pods = world.pods("pods");
     for number in 0..50 {
@@ -156,7 +156,7 @@ async fn a_restart_with_replay_shows_the_cache_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resyncs_show_every_object_again() {
+async fn a_resync_redelivers_every_object() {
     let world = World::new();
     let plugin = world
         .run("guest_recorder", json!({}), |spec| {
@@ -174,7 +174,7 @@ async fn resyncs_show_every_object_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_wants_changes_only_is_resynced_all_the_same() {
+async fn a_changed_only_handler_receives_resyncs() {
     let world = World::new();
     let plugin = world
         .run("guest_recorder_fields", json!({}), |spec| {
@@ -185,7 +185,7 @@ async fn a_handler_that_wants_changes_only_is_resynced_all_the_same() {
     pods.apply("a");
     pods.attach(&plugin.listener());
     world.recorded(1, |line| line["event"] == "synced").await;
-    // What changed does not show in what it sees.
+    // The change does not show in its payload.
     pods.apply_with("a", r#","annotations":{"x":"1"}"#);
     world.recorded(3, |line| line["reason"] == "resync").await;
     let updates = world.log.json().into_iter().filter(|line| line["event"] == "update");
@@ -202,7 +202,7 @@ async fn a_handler_that_wants_changes_only_is_resynced_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_from_outside_between_two_of_its_own_that_do_not_show_is_told() {
+async fn a_foreign_change_between_two_invisible_own_changes_is_delivered() {
     let world = World::new();
     let plugin = world.run("guest_recorder_fields", json!({}), |_| {}).await;
     let mut pods = world.pods("pods");
@@ -210,8 +210,8 @@ async fn a_change_from_outside_between_two_of_its_own_that_do_not_show_is_told()
     let listener = plugin.listener();
     pods.attach(&listener);
     world.recorded(1, |line| line["event"] == "synced").await;
-    // Its own writes set an annotation, which it does not watch; somebody else sets a label, before, between and behind
-    // them.
+    // Its own writes set an annotation, which is not in its payload; another client sets a label before, between and
+    // after them.
     let own = |label: &str, count: usize| format!(r#","labels":{{"x":"{label}"}},"annotations":{{"own":"{count}"}}"#);
     for (round, label) in ["1", "2", "3"].into_iter().enumerate() {
         let before = if round == 0 { "0" } else { ["1", "2", "3"][round - 1] };
@@ -221,15 +221,15 @@ async fn a_change_from_outside_between_two_of_its_own_that_do_not_show_is_told()
         }
         listener.resume(Pause::Swap);
         world
-            .until("it to be told", || listener.pending() + listener.in_flight() == 0)
+            .until("it to be called", || listener.pending() + listener.in_flight() == 0)
             .await;
         let shown = pods.snapshot();
         let newest = shown.iter().next().unwrap().version().to_string();
         let lines = world.log.json();
         let last = lines.iter().rfind(|line| line["name"] == "a").unwrap();
         // The last of its own writes shows nothing; the one before has the label.
-        let told: u64 = last["version"].as_str().unwrap().parse().unwrap();
-        assert!(told + 1 >= newest.parse().unwrap(), "{last}, {newest}");
+        let seen: u64 = last["version"].as_str().unwrap().parse().unwrap();
+        assert!(seen + 1 >= newest.parse().unwrap(), "{last}, {newest}");
     }
 }
 
@@ -245,7 +245,7 @@ async fn a_plugin_is_not_called_before_it_is_started() {
     plugin.start().await;
     world.recorded(1, |line| line["name"] == "a").await;
     assert_eq!(plugin.status().state, PluginState::Running);
-    // Series end with the plugin.
+    // The series are removed with the plugin.
     plugin.stop(Duration::from_secs(1)).await;
     drop(plugin);
     assert_eq!(world.metrics("informant_handler"), "");

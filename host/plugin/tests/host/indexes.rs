@@ -1,4 +1,4 @@
-//! Index plugins: attached whole or not at all, and apart from everything else.
+//! Index plugins: attached only when complete, and isolated from event handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::world::{Pods, World, guest, pod};
 
 const APP_WEB: &str = r#","labels":{"app":"web"}"#;
 
-/// What an informer loop does for an index plugin, for one source.
+/// The part of an informer loop that serves an index plugin, for one source.
 pub(crate) struct Loop<'w> {
     world: &'w World,
     pub(crate) pods: Pods,
@@ -47,7 +47,7 @@ impl<'w> Loop<'w> {
         self.feed.state(self.pods.id).unwrap()
     }
 
-    /// Begins a back-fill where one is wanted, and attaches what is whole. Returns whether it was.
+    /// Starts a backfill if one is wanted, and attaches the index when it is complete. Returns whether it was attached.
     fn turn(&mut self) -> bool {
         if self.feed.wants_backfill(self.pods.id) {
             self.feed.begin_backfill(self.pods.id, &self.pods.snapshot());
@@ -87,7 +87,7 @@ fn quick(spec: &mut PluginSpec) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_is_back_filled_and_attached_whole() {
+async fn an_index_is_backfilled_and_attached_when_complete() {
     let world = World::new();
     let plugin = world.run("guest_index", json!({}), quick).await;
     let mut informer = Loop::new(&world, &plugin);
@@ -96,7 +96,7 @@ async fn an_index_is_back_filled_and_attached_whole() {
     }
     assert!(
         informer.pods.snapshot().by_index("app", "web").is_err(),
-        "answered before it was whole"
+        "answered before it was complete"
     );
     informer.attach().await;
     assert_eq!(informer.under("app", "web").len(), 1_000);
@@ -107,7 +107,7 @@ async fn an_index_is_back_filled_and_attached_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_fails_is_absent_and_listed_and_costs_no_other_its_place() {
+async fn an_object_that_fails_is_left_out_of_the_index_and_listed() {
     let world = World::new();
     let plugin = world.run("guest_index", json!({}), quick).await;
     let mut informer = Loop::new(&world, &plugin);
@@ -126,7 +126,7 @@ async fn an_object_that_fails_is_absent_and_listed_and_costs_no_other_its_place(
         .collect();
     insta::assert_snapshot!(failures.join("\n"), @r#"
     default/fail-0: told to fail
-    default/grow-0: index for v1 Pod default/grow-0 trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    default/grow-0: index for v1 Pod default/grow-0 trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     default/loop-0: index for v1 Pod default/loop-0 did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     default/many-0: more than 1024 values or 65536 bytes of them for one object; index something that has fewer values
     default/stray-0: the plugin gave values for "stray", which its manifest does not name as an index
@@ -142,7 +142,7 @@ async fn an_object_that_fails_is_absent_and_listed_and_costs_no_other_its_place(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_function_that_asks_the_host_is_denied() {
+async fn host_calls_from_an_index_function_are_denied() {
     let world = World::new();
     let plugin = world
         .run("guest_index", json!({}), |spec| {
@@ -214,7 +214,7 @@ async fn handler_and_index_functions_share_no_memory() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_version_computes_everything_again_and_is_attached_whole() {
+async fn a_new_version_recomputes_its_index() {
     let world = World::new();
     let plugin = world.run("guest_index", json!({}), quick).await;
     let mut informer = Loop::new(&world, &plugin);
@@ -223,7 +223,7 @@ async fn another_version_computes_everything_again_and_is_attached_whole() {
     let swapped = plugin.swap(&guest("guest_index")).await.unwrap();
     assert!(
         plugin.index_feed().unwrap().ptr_eq(&informer.feed),
-        "the same names need no other feed"
+        "the same names keep the feed"
     );
     assert!(swapped.previous_feed.unwrap().ptr_eq(&informer.feed));
     assert!(
@@ -233,7 +233,7 @@ async fn another_version_computes_everything_again_and_is_attached_whole() {
     );
     informer.attach().await;
     assert_eq!(informer.under("app", "web"), ["a"]);
-    // A version with other indexes has another feed, and the old one says why it has nothing any more.
+    // A version with other indexes has another feed, and the old one reports why it is empty.
     plugin.swap(&guest("guest_both")).await.unwrap();
     let feed = plugin.index_feed().unwrap();
     assert_eq!(

@@ -1,7 +1,7 @@
-//! Three plugins that misbehave in three ways beside one that does not.
+//! Three plugins that misbehave in three ways, next to one that does not.
 //!
-//! What counts here is that the good one loses nothing. How long it waited is printed and not judged: a shared machine
-//! waits for reasons of its own.
+//! The test checks that the good one loses nothing. Its latency is printed and not checked: a shared machine adds its
+//! own.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::world::{Pods, World};
 /// Events of the good plugin before and after the others misbehave.
 const QUIET_EVENTS: usize = 500;
 
-/// How long the good plugin waited for each of some events to be handled.
+/// The good plugin's latency for each of some events.
 #[derive(Default)]
 struct Lags(Vec<Duration>);
 
@@ -53,7 +53,7 @@ async fn bad(world: &World, how: &str) -> Plugin {
         .await
 }
 
-/// On the thread of the test, which is none of the two that guests run on.
+/// Uses the test's thread, which is not one of the two for guests.
 async fn run() {
     let world = World::new();
     let good = world
@@ -100,14 +100,14 @@ async fn run() {
     assert_eq!((counters.coalesced, counters.vanished), (0, 0), "{counters:?}");
     assert_eq!(good.status().restarts, 0);
     let text = before.shown("before")
-        + &meanwhile.shown(&format!("beside a loop, a grower and a trapper, for {took:?}"))
+        + &meanwhile.shown(&format!("next to a loop, a grower and a trapper, for {took:?}"))
         + &after.shown("once they are quarantined");
-    // Past the capture of tests: it is what the test is run for by hand.
+    // Not captured: it is the output when the test is run by hand.
     std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 #[test]
-fn beside_one_that_loops_one_that_grows_and_one_that_traps_a_good_one_loses_nothing() {
+fn a_good_plugin_loses_nothing_next_to_misbehaving_ones() {
     let guests = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -1,14 +1,13 @@
-//! The SDK for JavaScript: what a plugin on it throws, reads, computes and hands over.
+//! The JavaScript SDK: exceptions, store, indexes and state.
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec};
+use informant_plugin_host::{Plugin, PluginSpec, ReplayPolicy};
 use serde_json::json;
 
-use crate::hello::{idle, said};
 use crate::indexes::Loop;
 use crate::kube::{Cluster, grants};
-use crate::world::{World, guest, is_built};
+use crate::world::{World, guest, hello_log, idle, is_built};
 
-/// `plugin-sdk/javascript/tests/guest.js`. Where npm is missing it is not built; never so in CI.
+/// `plugin-sdk/javascript/tests/guest.js`. Not built where npm is missing, but always in CI.
 const GUEST: &str = "guest_javascript";
 
 async fn run(world: &World) -> Plugin {
@@ -19,7 +18,7 @@ async fn run_with(world: &World, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin
     let mut spec = PluginSpec::new("hello", guest(GUEST));
     spec.informers = vec![("pods".into(), "pods".into())];
     spec.config = json!({ "greeting": "hello" });
-    spec.on_reload = Continuation::Continue;
+    spec.on_reload = ReplayPolicy::Continue;
     adjust(&mut spec);
     let plugin = world.host.load(spec).await.unwrap();
     plugin.start().await;
@@ -27,7 +26,7 @@ async fn run_with(world: &World, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_in_javascript_reads_the_cache_and_every_text() {
+async fn javascript_reads_the_cache_and_every_text() {
     if !is_built(GUEST) {
         return;
     }
@@ -36,7 +35,7 @@ async fn a_plugin_in_javascript_reads_the_cache_and_every_text() {
     assert_eq!(
         plugin.roles().to_string(),
         "event-handler, index-funcs, state",
-        "what it does not define it does not play"
+        "roles without exports are inactive"
     );
     let mut pods = world.pods("pods");
     pods.apply_with("first", r#","labels":{"team":"blue"}"#);
@@ -50,7 +49,7 @@ async fn a_plugin_in_javascript_reads_the_cache_and_every_text() {
     idle(&world, &plugin).await;
     pods.delete("first");
     idle(&world, &plugin).await;
-    insta::assert_snapshot!(said(&world).join("\n"), @r#"
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     DEBUG hello, events
     INFO pods v1 Pod {"source":1,"namespace":"default","name":"reads","uid":"uid-reads","resourceVersion":"3","reason":"watch","attempt":0} true
     INFO {"apiVersion":"v1","kind":"Pod","metadata":{"name":"first"}}
@@ -72,7 +71,7 @@ async fn a_plugin_in_javascript_reads_the_cache_and_every_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plugin_in_javascript_throws_is_a_failure_that_says_where() {
+async fn a_javascript_exception_is_a_failure_with_its_position() {
     if !is_built(GUEST) {
         return;
     }
@@ -94,14 +93,16 @@ async fn what_a_plugin_in_javascript_throws_is_a_failure_that_says_where() {
     for name in names {
         pods.apply(name);
         world
-            .until("the first try", || said(&world).iter().any(|line| line.contains(name)))
+            .until("the first try", || {
+                hello_log(&world).iter().any(|line| line.contains(name))
+            })
             .await;
     }
     let letters = || plugin.listener().dead_letters();
     world
-        .until("all others to be given up", || letters().len() == names.len() - 1)
+        .until("all others to be dead-lettered", || letters().len() == names.len() - 1)
         .await;
-    let lines = said(&world);
+    let lines = hello_log(&world);
     let mut first: Vec<&String> = Vec::new();
     for line in &lines {
         if !first.contains(&line) {
@@ -117,11 +118,11 @@ async fn what_a_plugin_in_javascript_throws_is_a_failure_that_says_where() {
     ERROR default/circle: onAdd threw something of type object (circular reference), which is no Error and does not say where; write throw new Error(…)
     ERROR default/permanent: guest.js:26:15: Permanent: never again (in permanent < onAdd)
     INFO later, it was well
-    ERROR default/unknown: guest.js:32:24: HostError: there is no informer "services"; [plugin.hello] of config.toml names: pods (in unknown < onAdd)
+    ERROR default/unknown: guest.js:32:24: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods (in unknown < onAdd)
     ERROR default/promise: Permanent: onAdd is async, and Informant waits for no promise
     "#);
     let tries = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
-    // What would be refused again is not tried again.
+    // A call that would be denied again is not retried.
     assert_eq!(
         ["permanent", "unknown", "promise", "error"].map(|name| tries(&format!("default/{name}:"))),
         [1, 1, 1, 10]
@@ -131,7 +132,7 @@ async fn what_a_plugin_in_javascript_throws_is_a_failure_that_says_where() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_in_javascript_computes_an_index() {
+async fn javascript_computes_an_index() {
     if !is_built(GUEST) {
         return;
     }
@@ -160,7 +161,7 @@ async fn a_plugin_in_javascript_computes_an_index() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_in_javascript_hands_over_what_it_remembers() {
+async fn javascript_transfers_its_state() {
     if !is_built(GUEST) {
         return;
     }
@@ -176,7 +177,7 @@ async fn a_plugin_in_javascript_hands_over_what_it_remembers() {
     idle(&world, &plugin).await;
     pods.delete("first");
     idle(&world, &plugin).await;
-    let lines = said(&world);
+    let lines = hello_log(&world);
     assert!(
         lines.last().is_some_and(|line| line.ends_with(r#"["first","second"]"#)),
         "{lines:#?}"
@@ -184,7 +185,7 @@ async fn a_plugin_in_javascript_hands_over_what_it_remembers() {
 }
 
 #[tokio::test]
-async fn a_plugin_in_javascript_acts_on_the_cluster_as_far_as_it_is_granted() {
+async fn javascript_acts_on_the_cluster_within_its_grants() {
     if !is_built(GUEST) {
         return;
     }
@@ -202,10 +203,8 @@ async fn a_plugin_in_javascript_acts_on_the_cluster_as_far_as_it_is_granted() {
     pods.attach(&plugin.listener());
     pods.apply("acts");
     let letters = || plugin.listener().dead_letters();
-    world
-        .until("the last call to be refused", || letters().len() == 1)
-        .await;
-    let lines = said(&world);
+    world.until("the last call to be denied", || letters().len() == 1).await;
+    let lines = hello_log(&world);
     let has = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(has("Pod [\"a\"]"), "{lines:?}");
     assert!(has("true denied KubeError: get v1/secrets"), "{lines:?}");

@@ -1,5 +1,4 @@
-//! What a plugin may do on the cluster: nothing that is not granted, nothing that leads elsewhere, and never for longer
-//! than its call.
+//! Calls to the cluster: only what is granted, only to the named object, and never for longer than the guest's call.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::world::{World, guest, spec};
 
-/// A cluster that records what it is asked, and answers after a while, or never.
+/// A cluster that records its calls, and answers after a while, or never.
 #[derive(Default)]
 pub(crate) struct Cluster {
     calls: Mutex<Vec<KubeCall>>,
-    /// Milliseconds until each answer; none: it never comes.
+    /// Milliseconds until each answer; none: it never answers.
     answers_after_ms: Option<u64>,
 }
 
@@ -55,7 +54,7 @@ pub(crate) fn grants(grants: Value) -> Vec<KubeGrant> {
     serde_json::from_value(grants).unwrap()
 }
 
-/// A plugin that makes `calls` when it is told of a pod, which has happened. With it, the answers.
+/// Runs a plugin that makes `calls` for an event of a pod. Returns it and the answers.
 async fn answers(
     world: &World,
     calls: Value,
@@ -81,7 +80,7 @@ fn message(answer: &Value) -> &str {
     answer["message"].as_str().unwrap_or_default()
 }
 
-/// One call of each verb, and of what else has a rule of its own.
+/// One call of each verb, and one of a subresource.
 fn each_verb() -> Value {
     let pod = json!({ "metadata": { "name": "web-0", "uid": "u" } });
     json!([
@@ -96,7 +95,7 @@ fn each_verb() -> Value {
 }
 
 #[tokio::test]
-async fn each_verb_is_refused_without_its_grant_and_the_line_that_would_grant_it_is_named() {
+async fn each_verb_is_denied_without_a_grant_and_the_error_names_the_grant() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let granted = json!([{ "verbs": ["get"], "resource": "v1/configmaps" }]);
@@ -105,18 +104,18 @@ async fn each_verb_is_refused_without_its_grant_and_the_line_that_would_grant_it
     assert_eq!(cluster.take(), [], "nothing was sent");
     let text: Vec<&str> = answers.iter().map(message).collect();
     insta::assert_snapshot!(text.join("\n"), @r#"
-    get v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["get"], resource = "v1/pods", namespaces = ["web"] }]
-    list v1/pods in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["list"], resource = "v1/pods", namespaces = ["web"] }]
-    create v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["create"], resource = "v1/pods", namespaces = ["web"] }]
-    update v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["update"], resource = "v1/pods", namespaces = ["web"] }]
-    patch v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["patch"], resource = "v1/pods", namespaces = ["web"] }]
-    patch v1/pods/status "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["patch"], resource = "v1/pods", namespaces = ["web"], subresources = ["status"] }]
-    delete v1/pods "web-0" in namespace "web" is not granted; in config.toml, [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["delete"], resource = "v1/pods", namespaces = ["web"] }]
+    get v1/pods "web-0" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["get"], resource = "v1/pods", namespaces = ["web"] }]
+    list v1/pods in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["list"], resource = "v1/pods", namespaces = ["web"] }]
+    create v1/pods "web-0" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["create"], resource = "v1/pods", namespaces = ["web"] }]
+    update v1/pods "web-0" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["update"], resource = "v1/pods", namespaces = ["web"] }]
+    patch v1/pods "web-0" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["patch"], resource = "v1/pods", namespaces = ["web"] }]
+    patch v1/pods/status "web-0" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["patch"], resource = "v1/pods", namespaces = ["web"], subresources = ["status"] }]
+    delete v1/pods "web-0" in namespace "web" is not granted; in config.toml, set in [plugin.guest_kube]: allow.kube = [{ verbs = ["get"], resource = "v1/configmaps" }, { verbs = ["delete"], resource = "v1/pods", namespaces = ["web"] }]
     "#);
 }
 
 #[tokio::test]
-async fn each_verb_works_with_the_line_that_the_refusal_named() {
+async fn each_verb_works_with_the_suggested_grant() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let granted = json!([
@@ -152,7 +151,7 @@ async fn each_verb_works_with_the_line_that_the_refusal_named() {
 }
 
 #[tokio::test]
-async fn what_may_make_an_object_needs_to_be_allowed_to_unless_it_is_bound_to_one() {
+async fn calls_that_may_create_an_object_need_the_create_grant() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let call = |verb: &str, document: Value| json!({ "verb": verb, "resource": "v1/pods", "namespace": "web", "name": "a", "document": document });
@@ -175,7 +174,7 @@ async fn what_may_make_an_object_needs_to_be_allowed_to_unless_it_is_bound_to_on
 }
 
 #[tokio::test]
-async fn a_grant_by_name_holds_for_what_is_made_too() {
+async fn a_grant_by_name_applies_to_created_objects() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let create =
@@ -193,7 +192,7 @@ async fn a_grant_by_name_holds_for_what_is_made_too() {
 }
 
 #[tokio::test]
-async fn an_address_that_could_lead_elsewhere_is_refused_before_grants_are_asked() {
+async fn an_ambiguous_address_is_rejected_before_grants_are_checked() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let get = |resource: &str, namespace: &str, name: &str, subresource: &str| json!({ "verb": "get", "resource": resource, "namespace": namespace, "name": name, "subresource": subresource });
@@ -213,15 +212,15 @@ async fn an_address_that_could_lead_elsewhere_is_refused_before_grants_are_asked
     let line = |answer: &Value| format!("{}: {}", answer["code"].as_str().unwrap(), message(answer));
     let text: Vec<String> = answers.iter().map(line).collect();
     insta::assert_snapshot!(text.join("\n"), @r#"
-    invalid: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
-    invalid: name: "../secrets/a" cannot be the name of anything
-    invalid: namespace: "web/pods/b" cannot be the name of anything
-    invalid: name: "a?x=1" cannot be the name of anything
-    invalid: name: ".." cannot be the name of anything
+    invalid: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
+    invalid: name: "../secrets/a" is not a valid name
+    invalid: namespace: "web/pods/b" is not a valid name
+    invalid: name: "a?x=1" is not a valid name
+    invalid: name: ".." is not a valid name
     invalid: get needs the name of an object
     invalid: a namespace has no subresource "secrets"
-    invalid: namespaces do not live in a namespace: leave it empty
-    invalid: "v1/watch" names no resource: its last part is no plural in small letters; write `v1/pods` or `apps/v1/deployments`
+    invalid: a namespace is not in a namespace: leave `namespace` empty
+    invalid: "v1/watch" is not a resource: its last part is not a lowercase plural; write `v1/pods` or `apps/v1/deployments`
     too-large: the document has 4194306 bytes; 3145728 are allowed
     "#);
     assert_eq!(cluster.take(), []);
@@ -245,7 +244,7 @@ async fn index_functions_and_describe_are_denied_the_cluster() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_never_answers_is_a_timeout_before_the_call_is_given_up() {
+async fn a_cluster_that_never_answers_times_out_before_the_call() {
     let world = World::with_cluster(Cluster::answering(None));
     let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a", "times": 2 }]);
     let granted = json!([{ "verbs": ["get"], "resource": "v1/pods" }]);
@@ -271,7 +270,7 @@ async fn waiting_for_the_cluster_is_not_charged_as_running() {
 }
 
 #[tokio::test]
-async fn grants_are_given_and_taken_away_while_the_instance_runs() {
+async fn grants_change_while_the_instance_runs() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let calls = json!([{ "verb": "get", "resource": "v1/pods", "name": "a" }]);
@@ -299,12 +298,12 @@ async fn grants_are_given_and_taken_away_while_the_instance_runs() {
 }
 
 #[tokio::test]
-async fn a_need_that_is_not_granted_is_refused_at_load_and_at_a_swap() {
+async fn an_ungranted_requirement_is_rejected_at_load_and_at_reload() {
     let world = World::new();
     let error = world.host.load(spec("image_mark", json!({}))).await.err().unwrap();
     let text = error.to_string();
     let (_, reason) = text.split_once(".wasm: ").unwrap();
-    insta::assert_snapshot!(reason, @r#"needs what is not granted; in config.toml, [plugin.image_mark]: allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#);
+    insta::assert_snapshot!(reason, @r#"requires access that is not granted; in config.toml, set in [plugin.image_mark]: allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]"#);
 
     let mut granted = spec("image_mark", json!({}));
     granted.allow_kube = grants(json!([{ "verbs": ["patch"], "resource": "v1/pods", "namespaces": ["web"] }]));
@@ -313,5 +312,5 @@ async fn a_need_that_is_not_granted_is_refused_at_load_and_at_a_swap() {
     let plugin = world.run("guest_recorder", json!({}), |_| {}).await;
     let digest = plugin.digest();
     assert!(plugin.swap(&guest("image_mark")).await.is_err());
-    assert_eq!(plugin.digest(), digest, "the old one runs on");
+    assert_eq!(plugin.digest(), digest, "the old version keeps running");
 }

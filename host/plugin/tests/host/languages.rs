@@ -1,14 +1,14 @@
-//! One plugin in several languages: told the same, each says the same.
+//! One plugin in several languages: the same events lead to the same log.
 
 use informant_plugin_host::{PluginSpec, PluginState};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest, is_built};
 
-/// The crash-loop plugin in Rust, which the others are held against.
+/// The crash-loop plugin in Rust, the reference for the others.
 const FIRST: &str = "crash_loop";
 
-/// The same in other languages. Where their compilers are missing they are not built; never so in CI.
+/// The same plugin in other languages. Not built where their compilers are missing, but always in CI.
 const OTHERS: [&str; 2] = ["crash_loop_c", "crash_loop_js"];
 
 fn running(restarts: u32) -> Value {
@@ -33,7 +33,7 @@ fn backing_off(restarts: u32, reason: &str, code: i32) -> Value {
     })
 }
 
-/// What a pod of two containers goes through: loops, kills seen early and late, a kubelet that counts afresh.
+/// The life of a pod with two containers: crash loops, kills seen early and late, a kubelet whose count restarts.
 fn life() -> Vec<Value> {
     let mut life = vec![
         running(0),
@@ -60,10 +60,10 @@ fn life() -> Vec<Value> {
     life
 }
 
-/// What the guest logged while it was told all this.
+/// The guest's log of these events.
 async fn said(name: &str, config: Value) -> Vec<String> {
     let world = World::new();
-    let mut spec = PluginSpec::new("told", guest(name));
+    let mut spec = PluginSpec::new("observed", guest(name));
     spec.config = config;
     spec.limits.pending = 100_000;
     let plugin = world.host.load(spec).await.unwrap();
@@ -82,14 +82,14 @@ async fn said(name: &str, config: Value) -> Vec<String> {
             let stats = plugin.listener().stats();
             stats.pending + stats.in_flight + stats.syncing == 0
         };
-        world.until("it to be told everything", is_idle).await;
+        world.until("it to handle all events", is_idle).await;
     };
     idle().await;
     for container in life() {
         for (pod, list) in [("web", "containerStatuses"), ("db", "initContainerStatuses")] {
             tell(&mut pods, pod, list, &container);
         }
-        // Each is told by itself: nothing folds.
+        // Each is delivered by itself: nothing is compressed.
         idle().await;
     }
     pods.delete("web");
@@ -108,12 +108,12 @@ async fn said(name: &str, config: Value) -> Vec<String> {
         .log
         .lines()
         .into_iter()
-        .filter(|line| line.fields == " plugin=\"told\"");
+        .filter(|line| line.fields == " plugin=\"observed\"");
     lines.map(|line| format!("{} {}", line.level, line.message)).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_crash_loop_plugin_says_the_same_in_every_language() {
+async fn the_crash_loop_plugin_behaves_the_same_in_every_language() {
     for config in [json!({}), json!({ "min-restarts": 5 })] {
         let expected = said(FIRST, config.clone()).await;
         assert!(expected.len() > 20, "{expected:#?}");
@@ -128,10 +128,10 @@ async fn the_crash_loop_plugin_says_the_same_in_every_language() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_config_that_is_not_understood_is_refused_in_every_language() {
+async fn an_unknown_config_key_is_rejected_in_every_language() {
     for other in OTHERS.into_iter().filter(|other| is_built(other)) {
         let world = World::new();
-        let mut spec = PluginSpec::new("told", guest(other));
+        let mut spec = PluginSpec::new("observed", guest(other));
         spec.config = json!({ "min_restarts": 5 });
         let error = world.host.load(spec).await.err().expect("it was loaded").to_string();
         assert!(error.contains("min_restarts"), "{other}: {error}");
@@ -139,10 +139,10 @@ async fn a_config_that_is_not_understood_is_refused_in_every_language() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thousands_of_large_objects_leave_no_memory_behind() {
+async fn thousands_of_large_objects_do_not_leak_memory() {
     for other in OTHERS.into_iter().filter(|other| is_built(other)) {
         let world = World::new();
-        let mut spec = PluginSpec::new("told", guest(other));
+        let mut spec = PluginSpec::new("observed", guest(other));
         spec.limits.memory_bytes = 4 << 20;
         let plugin = world.host.load(spec).await.unwrap();
         plugin.start().await;
@@ -157,7 +157,7 @@ async fn thousands_of_large_objects_leave_no_memory_behind() {
             );
             if round % 50 == 0 {
                 let is_idle = || plugin.listener().pending() + plugin.listener().in_flight() == 0;
-                world.until("it to be told", is_idle).await;
+                world.until("it to be called", is_idle).await;
             }
         }
         let status = plugin.status();

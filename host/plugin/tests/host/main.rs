@@ -1,11 +1,10 @@
-//! The plugin host with real guests: what it refuses, what it contains, and that no event is lost.
+//! The plugin host with real guests: rejected plugins, containment, and that no event is lost.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot do without")]
 
 mod c;
 mod containment;
 mod delivery;
-mod hello;
 mod indexes;
 mod isolation;
 mod javascript;
@@ -13,7 +12,7 @@ mod kube;
 mod languages;
 mod reconfigure;
 mod refusals;
-mod roll_backs;
+mod rollbacks;
 mod scripts;
 mod states;
 mod swaps;

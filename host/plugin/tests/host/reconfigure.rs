@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, OnFailure, PluginSpec};
+use informant_plugin_host::{OnFailure, PluginSpec, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
 
 fn continuing(spec: &mut PluginSpec) {
-    spec.on_reload = Continuation::Continue;
+    spec.on_reload = ReplayPolicy::Continue;
 }
 
 fn changed(plugin: &informant_plugin_host::Plugin, change: impl FnOnce(&mut PluginSpec)) -> PluginSpec {
@@ -22,7 +22,7 @@ fn inits(line: &Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_config_makes_another_instance_that_goes_on_where_the_old_one_stopped() {
+async fn a_changed_config_swaps_the_instance_and_continues() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;
     let mut pods = world.pods("pods");
@@ -35,21 +35,21 @@ async fn another_config_makes_another_instance_that_goes_on_where_the_old_one_st
     assert_eq!(swapped.previous, swapped.digest);
     pods.apply("b");
     let lines = world.recorded(2, |line| line["name"].is_string()).await;
-    let told: Vec<String> = lines
+    let delivered: Vec<String> = lines
         .iter()
         .map(|line| format!("{} {} {}", line["label"], line["name"], line["event"]))
         .collect();
-    assert_eq!(told, [r#""old" "a" "add""#, r#""new" "b" "add""#]);
+    assert_eq!(delivered, [r#""old" "a" "add""#, r#""new" "b" "add""#]);
     let status = plugin.status();
     assert_eq!((status.reloads, status.previous_digest), (1, None));
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_replay_another_config_is_shown_everything_again() {
+async fn a_changed_config_with_replay_replays_the_cache() {
     let world = World::new();
     let plugin = world
         .run("guest_recorder", json!({}), |spec| {
-            spec.on_reload = Continuation::Replay
+            spec.on_reload = ReplayPolicy::Replay
         })
         .await;
     let mut pods = world.pods("pods");
@@ -66,7 +66,7 @@ async fn with_replay_another_config_is_shown_everything_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_instance_is_made_of_holds_at_once_and_keeps_the_instance() {
+async fn other_settings_apply_at_once_and_keep_the_instance() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({}), continuing).await;
     let mut pods = world.pods("pods");
@@ -80,7 +80,7 @@ async fn what_no_instance_is_made_of_holds_at_once_and_keeps_the_instance() {
         spec.limits.pending = 3;
         spec.resync = Some(Duration::from_secs(7));
         spec.on_failure = OnFailure::Skip;
-        // The same component under another name is no other component.
+        // The same component in another file is not a new version.
         spec.component = copy.clone();
         spec.sha256 = Some(plugin.digest());
     });
@@ -91,13 +91,13 @@ async fn what_no_instance_is_made_of_holds_at_once_and_keeps_the_instance() {
     assert_eq!(world.log.json().iter().filter(|line| inits(line)).count(), 1);
     assert_eq!(plugin.status().reloads, 0);
     assert_eq!(plugin.spec().component, copy);
-    // Nothing is pulled before the lock of this thread's runtime is given up, so four wait.
+    // Nothing is pulled before this thread's runtime yields, so four are pending.
     pods.apply_all(&["b", "c", "d", "e"].map(str::to_owned));
     assert!(plugin.listener().stats().keyed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_section_that_the_component_refuses_changes_nothing() {
+async fn a_config_that_the_component_rejects_changes_nothing() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;
     let mut pods = world.pods("pods");
@@ -122,9 +122,9 @@ async fn a_section_that_the_component_refuses_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_informer_that_is_granted_later_can_be_read_by_the_instance_that_runs() {
+async fn a_running_instance_can_read_an_informer_granted_later() {
     let world = World::new();
-    // The recorder looks each object up while it is told of it.
+    // The recorder looks up each object while it handles its event.
     let plugin = world
         .run("guest_recorder", json!({ "read-back": true }), |spec| {
             continuing(spec);

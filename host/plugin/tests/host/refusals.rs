@@ -1,4 +1,4 @@
-//! What is no plugin is refused with a message that says what to change, and nothing of it stays.
+//! Invalid plugins are rejected with a message that says what to change, and nothing of them is kept.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::{World, guest, spec};
 
-/// What a load is answered, with the folder of the guests left out.
+/// The error of a load, without the directory of the guests.
 async fn refusal(world: &World, spec: PluginSpec) -> String {
     let folder = spec.component.parent().unwrap().display().to_string();
     let error = world.host.load(spec).await.err().expect("it was loaded");
@@ -22,7 +22,7 @@ async fn refusal_of_bytes(world: &World, name: &str, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn files_that_are_no_components() {
+async fn files_that_are_not_components_are_rejected() {
     let world = World::new();
     let whole = fs::read(guest("guest_recorder")).unwrap();
     let mut text = String::new();
@@ -40,33 +40,33 @@ async fn files_that_are_no_components() {
         text += &refusal_of_bytes(&world, name, bytes).await;
         text.push('\n');
     }
-    // Where the last whole section of half a component ends differs from build to build.
-    let (before, after) = text.split_once("broken at byte ").unwrap();
+    // The end of the last complete section differs from build to build.
+    let (before, after) = text.split_once("invalid WebAssembly at byte ").unwrap();
     let text = format!(
-        "{before}broken at byte POSITION{}",
+        "{before}invalid WebAssembly at byte POSITION{}",
         after.trim_start_matches(|c: char| c.is_ascii_digit())
     );
     insta::assert_snapshot!(text, @r#"
-    plugin "greeter": FOLDER/empty.wasm: not WebAssembly: the file is empty; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    plugin "greeter": FOLDER/text.wasm: not WebAssembly: it begins with the text "hello, I am a plugin"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    plugin "greeter": FOLDER/page.wasm: not WebAssembly: it is an HTML page, as from a download that needed a login; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    plugin "greeter": FOLDER/zeroes.wasm: not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
-    plugin "greeter": FOLDER/truncated.wasm: broken at byte POSITION of 20000: unexpected end-of-file; was it copied completely?
+    plugin "greeter": FOLDER/empty.wasm: not WebAssembly: the file is empty; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/text.wasm: not WebAssembly: it starts with the text "hello, I am a plugin"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/page.wasm: not WebAssembly: it is an HTML page, as from a download that required a login; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/zeroes.wasm: not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "greeter": FOLDER/truncated.wasm: invalid WebAssembly at byte POSITION of 20000: unexpected end-of-file; the file may be truncated, so copy or build it again
     plugin "greeter": FOLDER/module.wasm: a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new
     "#);
 }
 
 #[tokio::test]
-async fn a_file_that_is_missing_or_too_long() {
+async fn missing_and_too_large_files_are_rejected() {
     let world = World::new();
     insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", "/no/such/folder/greeter.wasm")).await, @r#"plugin "greeter": FOLDER/greeter.wasm: cannot be read: No such file or directory (os error 2)"#);
     let file = world.cache.path().join("long.wasm");
     fs::File::create(&file).unwrap().set_len(500 << 20).unwrap();
-    insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", file)).await, @r#"plugin "greeter": FOLDER/long.wasm: 500 MiB long; a component may have 64 MiB"#);
+    insta::assert_snapshot!(refusal(&world, PluginSpec::new("greeter", file)).await, @r#"plugin "greeter": FOLDER/long.wasm: too large: 500 MiB; a component may have at most 64 MiB"#);
 }
 
 #[tokio::test]
-async fn components_that_are_no_plugins() {
+async fn components_that_are_not_plugins_are_rejected() {
     let world = World::new();
     let mut text = String::new();
     for name in [
@@ -83,19 +83,19 @@ async fn components_that_are_no_plugins() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    plugin "guest_command": FOLDER/guest_command.wasm: a command (it exports wasi:cli/run@0.2.0), but a plugin is a library that is called; Rust: crate-type = ["cdylib"] and no main; C and Go: a reactor (-mexec-model=reactor, -buildmode=c-shared)
-    plugin "guest_no_role": FOLDER/guest_no_role.wasm: has no role: besides lifecycle a plugin exports at least one of event-handler, sync-handler and index-funcs; Rust: name them in export!(Type: events, sync, index)
-    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.2.0, this Informant speaks 0.1.0; upgrade Informant, or build it with an older SDK
-    plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not offer; build it without, or compose it with a component that exports it (wac plug)
-    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.1.0 is missing; build it with the SDK of contract 0.1.0
-    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.1.0 has another type: expected record of 5 fields, found 6 fields; build it with the SDK of contract 0.1.0
-    plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (what describe returned) is not valid: expected ident at line 1 column 2
-    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (what describe returned) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changed-only` at line 1 column 107
+    plugin "guest_command": FOLDER/guest_command.wasm: a command (it exports wasi:cli/run@0.2.0), not a library; Rust: use crate-type = ["cdylib"] and no main; C and Go: build a reactor (-mexec-model=reactor, -buildmode=c-shared)
+    plugin "guest_no_role": FOLDER/guest_no_role.wasm: has no role: in addition to lifecycle, export at least one of event-handler, sync-handler and index-funcs; Rust: list them in export!(Type: events, sync, index)
+    plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
+    plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not offer; build it without this import, or compose it with a component that exports it (wac plug)
+    plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.1.0 is missing; build it with the SDK for contract 0.1.0
+    plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.1.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.1.0
+    plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (returned by describe) is not valid: expected ident at line 1 column 2
+    plugin "guest_manifest_unknown_key": FOLDER/guest_manifest_unknown_key.wasm: its manifest (returned by describe) is not valid: unknown field `payloads`, expected one of `apiVersion`, `kind`, `payload`, `old`, `changed-only` at line 1 column 107
     "#);
 }
 
 #[tokio::test]
-async fn components_of_others() {
+async fn foreign_components_are_rejected() {
     let world = World::new();
     let http = r#"(component
         (import "wasi:http/outgoing-handler@0.2.6" (instance))
@@ -120,14 +120,14 @@ async fn components_of_others() {
     }
     insta::assert_snapshot!(text, @r#"
     plugin "greeter": FOLDER/http.wasm: imports wasi:http/outgoing-handler@0.2.6, which Informant does not offer; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
-    plugin "greeter": FOLDER/stranger.wasm: exports no informant:plugin/lifecycle; it is a component, but no plugin: use a plugin SDK (its exports: acme:shop/cart@1.0.0)
-    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, this Informant speaks 0.1.0; build it again with the present SDK
-    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.1.0 is missing; build it with the SDK of contract 0.1.0
+    plugin "greeter": FOLDER/stranger.wasm: does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: acme:shop/cart@1.0.0)
+    plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.1.0; rebuild it with the current SDK
+    plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.1.0 is missing; build it with the SDK for contract 0.1.0
     "#);
 }
 
 #[tokio::test]
-async fn components_that_misbehave_while_they_are_loaded() {
+async fn components_that_misbehave_during_load_are_rejected() {
     let world = World::new();
     let mut text = String::new();
     let limits = Limits {
@@ -156,20 +156,20 @@ async fn components_that_misbehave_while_they_are_loaded() {
     insta::assert_snapshot!(text, @r#"
     plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: told to trap in describe
     plugin "guest_describe_loops": FOLDER/guest_describe_loops.wasm: describe did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
-    plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:132:27: told to trap
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it asked for 8.1 MiB of memory, and its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it left its memory: a recursion without an end used up its stack, or a pointer is wrong
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it called exit(1); a plugin is called again and again and never exits
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail for good; is the plugin's `config` in config.toml what it expects?
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail; is the plugin's `config` in config.toml what it expects?
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: config: unknown field `greeting`, expected one of `label`, `init`, `rules`, `swallow-every`, `read-back`, `quiet`; is the plugin's `config` in config.toml what it expects?
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it called exit(1); a plugin must return instead of exiting
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail for good; check the plugin's `config` in config.toml
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail; check the plugin's `config` in config.toml
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: config: unknown field `greeting`, expected one of `label`, `init`, `rules`, `swallow-every`, `read-back`, `quiet`; check the plugin's `config` in config.toml
     "#);
 }
 
 #[tokio::test]
-async fn sections_that_cannot_be_acted_on() {
+async fn invalid_sections_are_rejected() {
     let world = World::new();
     let mut text = String::new();
     let base = || spec("guest_recorder", json!({}));
@@ -203,17 +203,17 @@ async fn sections_that_cannot_be_acted_on() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `config` is not a table
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `informers` gives the name "pods" twice
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, and config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: limits.instances is 2, and more than one is not built yet: set it to 1
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: a limit of 0 leaves nothing to run with: limits.memory, cpu, call and pending are more than 0
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it asked for 1.0 MiB of memory, and its limit is 64 KiB (limits.memory)
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `config` is not a table: write it as [plugin.NAME.config]
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: `informers` uses the name "pods" twice: give each informer a different name
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: its sha256 is FOUND, but config.toml pins 100ef6a71bac925f709fe9c114c60460bf6e472cfdb9d44bd8adf1698135260f; change `sha256` if the new file is the right one
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: limits.instances is 2, but only 1 is supported: set it to 1
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: a limit is 0: set limits.memory, cpu, call and pending to more than 0
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: cannot be instantiated: it requested 1.0 MiB of memory, but its limit is 64 KiB (limits.memory)
     "#);
 }
 
 #[tokio::test]
-async fn a_refused_plugin_leaves_no_instance_behind() {
+async fn a_rejected_plugin_leaves_no_instance_behind() {
     let world = World::new();
     for _ in 0..3 {
         refusal(&world, spec("guest_recorder", json!({ "init": "trap" }))).await;
@@ -225,7 +225,7 @@ async fn a_refused_plugin_leaves_no_instance_behind() {
 }
 
 #[tokio::test]
-async fn inspecting_tells_what_a_component_is() {
+async fn inspect_shows_roles_manifest_and_digest() {
     let world = World::new();
     let inspection = world.host.inspect(&guest("guest_both")).await.unwrap();
     insta::assert_snapshot!(inspection.roles, @"event-handler, sync-handler, index-funcs");
@@ -242,8 +242,8 @@ async fn inspecting_tells_what_a_component_is() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_large_is_not_taken() {
+async fn a_result_that_is_too_large_is_rejected() {
     let world = World::new();
     let component = wat::parse_str(include_str!("huge-result.wat")).unwrap();
-    insta::assert_snapshot!(refusal_of_bytes(&world, "huge.wasm", &component).await, @r#"plugin "greeter": FOLDER/huge.wasm: describe trapped: it handed over more than 16 MiB at once"#);
+    insta::assert_snapshot!(refusal_of_bytes(&world, "huge.wasm", &component).await, @r#"plugin "greeter": FOLDER/huge.wasm: describe trapped: it passed more than 16 MiB in one call"#);
 }

@@ -1,4 +1,4 @@
-//! Scripts: what they are told, what they throw, which are refused, and that a new version takes over at once.
+//! Scripts: their events, their exceptions, invalid scripts, and reloads.
 //!
 //! The runner is built by `cargo xtask guests` where there is a C compiler for WebAssembly, which xtask brings in CI.
 
@@ -7,14 +7,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::json;
 
-use crate::hello::{idle, said};
 use crate::indexes::Loop;
-use crate::world::{Pods, World, script_runner};
+use crate::world::{Pods, World, hello_log, idle, script_runner};
 
-/// Whether the runner was built; if not, that is said.
+/// Whether the runner was built; reports it if not.
 fn can_run() -> bool {
     let is_built = script_runner().is_some();
     let may_lack = std::env::var_os("INFORMANT_TESTS_WITHOUT_SCRIPTS").is_some();
@@ -41,7 +40,7 @@ async fn run(world: &World, text: &str, adjust: impl FnOnce(&mut PluginSpec)) ->
     plugin
 }
 
-/// An informer with `plugin` attached and its initial list told.
+/// An informer with `plugin` attached and its initial list delivered.
 async fn attached(world: &World, plugin: &Plugin) -> Pods {
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
@@ -50,7 +49,7 @@ async fn attached(world: &World, plugin: &Plugin) -> Pods {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_is_told_of_objects_with_what_there_is_to_know_of_the_event() {
+async fn a_script_receives_objects_and_their_event_metadata() {
     if !can_run() {
         return;
     }
@@ -80,7 +79,7 @@ async fn a_script_is_told_of_objects_with_what_there_is_to_know_of_the_event() {
     idle(&world, &plugin).await;
     pods.delete("a");
     idle(&world, &plugin).await;
-    insta::assert_snapshot!(said(&world).join("\n"), @r#"
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     INFO hello a {"source":1,"namespace":"default","name":"a","uid":"uid-a","resourceVersion":"2","reason":"initial","attempt":0}
     INFO default/a: pods v1 Pod
     ERROR synced pods 1
@@ -90,7 +89,7 @@ async fn a_script_is_told_of_objects_with_what_there_is_to_know_of_the_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_script_does_not_export_is_not_called() {
+async fn roles_that_a_script_does_not_export_are_not_called() {
     if !can_run() {
         return;
     }
@@ -107,11 +106,11 @@ async fn what_a_script_does_not_export_is_not_called() {
     assert_eq!(plugin.roles().to_string(), "event-handler");
     assert!(plugin.index_feed().is_none());
     let rule = plugin.manifest().event_rule("v1", "Pod").cloned().unwrap();
-    assert!(!rule.old, "old states are written for those who look at them");
+    assert!(!rule.old, "old states are passed only to handlers that read them");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_thrown_is_a_failure_that_says_where() {
+async fn a_script_exception_is_a_failure_with_its_position() {
     if !can_run() {
         return;
     }
@@ -142,11 +141,13 @@ async fn whatever_is_thrown_is_a_failure_that_says_where() {
     for name in names {
         pods.apply(name);
         world
-            .until("the first try", || said(&world).iter().any(|line| line.contains(name)))
+            .until("the first try", || {
+                hello_log(&world).iter().any(|line| line.contains(name))
+            })
             .await;
     }
     let mut first = Vec::new();
-    for line in said(&world) {
+    for line in hello_log(&world) {
         if !first.contains(&line) {
             first.push(line);
         }
@@ -161,14 +162,14 @@ async fn whatever_is_thrown_is_a_failure_that_says_where() {
     ERROR default/rejected: handler.js:11:56: Error: later
     ERROR default/never: handler.js: onAdd waits for a promise that is never kept: there are no timers and no I/O in a script
     ERROR default/refused: handler.js:13:45: Error: never again
-    ERROR default/unknown: handler.js:14:46: HostError: there is no informer "services"; [plugin.hello] of config.toml names: pods
+    ERROR default/unknown: handler.js:14:46: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
     "#);
     let letters = || plugin.listener().dead_letters();
     world
-        .until("all others to be given up", || letters().len() == names.len() - 1)
+        .until("all others to be dead-lettered", || letters().len() == names.len() - 1)
         .await;
-    // What was thrown on purpose to end it is not tried again; the rest was tried as often as there are tries.
-    let tries = |name: &str| said(&world).iter().filter(|line| line.contains(name)).count();
+    // A Permanent exception is not retried; all others were retried up to the limit.
+    let tries = |name: &str| hello_log(&world).iter().filter(|line| line.contains(name)).count();
     assert_eq!(
         (
             tries("default/refused:"),
@@ -180,7 +181,7 @@ async fn whatever_is_thrown_is_a_failure_that_says_where() {
     assert_eq!(plugin.status().restarts, 0, "an exception does not cost the instance");
 }
 
-/// What is said of a script that is not taken.
+/// The error of loading an invalid script.
 async fn refusal(world: &World, text: impl AsRef<[u8]>) -> String {
     let path = write(world, text);
     let folder = world.cache.path().display().to_string();
@@ -194,7 +195,7 @@ async fn refusal(world: &World, text: impl AsRef<[u8]>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_cannot_be_used_is_refused_with_file_line_and_column() {
+async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     if !can_run() {
         return;
     }
@@ -238,9 +239,9 @@ async fn a_script_that_cannot_be_used_is_refused_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: onadd (did you mean onAdd?); Informant calls onAdd, onUpdate, onDelete, onSynced, index
     plugin "hello": FOLDER/handler.js: handler.js exports onAdd, which is no function: 5
     plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index
-    plugin "hello": FOLDER/handler.js: handler.js:1:10: HostError: describe is answered from the component alone: no call but log is answered in it
+    plugin "hello": FOLDER/handler.js: handler.js:1:10: HostError: describe must depend on the component alone: in describe, only log can be called
     plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is no object
-    plugin "hello": FOLDER/handler.js: its manifest (what describe returned) is not valid: unknown variant `half`, expected one of `whole`, `metadata`, `fields` at line 1 column 90
+    plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `whole`, `metadata`, `fields` at line 1 column 90
     plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes` and no function `index`
     plugin "hello": FOLDER/handler.js: handler.js exports index, and its indexes' names are not plain: name them with `export const manifest = { indexes: ["NAME"] }`
     plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that is never kept: there are no timers and no I/O in a script
@@ -251,7 +252,7 @@ async fn a_script_that_cannot_be_used_is_refused_with_file_line_and_column() {
 }
 
 #[tokio::test]
-async fn a_loop_without_an_end_is_ended_wherever_it_is() {
+async fn an_endless_loop_in_a_script_is_interrupted() {
     if !can_run() {
         return;
     }
@@ -267,26 +268,26 @@ async fn a_loop_without_an_end_is_ended_wherever_it_is() {
     let text = "let calls = 0;\nexport function onAdd(pod) { calls++; while (pod.metadata.name === 'loop') {} console.log(pod.metadata.name, calls) }";
     let plugin = run(&world, text, |spec| {
         spec.limits.cpu = Duration::from_millis(200);
-        spec.on_restart = Continuation::Continue;
+        spec.on_restart = ReplayPolicy::Continue;
     })
     .await;
     let mut pods = attached(&world, &plugin).await;
     pods.apply("before");
     pods.apply("loop");
     pods.apply("after");
-    let said_after = || said(&world).iter().any(|line| line.contains("INFO after 1"));
+    let said_after = || hello_log(&world).iter().any(|line| line.contains("INFO after 1"));
     world.until("the next object in a new instance", said_after).await;
     assert!(plugin.status().restarts >= 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_version_leaves_the_old_one_running_and_the_next_good_one_takes_over() {
+async fn a_broken_script_version_keeps_the_old_one_running() {
     if !can_run() {
         return;
     }
     let world = World::for_scripts();
     let greeting = |words: &str| format!("export function onAdd(pod) {{ console.log({words:?}, pod.metadata.name) }}");
-    let plugin = run(&world, &greeting("one"), |spec| spec.on_reload = Continuation::Continue).await;
+    let plugin = run(&world, &greeting("one"), |spec| spec.on_reload = ReplayPolicy::Continue).await;
     let mut pods = attached(&world, &plugin).await;
     pods.apply("a");
     idle(&world, &plugin).await;
@@ -302,11 +303,11 @@ async fn a_broken_version_leaves_the_old_one_running_and_the_next_good_one_takes
     assert_eq!((swapped.previous, swapped.digest), (before, plugin.digest()));
     pods.apply("c");
     idle(&world, &plugin).await;
-    assert_eq!(said(&world), ["INFO one a", "INFO one b", "INFO two c"]);
+    assert_eq!(hello_log(&world), ["INFO one a", "INFO one b", "INFO two c"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_is_found_by_its_values_and_what_is_no_value_or_was_not_announced_is_an_error() {
+async fn a_script_computes_index_values_and_invalid_ones_are_errors() {
     if !can_run() {
         return;
     }
@@ -373,9 +374,9 @@ async fn the_cache_is_read_through_the_global_informant() {
     pods.apply_with("b", r#","labels":{"app":"web"}"#);
     pods.apply("c");
     pods.attach(&plugin.listener());
-    world.until("it to be synced", || !said(&world).is_empty()).await;
+    world.until("it to be synced", || !hello_log(&world).is_empty()).await;
     idle(&world, &plugin).await;
-    insta::assert_snapshot!(said(&world).join("\n"), @r#"
+    insta::assert_snapshot!(hello_log(&world).join("\n"), @r#"
     INFO a b c | a b
     INFO b
     INFO uid-a undefined
@@ -387,7 +388,7 @@ async fn the_cache_is_read_through_the_global_informant() {
 }
 
 #[tokio::test]
-async fn without_a_runner_a_script_is_refused_with_what_to_do() {
+async fn a_script_is_rejected_without_a_script_runner() {
     let world = World::without_runner();
-    insta::assert_snapshot!(refusal(&world, "export function onAdd() {}").await, @r#"plugin "hello": FOLDER/handler.js: this Informant was built without its script runner; build it with `cargo xtask`, which puts it in, or name its file in INFORMANT_SCRIPT_RUNNER"#);
+    insta::assert_snapshot!(refusal(&world, "export function onAdd() {}").await, @r#"plugin "hello": FOLDER/handler.js: this Informant was built without its script runner; build it with `cargo xtask`, which includes it, or set INFORMANT_SCRIPT_RUNNER to the runner's file"#);
 }

@@ -1,17 +1,17 @@
-//! What one version remembers, the next one knows; and where that cannot be, the old one runs on.
+//! State transfer: the next version gets the state of the old one, or the old one keeps running.
 
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Plugin, PluginSpec, PluginState};
+use informant_plugin_host::{Plugin, PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{Pods, World, guest};
 
 async fn stateful(world: &World) -> Plugin {
     let adjust = |spec: &mut PluginSpec| {
-        spec.on_reload = Continuation::Continue;
+        spec.on_reload = ReplayPolicy::Continue;
         spec.limits.pending = 100_000;
-        // Room for a state that is longer than may be handed over, twice.
+        // Enough memory for two states above the transfer limit.
         spec.limits.memory_bytes = 256 << 20;
     };
     world.run("guest_stateful", json!({}), adjust).await
@@ -21,7 +21,7 @@ fn is_event(line: &Value) -> bool {
     line["guest"] == "stateful"
 }
 
-/// Writes `name` and waits until the plugin was told. Returns how many events it remembers then.
+/// Writes `name` and waits until the plugin has handled it. Returns the plugin's event count.
 async fn remembered(world: &World, pods: &mut Pods, name: &str) -> u64 {
     pods.apply(name);
     let version = pods.version.to_string();
@@ -31,7 +31,7 @@ async fn remembered(world: &World, pods: &mut Pods, name: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_version_knows_what_the_old_one_did_and_no_event_is_lost_between_them() {
+async fn state_is_transferred_between_versions_without_losing_events() {
     let world = World::new();
     let plugin = stateful(&world).await;
     let mut pods = world.pods("pods");
@@ -48,7 +48,7 @@ async fn a_new_version_knows_what_the_old_one_did_and_no_event_is_lost_between_t
     };
     let written = 1 + pods.apply_during(swapping).await;
     let lines = world.recorded(written, is_event).await;
-    // Each event once, and each counted on from the one before, whichever version was told of it.
+    // Each event once, and the count continues across versions.
     let events: Vec<u64> = lines.iter().map(|line| line["events"].as_u64().unwrap()).collect();
     assert_eq!(events, (1..=written as u64).collect::<Vec<_>>());
     assert_eq!(plugin.status().restarts, 0);
@@ -56,7 +56,7 @@ async fn a_new_version_knows_what_the_old_one_did_and_no_event_is_lost_between_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_cannot_be_handed_over_refuses_the_swap_and_the_old_version_goes_on_with_it() {
+async fn a_failed_state_transfer_rejects_the_swap_and_keeps_the_state() {
     let world = World::new();
     let mut errors = Vec::new();
     for (how, keeps_memory) in [
@@ -65,7 +65,7 @@ async fn a_state_that_cannot_be_handed_over_refuses_the_swap_and_the_old_version
         ("restore-fails", true),
         ("restore-traps", true),
         ("restore-loops", true),
-        // A trap costs the instance, as everywhere.
+        // A trap costs the instance, as always.
         ("save-traps", false),
         ("save-loops", false),
     ] {
@@ -89,18 +89,18 @@ async fn a_state_that_cannot_be_handed_over_refuses_the_swap_and_the_old_version
         plugin.stop(Duration::from_secs(1)).await;
     }
     insta::assert_snapshot!(errors.join("\n"), @"
-    save-fails: what the old version remembers cannot be handed over: save failed: told to fail
-    save-is-large: what the old version remembers cannot be handed over: save returned 17.0 MiB, and a state may have 16 MiB
-    restore-fails: what the old version remembers cannot be handed over: restore failed: told to fail
-    restore-traps: what the old version remembers cannot be handed over: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
-    restore-loops: what the old version remembers cannot be handed over: restore did not return: it ran for more than 1s, the limit for one call (limits.cpu)
-    save-traps: what the old version remembers cannot be handed over: save trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
-    save-loops: what the old version remembers cannot be handed over: save did not return: it ran for more than 1s, the limit for one call (limits.cpu)
+    save-fails: cannot transfer the old version's state: save failed: told to fail
+    save-is-large: cannot transfer the old version's state: save returned 17.0 MiB; a state may have at most 16 MiB
+    restore-fails: cannot transfer the old version's state: restore failed: told to fail
+    restore-traps: cannot transfer the old version's state: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
+    restore-loops: cannot transfer the old version's state: restore did not return: it ran for more than 1s, the limit for one call (limits.cpu)
+    save-traps: cannot transfer the old version's state: save trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
+    save-loops: cannot transfer the old version's state: save did not return: it ran for more than 1s, the limit for one call (limits.cpu)
     ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_without_the_role_takes_over_and_gives_way_without_state() {
+async fn versions_without_the_state_role_are_swapped_without_state() {
     let world = World::new();
     let plugin = stateful(&world).await;
     let mut pods = world.pods("pods");

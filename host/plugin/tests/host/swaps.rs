@@ -1,17 +1,17 @@
-//! A version takes over from another while events flow, and a broken one does not.
+//! Swaps while events flow: a good version is swapped in, a broken one is not.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, PluginSpec, PluginState};
+use informant_plugin_host::{PluginSpec, PluginState, ReplayPolicy};
 use serde_json::{Value, json};
 
 use crate::world::{World, guest};
 
 fn continuing(spec: &mut PluginSpec) {
-    spec.on_reload = Continuation::Continue;
-    // Nothing may fold: each event is to be seen exactly once.
+    spec.on_reload = ReplayPolicy::Continue;
+    // Nothing may be compressed: each event must be seen exactly once.
     spec.limits.pending = 100_000;
 }
 
@@ -25,7 +25,7 @@ async fn with_continue_every_event_is_handled_exactly_once_and_in_order() {
     let plugin = world.run("guest_recorder", json!({}), continuing).await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    // Until then changes fold into the initial list, and there would be fewer to count.
+    // Until then changes are compressed into the initial list, and there would be fewer to count.
     world.recorded(1, |line| line["event"] == "synced").await;
     let swapping = {
         let plugin = plugin.clone();
@@ -63,13 +63,13 @@ async fn with_continue_every_event_is_handled_exactly_once_and_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_replay_the_new_versions_view_equals_the_store() {
+async fn after_a_replay_the_new_versions_view_equals_the_store() {
     let world = World::new();
     let config = json!({ "quiet": true, "rules": [
         { "name": "flaky-*", "attempts": 1, "do": "retryable" },
         { "name": "probe", "do": "digest" }] });
     let plugin = world
-        .run("guest_recorder", config, |spec| spec.on_reload = Continuation::Replay)
+        .run("guest_recorder", config, |spec| spec.on_reload = ReplayPolicy::Replay)
         .await;
     let mut pods = world.pods("pods");
     for number in 0..300 {
@@ -89,7 +89,7 @@ async fn with_replay_the_new_versions_view_equals_the_store() {
         .recorded(1, |line| line["guest"] == "v2" && line["event"] == "synced")
         .await;
     world
-        .until("everything told", || {
+        .until("everything delivered", || {
             plugin.listener().pending() + plugin.listener().in_flight() == 0
         })
         .await;
@@ -102,12 +102,12 @@ async fn with_replay_the_new_versions_view_equals_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_wrong_with_the_new_version_the_old_one_runs_on() {
+async fn the_old_version_keeps_running_if_the_new_one_is_broken() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;
     let mut pods = world.pods("pods");
     pods.attach(&plugin.listener());
-    // Until then changes fold into the initial list, and there would be fewer to count.
+    // Until then changes are compressed into the initial list, and there would be fewer to count.
     world.recorded(1, |line| line["event"] == "synced").await;
     let before = plugin.digest();
     let truncated = world.cache.path().join("truncated.wasm");
@@ -117,7 +117,7 @@ async fn whatever_is_wrong_with_the_new_version_the_old_one_runs_on() {
         guest("guest_no_role"),
         guest("guest_describe_traps"),
         guest("guest_describe_loops"),
-        // Its init does not know the config.
+        // Its init rejects the config.
         guest("guest_index"),
     ] {
         let error = plugin.swap(&path).await.map(|_| ()).unwrap_err();
@@ -156,7 +156,7 @@ async fn a_swap_ends_a_quarantine() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_is_finished_by_the_old_version() {
+async fn the_old_version_finishes_its_current_call() {
     let world = World::new();
     let rules = json!({ "rules": [{ "name": "slow", "do": { "spin": 300_000_000 } }] });
     let plugin = world
@@ -177,16 +177,16 @@ async fn a_call_under_way_is_finished_by_the_old_version() {
     pods.apply("next");
     plugin.swap(&guest("guest_recorder_v2")).await.unwrap();
     let lines = world.recorded(2, is_event).await;
-    let told: Vec<String> = lines
+    let delivered: Vec<String> = lines
         .iter()
         .map(|line| format!("{} {}", line["guest"], line["name"]))
         .collect();
-    assert_eq!(told, [r#""v1" "slow""#, r#""v2" "next""#]);
+    assert_eq!(delivered, [r#""v1" "slow""#, r#""v2" "next""#]);
     assert_eq!(plugin.status().restarts, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orderly_stop_delivers_what_was_accepted() {
+async fn a_graceful_stop_delivers_accepted_events() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({}), continuing).await;
     let mut pods = world.pods("pods");
@@ -202,7 +202,7 @@ async fn an_orderly_stop_delivers_what_was_accepted() {
 }
 
 #[tokio::test]
-async fn a_stop_whose_time_is_over_counts_the_rest() {
+async fn a_stop_counts_undelivered_events_after_its_deadline() {
     let world = World::new();
     let rules = json!({ "rules": [{ "do": "loop" }] });
     let plugin = world

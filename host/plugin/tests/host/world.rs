@@ -1,4 +1,4 @@
-//! What these tests run in: a host, informers made by hand, and everything that is logged.
+//! The environment of these tests: a host, informers written by hand, and the log.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,8 +23,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
-/// How long a condition may take to come true, in real time. Generous: CI machines are slow and shared.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a condition may take to become true, in real time. Generous: CI machines are slow and shared.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The built guest called `name`.
 pub(crate) fn guest(name: &str) -> PathBuf {
@@ -40,8 +40,7 @@ fn guests_folder() -> PathBuf {
     )
 }
 
-/// Whether the guest called `name` was built. It may not have been only where its compiler cannot be had, and never so
-/// in CI.
+/// Whether the guest called `name` was built. It may be missing where its compiler is missing, but never in CI.
 pub(crate) fn is_built(name: &str) -> bool {
     let is_built = guests_folder().join(format!("{name}.wasm")).is_file();
     let compiler = if name.ends_with("_js") || name == "guest_javascript" {
@@ -54,7 +53,7 @@ pub(crate) fn is_built(name: &str) -> bool {
     is_built
 }
 
-/// The built script runner. None where there is no C compiler for WebAssembly, so that it was left out; never so in CI.
+/// The built script runner. None where there is no C compiler for WebAssembly, but never in CI.
 pub(crate) fn script_runner() -> Option<Cow<'static, [u8]>> {
     let path = guests_folder().join("informant_script_runner.wasm");
     std::fs::read(path).ok().map(Cow::Owned)
@@ -72,7 +71,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// On the runtime that runs now. Logs of this thread are kept.
+    /// Uses the current runtime. Keeps the log of this thread.
     pub(crate) fn new() -> World {
         World::with_cache(tempfile::tempdir().unwrap())
     }
@@ -95,7 +94,7 @@ impl World {
         World::of(tempfile::tempdir().unwrap(), cache_dir, script_runner(), None)
     }
 
-    /// As a program that came without the component that runs scripts.
+    /// Like a program that was built without the script runner.
     pub(crate) fn without_runner() -> World {
         let cache = tempfile::tempdir().unwrap();
         let cache_dir = cache.path().to_owned();
@@ -135,7 +134,7 @@ impl World {
         }
     }
 
-    /// A plugin that runs, named as its guest, with `config`.
+    /// A running plugin with the name of its guest, and with `config`.
     pub(crate) async fn run(&self, guest_name: &str, config: Value, adjust: impl FnOnce(&mut PluginSpec)) -> Plugin {
         let mut spec = spec(guest_name, config);
         adjust(&mut spec);
@@ -168,7 +167,7 @@ impl World {
         }
     }
 
-    /// What `/metrics` would show, lines that begin with `prefix` only.
+    /// The lines of `/metrics` that start with `prefix`.
     pub(crate) fn metrics(&self, prefix: &str) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
@@ -179,18 +178,18 @@ impl World {
 
     /// Waits until `condition` holds.
     pub(crate) async fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !condition() {
             assert!(
                 Instant::now() < deadline,
-                "it never came to this: {what}\n{}",
+                "timed out waiting for: {what}\n{}",
                 self.log.text()
             );
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Waits until the recorder has written `count` lines that `wanted` picks; returns them.
+    /// Waits until the recorder has written `count` lines that `wanted` selects; returns them.
     pub(crate) async fn recorded(&self, count: usize, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
         self.until("that many lines", || {
             self.log.json().iter().filter(|line| wanted(line)).count() >= count
@@ -206,6 +205,22 @@ pub(crate) fn spec(guest_name: &str, config: Value) -> PluginSpec {
     spec
 }
 
+/// The log of the plugin `hello`, with levels.
+pub(crate) fn hello_log(world: &World) -> Vec<String> {
+    let lines = world.log.lines().into_iter();
+    let ours = lines.filter(|line| line.fields == " plugin=\"hello\"");
+    ours.map(|line| format!("{} {}", line.level, line.message)).collect()
+}
+
+/// Waits until the plugin is idle.
+pub(crate) async fn idle(world: &World, plugin: &Plugin) {
+    let is_idle = || {
+        let stats = plugin.listener().stats();
+        stats.pending + stats.in_flight + stats.syncing == 0
+    };
+    world.until("it to handle all events", is_idle).await;
+}
+
 /// One informer of pods, written by hand.
 pub(crate) struct Pods {
     pub(crate) id: SourceId,
@@ -216,13 +231,13 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    /// Shows this informer to `listener` from now on.
+    /// Attaches `listener` to this informer.
     pub(crate) fn attach(&mut self, listener: &ListenerHandle) {
         listener.attach(self.id, self.writer.published(), self.env.now());
         self.listeners.push(listener.clone());
     }
 
-    /// Writes a pod, with `spec`; the informer publishes and tells it.
+    /// Writes a pod with `rest`; the informer publishes and delivers it.
     pub(crate) fn apply_with(&mut self, name: &str, rest: &str) {
         self.version += 1;
         let new = pod(name, self.version, rest);
@@ -237,7 +252,7 @@ impl Pods {
         self.apply_with(name, "");
     }
 
-    /// Writes seven pods time and again until `task` is done, and at least a thousand times. Returns how often.
+    /// Writes seven pods repeatedly until `task` is done, and at least a thousand times. Returns how often.
     pub(crate) async fn apply_during(&mut self, task: JoinHandle<()>) -> usize {
         let mut written = 0;
         while !task.is_finished() || written < 1_000 {
@@ -280,7 +295,7 @@ impl Pods {
         self.writer.published().clone()
     }
 
-    /// What a handler's view of this source would be if it had seen everything: as the recorder computes it.
+    /// The view of a handler that has seen every event of this source, computed like the recorder's.
     pub(crate) fn digest(&self) -> String {
         let mut view = BTreeMap::new();
         for object in self.writer.published().iter() {
@@ -322,7 +337,7 @@ pub(crate) fn pod(name: &str, version: u64, rest: &str) -> Object {
     Object::parse(json.as_bytes(), &Shape::of("v1", "Pod")).unwrap()
 }
 
-/// Time as tokio has it, paused or not.
+/// tokio's clock, paused or not.
 pub(crate) struct TestEnvironment {
     began: tokio::time::Instant,
     handle: Handle,
@@ -358,7 +373,7 @@ impl Environment for TestEnvironment {
     }
 }
 
-/// A subscriber that keeps what is logged.
+/// A subscriber that keeps the log.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<Line>>>);
 
@@ -374,7 +389,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// Lines that are JSON documents: what recorders write.
+    /// The lines that are JSON documents, which recorders write.
     pub(crate) fn json(&self) -> Vec<Value> {
         let lines = self.0.lock().unwrap();
         lines

@@ -1,0 +1,317 @@
+//! The two actors of a plugin, and the context they share with its handle.
+//!
+//! ```text
+//! Plugin ──Command──▶ mailbox ──▶ EventActor, IndexActor ──▶ slot ──▶ one instance each
+//! ```
+//!
+//! Each actor is a task that makes one call at a time. A lost instance is rebuilt with back-off or quarantined
+//! ([`restart`]), a new version is on [`probation`], and its predecessor's state is handed over by [`state_transfer`].
+
+pub(crate) mod config;
+pub(crate) mod events;
+pub(crate) mod index;
+pub(crate) mod mailbox;
+pub(crate) mod probation;
+pub(crate) mod restart;
+pub(crate) mod slot;
+pub(crate) mod state_transfer;
+
+mod dead_letters;
+mod deliver;
+mod source_rules;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_cache::{ListenerHandle, Moment};
+use tokio_util::sync::CancellationToken;
+
+use crate::actor::config::PluginConfig;
+use crate::actor::probation::Probation;
+use crate::component::LoadedVersion;
+use crate::component::manifest::Manifest;
+use crate::engine::scheduler::OverrunHistory;
+use crate::error::LoadProblem;
+use crate::host::HostInner;
+use crate::hostcalls::kube::{KubeAccess, KubeRights};
+use crate::hostcalls::store::{StoreAccess, StoreReader};
+use crate::instance::Instance;
+use crate::instance::bindings::informant::plugin::types::{Failure, InstanceRole};
+use crate::instance::guest::InstanceResources;
+use crate::instance::wasi::WasiMode;
+use crate::instance::watchdog::CallWatchdog;
+use crate::metrics::PluginCounters;
+use crate::status::{PluginState, Reload, StuckOn};
+use crate::{Digest, Roles};
+
+/// The reason `store` and `kube` return to an index function with `denied`.
+const DENIED_IN_INDEX: &str =
+    "an index function must depend on its arguments alone: in the role index, only log can be called";
+
+/// The longest error text that is kept, in bytes.
+const ERROR_BYTES_MAX: usize = 4_096;
+
+/// State shared by a plugin's handle and its actors.
+pub(crate) struct PluginContext {
+    pub(crate) host: Arc<HostInner>,
+    pub(crate) listener: ListenerHandle,
+    pub(crate) counters: PluginCounters,
+    /// Ends running calls and the actors.
+    pub(crate) abort: CancellationToken,
+    kube: Arc<KubeRights>,
+    /// The configuration of new instances. Each actor has that of its own instance.
+    config: Mutex<Arc<PluginConfig>>,
+    pub(crate) probation: Probation,
+    pub(crate) overruns: Arc<OverrunHistory>,
+    status: Mutex<LiveStatus>,
+}
+
+/// The mutable part of a plugin's status.
+pub(crate) struct LiveStatus {
+    /// Per actor.
+    pub(crate) states: [PluginState; 2],
+    pub(crate) because: Option<String>,
+    pub(crate) memory_bytes: [usize; 2],
+    pub(crate) manifest: Arc<Manifest>,
+    pub(crate) roles: Roles,
+    pub(crate) digest: Digest,
+    pub(crate) previous_digest: Option<Digest>,
+    /// Why the last good version runs instead of the configured one.
+    pub(crate) rolled_back: Option<String>,
+    pub(crate) restarts: u64,
+    pub(crate) reloads: u64,
+    pub(crate) last_reload: Option<Reload>,
+    pub(crate) last_error: Option<(Moment, String)>,
+    pub(crate) stuck_on: Option<StuckOn>,
+}
+
+/// The two actors of a plugin. Index functions have instances of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ActorKind {
+    Events,
+    Index,
+}
+
+impl ActorKind {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            ActorKind::Events => "events",
+            ActorKind::Index => "index",
+        }
+    }
+
+    pub(crate) const fn role(self) -> InstanceRole {
+        match self {
+            ActorKind::Events => InstanceRole::Events,
+            ActorKind::Index => InstanceRole::Index,
+        }
+    }
+
+    /// Whether its instance sees real clocks and random numbers.
+    pub(crate) const fn wasi_mode(self) -> WasiMode {
+        match self {
+            ActorKind::Events => WasiMode::Real,
+            ActorKind::Index => WasiMode::Deterministic,
+        }
+    }
+
+    /// Whether a component with `roles` needs this actor to have an instance.
+    pub(crate) fn is_needed(self, roles: Roles) -> bool {
+        match self {
+            ActorKind::Events => roles.wants_events(),
+            ActorKind::Index => roles.index_funcs,
+        }
+    }
+}
+
+impl PluginContext {
+    pub(crate) fn new(
+        host: Arc<HostInner>,
+        config: Arc<PluginConfig>,
+        listener: ListenerHandle,
+        version: &LoadedVersion,
+    ) -> PluginContext {
+        let counters = host.metrics.plugin(&config.spec.name);
+        let kube = KubeRights::new(
+            counters.plugin(),
+            host.kube.clone(),
+            Arc::clone(&host.env),
+            counters.kube(),
+        );
+        PluginContext {
+            counters,
+            kube: Arc::new(kube),
+            abort: CancellationToken::new(),
+            probation: Probation::new(host.env.now()),
+            overruns: Arc::default(),
+            status: Mutex::new(LiveStatus {
+                states: [PluginState::Loaded; 2],
+                because: None,
+                memory_bytes: [0; 2],
+                manifest: Arc::clone(&version.manifest),
+                roles: version.component.roles,
+                digest: version.component.digest,
+                previous_digest: None,
+                rolled_back: None,
+                restarts: 0,
+                reloads: 0,
+                last_reload: None,
+                last_error: None,
+                stuck_on: None,
+            }),
+            host,
+            config: Mutex::new(config),
+            listener,
+        }
+    }
+
+    /// The configuration of new instances.
+    pub(crate) fn config(&self) -> Arc<PluginConfig> {
+        Arc::clone(&self.config.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_config(&self, config: Arc<PluginConfig>) {
+        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Creates an instance of `version` for `actor` with `config` and calls its `init`.
+    ///
+    /// # Errors
+    /// Why the instance could not be created or initialized.
+    pub(crate) async fn instance(
+        &self,
+        config: &PluginConfig,
+        version: &LoadedVersion,
+        actor: ActorKind,
+    ) -> Result<Instance, LoadProblem> {
+        let call_max = config.spec.limits.call;
+        let watchdog = CallWatchdog::new(Arc::clone(&self.host.env), call_max, self.abort.clone());
+        let _running = self.host.ticker.clock().run_guests();
+        let mut instance = Instance::new(
+            &self.host.engine,
+            &version.component,
+            self.instance_resources(config, actor),
+            watchdog,
+        )
+        .await?;
+        let answer = instance
+            .init(actor.role(), &config.config)
+            .await
+            .map_err(|report| LoadProblem::Trapped(*report))?;
+        answer.map_err(|failure| LoadProblem::Init {
+            role: actor.as_str(),
+            message: message_of(failure),
+        })?;
+        Ok(instance)
+    }
+
+    fn instance_resources(&self, config: &PluginConfig, actor: ActorKind) -> InstanceResources {
+        let (access, kube) = match actor {
+            ActorKind::Events => (
+                StoreAccess::Granted(Arc::clone(&config.grants)),
+                KubeAccess::Granted(Arc::clone(&self.kube), Arc::clone(&config.kube)),
+            ),
+            ActorKind::Index => (
+                StoreAccess::Denied(DENIED_IN_INDEX),
+                KubeAccess::Denied(DENIED_IN_INDEX),
+            ),
+        };
+        let reader = StoreReader::new(self.host.catalog.clone(), access);
+        let resources = self.host.instance_resources(
+            self.counters.plugin(),
+            config.spec.limits,
+            actor.wasi_mode(),
+            reader,
+            kube,
+            self.counters.log_dropped.clone(),
+        );
+        InstanceResources {
+            overruns: Arc::clone(&self.overruns),
+            ..resources
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.host.env.now()
+    }
+
+    pub(crate) fn status(&self) -> MutexGuard<'_, LiveStatus> {
+        // Changed by single assignments: whole after any panic.
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the state of `actor`.
+    pub(crate) fn set_state(&self, actor: ActorKind, state: PluginState, because: Option<String>) {
+        let combined = {
+            let mut status = self.status();
+            status.states[actor as usize] = state;
+            if state == PluginState::Running {
+                status.because = None;
+            }
+            status.because = because.or_else(|| status.because.take());
+            status.state()
+        };
+        self.counters.state(combined);
+    }
+
+    /// Notes how much memory `actor`'s instance has; 0: it has no instance.
+    pub(crate) fn set_memory(&self, actor: ActorKind, bytes: usize) {
+        let mut status = self.status();
+        status.memory_bytes[actor as usize] = bytes;
+        let live = status.memory_bytes.iter().filter(|bytes| **bytes > 0).count();
+        let total: usize = status.memory_bytes.iter().sum();
+        self.counters.instances.set(i64::try_from(live).unwrap_or(i64::MAX));
+        self.counters.memory.set(i64::try_from(total).unwrap_or(i64::MAX));
+    }
+
+    /// Records that the last good version runs because the configured one failed or was rejected.
+    pub(crate) fn record_rollback(&self, because: String) {
+        let now = self.now();
+        let mut status = self.status();
+        status.last_error = Some((now, truncated(&because)));
+        status.last_reload = Some(Reload {
+            at: now,
+            refused: Some(truncated(&because)),
+        });
+        status.rolled_back = Some(truncated(&because));
+        drop(status);
+        self.counters.reloaded("rolled-back");
+    }
+
+    /// Counts an instance that was lost or could not be created.
+    pub(crate) fn count_loss(&self, reason: &'static str, error: &str) {
+        let now = self.now();
+        let mut status = self.status();
+        status.restarts += 1;
+        status.last_error = Some((now, truncated(error)));
+        drop(status);
+        self.counters.restarted(reason);
+    }
+}
+
+impl LiveStatus {
+    /// The plugin's state: the worse of its actors' states.
+    pub(crate) fn state(&self) -> PluginState {
+        use PluginState::{Draining, Loaded, Quarantined, Restarting, Running, Stopped};
+        const WORST_FIRST: [PluginState; 6] = [Quarantined, Restarting, Draining, Running, Loaded, Stopped];
+        WORST_FIRST
+            .into_iter()
+            .find(|state| self.states.contains(state))
+            .unwrap_or(Loaded)
+    }
+}
+
+/// The message of a failure.
+pub(crate) fn message_of(failure: Failure) -> String {
+    match failure {
+        Failure::Retryable(message) | Failure::Permanent(message) => truncated(&message),
+        Failure::RetryAfter(later) => truncated(&later.message),
+    }
+}
+
+pub(crate) fn truncated(text: &str) -> String {
+    let end = text.floor_char_boundary(ERROR_BYTES_MAX);
+    match end < text.len() {
+        true => format!("{}…", &text[..end]),
+        false => text.to_owned(),
+    }
+}

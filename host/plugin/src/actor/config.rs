@@ -1,0 +1,129 @@
+//! The configuration of a plugin's instances: its section of config.toml, and what that grants.
+//!
+//! Replaced as a whole, like a component: each instance keeps the configuration it was created with. Settings that are
+//! not baked into an instance (what it may read, what failures lead to) can change while it runs.
+
+use std::sync::Arc;
+
+use crate::error::LoadProblem;
+use crate::hostcalls::kube::KubeGrants;
+use crate::hostcalls::store::{InformerGrants, InformerGrantsCell};
+use crate::spec::PluginSpec;
+
+/// A section of config.toml and what it grants.
+pub(crate) struct PluginConfig {
+    pub(crate) spec: PluginSpec,
+    /// What instances with this configuration may read, checked at each call.
+    pub(crate) grants: Arc<InformerGrantsCell>,
+    /// What they may do on the cluster, checked at each call.
+    pub(crate) kube: Arc<KubeGrants>,
+    /// What `init` receives.
+    pub(crate) config: Vec<u8>,
+}
+
+impl PluginConfig {
+    /// A configuration for new instances.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Spec`] if the section's `config` cannot be written as JSON.
+    pub(crate) fn new(spec: PluginSpec) -> Result<Arc<PluginConfig>, LoadProblem> {
+        let grants = Arc::new(InformerGrantsCell::new(InformerGrants::new(
+            &spec.name,
+            &spec.informers,
+        )));
+        let kube = Arc::new(KubeGrants::new(&spec.allow_kube));
+        PluginConfig::with(spec, grants, kube)
+    }
+
+    /// A configuration for the running instances: from their next call on they have the grants of `spec`. Only where
+    /// they [can serve](Self::can_serve) it.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); nothing has changed in that case.
+    pub(crate) fn updated(&self, spec: PluginSpec) -> Result<Arc<PluginConfig>, LoadProblem> {
+        let grants = InformerGrants::new(&spec.name, &spec.informers);
+        let config = PluginConfig::with(spec, Arc::clone(&self.grants), Arc::clone(&self.kube))?;
+        self.grants.set(grants);
+        self.kube.set(&config.spec.allow_kube);
+        Ok(config)
+    }
+
+    /// Whether instances with this configuration can keep running with `spec`: the arguments of `init` and the limits
+    /// of the instance are the same, and no informer has a name that another one had, which a guest may remember.
+    pub(crate) fn can_serve(&self, spec: &PluginSpec) -> bool {
+        let own = &self.spec;
+        let bounds = |spec: &PluginSpec| (spec.limits.memory_bytes, spec.limits.cpu, spec.limits.call);
+        let renamed = spec
+            .informers
+            .iter()
+            .any(|(alias, informer)| own.informers.iter().any(|(was, of)| (was == alias) != (of == informer)));
+        own.config == spec.config
+            && bounds(own) == bounds(spec)
+            && own.limits.instances == spec.limits.instances
+            && !renamed
+    }
+
+    fn with(
+        spec: PluginSpec,
+        grants: Arc<InformerGrantsCell>,
+        kube: Arc<KubeGrants>,
+    ) -> Result<Arc<PluginConfig>, LoadProblem> {
+        let config = serde_json::to_vec(&spec.config).map_err(|error| LoadProblem::Spec(format!("config: {error}")))?;
+        Ok(Arc::new(PluginConfig {
+            spec,
+            grants,
+            kube,
+            config,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::{OnFailure, ReplayPolicy};
+
+    fn spec(informers: &[(&str, &str)]) -> PluginSpec {
+        let informers = informers.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned()));
+        PluginSpec {
+            informers: informers.collect(),
+            ..PluginSpec::new("greeter", "greeter.wasm")
+        }
+    }
+
+    fn is_kept(before: PluginSpec, after: &PluginSpec) -> bool {
+        PluginConfig::new(before).unwrap().can_serve(after)
+    }
+
+    #[test]
+    fn an_instance_is_kept_unless_its_config_or_limits_change() {
+        let base = spec(&[("pods", "pods")]);
+        let with = |change: fn(&mut PluginSpec)| {
+            let mut changed = base.clone();
+            change(&mut changed);
+            is_kept(base.clone(), &changed)
+        };
+        assert!(with(|_| ()));
+        assert!(with(|spec| spec.limits.pending = 7));
+        assert!(with(|spec| spec.resync = Some(Duration::from_secs(9))));
+        assert!(with(|spec| spec.on_failure = OnFailure::Skip));
+        assert!(with(|spec| spec.on_restart = ReplayPolicy::Replay));
+        assert!(!with(|spec| spec.config = json!({ "greeting": "hi" })));
+        assert!(!with(|spec| spec.limits.memory_bytes /= 2));
+        assert!(!with(|spec| spec.limits.cpu /= 2));
+        assert!(!with(|spec| spec.limits.call /= 2));
+    }
+
+    #[test]
+    fn an_instance_is_kept_unless_an_informer_is_renamed() {
+        let one = || spec(&[("main", "pods")]);
+        assert!(is_kept(one(), &spec(&[("main", "pods"), ("nodes", "nodes")])));
+        assert!(is_kept(one(), &spec(&[])));
+        assert!(!is_kept(one(), &spec(&[("main", "nodes")])));
+        assert!(!is_kept(one(), &spec(&[("other", "pods")])));
+    }
+}

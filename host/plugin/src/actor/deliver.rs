@@ -1,0 +1,181 @@
+//! Delivers one event: from a delivery to a call, and back to an outcome.
+
+use std::time::Duration;
+
+use informant_cache::listener::{Delivery, Outcome, What};
+use informant_object::{Object, Payload};
+
+use crate::actor::source_rules::SourceRule;
+use crate::actor::truncated;
+use crate::component::manifest::EventRule;
+use crate::instance::bindings::informant::plugin::types::{Call, Failure, ObjectRef};
+use crate::instance::{Called, Instance};
+use crate::{TrapKind, TrapReport};
+
+/// Bytes a buffer keeps between events; after a larger object it is freed.
+const BUFFER_KEPT_BYTES: usize = 256 * 1_024;
+
+/// The documents passed to the guest; reused, so that an event allocates nothing.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    object: Vec<u8>,
+    old: Vec<u8>,
+}
+
+/// How a delivery ended.
+pub(crate) enum DeliveryResult {
+    /// The guest answered, or did not need to be called.
+    Answered(Outcome),
+    /// The instance is lost.
+    Lost(Box<TrapReport>),
+}
+
+impl Buffers {
+    /// Delivers an event to `instance`, as `rule` says.
+    pub(crate) async fn deliver(
+        &mut self,
+        delivery: &Delivery,
+        rule: &SourceRule,
+        instance: &mut Instance,
+    ) -> DeliveryResult {
+        let called = match &delivery.what {
+            What::Synced => instance.on_synced(delivery.source.0).await,
+            What::Add(_) | What::Update { .. } | What::Delete { .. } => match &rule.event {
+                Some(event) => self.call_handler(delivery, event, instance).await,
+                None => None,
+            },
+        };
+        self.give_back();
+        match called {
+            // The manifest does not ask for it, or the component lacks the role.
+            None => DeliveryResult::Answered(Outcome::Filtered),
+            Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer)),
+            Some(Err(report)) => DeliveryResult::Lost(Box::new(report.about(EventLabel { delivery, rule }))),
+        }
+    }
+
+    /// Calls the handler. None if it does not need to be called.
+    async fn call_handler(
+        &mut self,
+        delivery: &Delivery,
+        event: &EventRule,
+        instance: &mut Instance,
+    ) -> Option<Called<Result<(), Failure>>> {
+        let call = Call {
+            reason: delivery.reason.into(),
+            attempt: delivery.attempt,
+        };
+        let source = delivery.source.0;
+        match &delivery.what {
+            What::Add(object) => {
+                let document = render(&mut self.object, &event.payload, object);
+                instance.on_add(object_ref(source, object), call, document).await
+            }
+            What::Update { old, new } => {
+                let document = render(&mut self.object, &event.payload, new);
+                let wants_old = event.old || (event.changed_only && delivery.fresh);
+                let before = old
+                    .as_ref()
+                    .filter(|_| wants_old)
+                    .map(|old| render(&mut self.old, &event.payload, old));
+                if event.changed_only && delivery.fresh && before == Some(document) {
+                    return None;
+                }
+                let before = before.filter(|_| event.old);
+                instance
+                    .on_update(object_ref(source, new), call, before, document)
+                    .await
+            }
+            What::Delete {
+                last: Some(last),
+                final_state_unknown,
+                ..
+            } => {
+                let document = render(&mut self.object, &event.payload, last);
+                instance
+                    .on_delete(object_ref(source, last), call, document, *final_state_unknown)
+                    .await
+            }
+            What::Delete {
+                last: None,
+                key,
+                final_state_unknown,
+            } => {
+                // An empty document: the last state is unknown.
+                let o = ObjectRef {
+                    source,
+                    namespace: key.namespace(),
+                    name: key.name(),
+                    uid: "",
+                    resource_version: "",
+                };
+                instance.on_delete(o, call, &[], *final_state_unknown).await
+            }
+            What::Synced => None,
+        }
+    }
+
+    fn give_back(&mut self) {
+        for buffer in [&mut self.object, &mut self.old] {
+            if buffer.capacity() > BUFFER_KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// The document for the guest: the object's own bytes if the payload is the whole object.
+pub(crate) fn render<'a>(buffer: &'a mut Vec<u8>, payload: &Payload, object: &'a Object) -> &'a [u8] {
+    if matches!(payload, Payload::Whole) {
+        return object.json();
+    }
+    buffer.clear();
+    payload.write(object, buffer);
+    buffer
+}
+
+pub(crate) fn object_ref(source: u32, object: &Object) -> ObjectRef<'_> {
+    ObjectRef {
+        source,
+        namespace: object.namespace(),
+        name: object.name(),
+        uid: object.uid(),
+        resource_version: object.version().as_str(),
+    }
+}
+
+fn outcome(answer: Result<(), Failure>) -> Outcome {
+    match answer {
+        Ok(()) => Outcome::Ok,
+        Err(Failure::Retryable(message)) => Outcome::Retryable(truncated(&message)),
+        Err(Failure::RetryAfter(later)) => {
+            Outcome::RetryAfter(truncated(&later.message), Duration::from_millis(later.after_ms.into()))
+        }
+        Err(Failure::Permanent(message)) => Outcome::Permanent(truncated(&message)),
+    }
+}
+
+/// The outcome of an event whose call cost the instance. None: the call was aborted to stop, and has no outcome.
+pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<Outcome> {
+    match report.kind {
+        TrapKind::Trap => Some(Outcome::Trapped(truncated(&report.to_string()))),
+        TrapKind::Timeout => Some(Outcome::TimedOut(truncated(&report.to_string()))),
+        TrapKind::Aborted => None,
+    }
+}
+
+/// `v1 Pod default/web-1`, for reports.
+struct EventLabel<'a> {
+    delivery: &'a Delivery,
+    rule: &'a SourceRule,
+}
+
+impl std::fmt::Display for EventLabel<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.rule.api_version, self.rule.kind)?;
+        match self.delivery.key() {
+            Some(key) => write!(f, " {}", key.to_key()),
+            None => write!(f, "s of source {}", self.delivery.source),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The actor that delivers events to a plugin.
+//!
+//! ```text
+//! listener ──next_batch──▶ one call after the other into one instance ──done──▶ listener
+//! ```
+//!
+//! Promises: calls are made one at a time, in the listener's order; commands (swap, drain …) are handled between two
+//! calls; an event whose call is not made or does not return goes back to the listener, so that a trap, a swap or a
+//! quarantine loses nothing.
+
+use std::time::Duration;
+
+use informant_cache::Moment;
+use informant_cache::listener::{Delivery, Outcome, Pause, Pull, Token};
+
+use crate::actor::dead_letters::DeadLetterWarnings;
+use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
+use crate::actor::mailbox::{Candidate, Command, Mailbox, Step, Wakeup};
+use crate::actor::slot::{InstanceSlot, Refill};
+use crate::actor::source_rules::SourceRules;
+use crate::actor::state_transfer::transfer_state;
+use crate::plugin::SwapKind;
+use crate::spec::{OnFailure, ReplayPolicy};
+use crate::status::{PluginState, StuckOn, track_stuck_call};
+
+/// Events taken from the listener at once, under one lock.
+const BATCH_EVENTS_MAX: usize = 64;
+
+/// How long outcomes may wait to be reported in one batch, and how long the actor runs without yielding: 1 ms. Too
+/// short to notice, but longer than a quick handler takes for a batch.
+const FLUSH_MAX: Duration = Duration::from_millis(1);
+
+/// Delivers events to one plugin.
+pub(crate) struct EventActor {
+    slot: InstanceSlot,
+    mailbox: Mailbox,
+    rules: SourceRules,
+    buffers: Buffers,
+    batch: Vec<Delivery>,
+    answers: Vec<(Token, Outcome)>,
+    dead_letter_warnings: DeadLetterWarnings,
+    started: bool,
+    draining: bool,
+    /// The cache must be replayed, once the pulled events are back at the listener.
+    replay_due: Option<Replay>,
+}
+
+/// Why the cache is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replay {
+    /// Another version was swapped in.
+    Reload,
+    /// The instance was lost. The event that caused it is not replayed, or the loss would repeat forever.
+    Restart,
+}
+
+impl EventActor {
+    pub(crate) fn new(slot: InstanceSlot, mailbox: Mailbox) -> EventActor {
+        EventActor {
+            slot,
+            mailbox,
+            rules: SourceRules::default(),
+            buffers: Buffers::default(),
+            batch: Vec::with_capacity(BATCH_EVENTS_MAX),
+            answers: Vec::with_capacity(BATCH_EVENTS_MAX),
+            dead_letter_warnings: DeadLetterWarnings::default(),
+            started: false,
+            draining: false,
+            replay_due: None,
+        }
+    }
+
+    /// Runs until the listener is closed and drained, or the plugin is dropped.
+    pub(crate) async fn run(mut self) {
+        while self.step().await == Step::Continue {}
+        self.slot.end();
+    }
+
+    async fn step(&mut self) -> Step {
+        while let Some(command) = self.mailbox.try_next() {
+            self.handle_command(command).await;
+        }
+        if self.mailbox.is_over() || (self.draining && self.slot.is_quarantined()) {
+            return Step::Stop;
+        }
+        if !self.started {
+            return self.wait(None).await;
+        }
+        if self.slot.is_empty() {
+            return self.refill().await;
+        }
+        let now = self.slot.context.now();
+        match std::mem::take(&mut self.replay_due) {
+            Some(Replay::Reload) => self.slot.context.listener.replay(now),
+            Some(Replay::Restart) => self.slot.context.listener.recover(now),
+            None => {}
+        }
+        match self
+            .slot
+            .context
+            .listener
+            .next_batch(now, BATCH_EVENTS_MAX, &mut self.batch)
+        {
+            Pull::Delivered(_) => {
+                self.work(now).await;
+                tokio::task::yield_now().await;
+                Step::Continue
+            }
+            Pull::WaitUntil(until) => self.wait(Some(until)).await,
+            Pull::Idle => self.wait(None).await,
+            Pull::Closed => Step::Stop,
+        }
+    }
+
+    async fn wait(&mut self, until: Option<Moment>) -> Step {
+        match self.mailbox.wait(until).await {
+            Wakeup::Command(command) => self.handle_command(command).await,
+            Wakeup::Work | Wakeup::Time => {}
+            Wakeup::End => return Step::Stop,
+        }
+        Step::Continue
+    }
+
+    /// Makes the calls of one batch, one after the other.
+    async fn work(&mut self, mut now: Moment) {
+        let _running = self.slot.context.host.ticker.clock().run_guests();
+        self.slot.context.overruns.expire(now);
+        let mut answered = now;
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut deliveries = batch.drain(..);
+        for delivery in deliveries.by_ref() {
+            now = self.handle(&delivery, now).await;
+            let mut is_over = false;
+            if now - answered > FLUSH_MAX {
+                self.answer(now);
+                // Calls that return at once never yield to other tasks.
+                tokio::task::yield_now().await;
+                now = self.slot.context.now();
+                answered = now;
+                // Takes a lock, which is too expensive for each event.
+                is_over = self.mailbox.is_over();
+            }
+            while let Some(command) = self.mailbox.try_next() {
+                self.handle_command(command).await;
+            }
+            if self.slot.is_empty() || self.replay_due.is_some() || is_over {
+                break;
+            }
+        }
+        self.answer(now);
+        // Events without a call are delivered again, before all others.
+        let left: Vec<Token> = deliveries.map(|delivery| delivery.token).collect();
+        if !left.is_empty() {
+            self.slot.context.listener.give_back(left);
+        }
+        self.batch = batch;
+        self.slot.update_memory();
+    }
+
+    /// Makes one call. Returns when it ended.
+    async fn handle(&mut self, delivery: &Delivery, began: Moment) -> Moment {
+        let InstanceSlot {
+            context,
+            version,
+            instance,
+            ..
+        } = &mut self.slot;
+        let rule = self.rules.of(
+            delivery.source,
+            &version.manifest,
+            &context.host.catalog,
+            &context.counters,
+        );
+        let ended = match instance {
+            Some(instance) => {
+                let about = || StuckOn::of(delivery, context.now());
+                track_stuck_call(context, about, self.buffers.deliver(delivery, rule, instance)).await
+            }
+            None => DeliveryResult::Answered(Outcome::Filtered),
+        };
+        let now = context.now();
+        let (outcome, loss) = match ended {
+            DeliveryResult::Answered(outcome) => (Some(outcome), None),
+            DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
+        };
+        if let Some(outcome) = outcome {
+            rule.counters.count(delivery.what.as_str(), outcome.as_str());
+            if outcome != Outcome::Filtered {
+                context.counters.seconds.observe((now - began).as_secs_f64());
+                context.counters.lag.observe((now - delivery.received).as_secs_f64());
+            }
+            if !outcome.is_ok() {
+                self.record_failure(&outcome, delivery);
+            }
+            self.answers.push((delivery.token, outcome));
+        }
+        if let Some(report) = loss {
+            self.slot.record_loss(&report);
+        }
+        now
+    }
+
+    fn record_failure(&mut self, outcome: &Outcome, delivery: &Delivery) {
+        let (Outcome::Permanent(message) | Outcome::Retryable(message) | Outcome::RetryAfter(message, _)) = outcome
+        else {
+            // A trap is reported with the loss of the instance.
+            return;
+        };
+        let plugin: &str = self.slot.context.counters.plugin();
+        let (event, result, attempt) = (delivery.what.as_str(), outcome.as_str(), delivery.attempt);
+        let key = delivery.key().map(|key| key.to_key().to_string());
+        tracing::debug!(plugin, event, key, attempt, result, error = message, "handler failed");
+        if self.slot.config.spec.on_failure == OnFailure::Quarantine && matches!(outcome, Outcome::Permanent(_)) {
+            self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
+        }
+    }
+
+    fn answer(&mut self, now: Moment) {
+        if !self.answers.is_empty() {
+            let dead = self.slot.context.listener.done_batch(self.answers.drain(..), now);
+            if dead > 0 {
+                self.dead_letter_warnings.count(&self.slot.context, dead, now);
+            }
+        }
+    }
+
+    /// Gets an instance for the empty slot.
+    async fn refill(&mut self) -> Step {
+        if self.slot.is_quarantined() {
+            self.slot.context.listener.pause(Pause::Quarantine);
+        }
+        match self.slot.refill(&mut self.mailbox).await {
+            Refill::Rebuilt if self.slot.config.spec.on_restart == ReplayPolicy::Replay => {
+                self.replay_due.get_or_insert(Replay::Restart);
+            }
+            Refill::Rebuilt => {}
+            Refill::Command(command) => self.handle_command(command).await,
+            Refill::End => return Step::Stop,
+        }
+        Step::Continue
+    }
+
+    async fn handle_command(&mut self, command: Command) {
+        match command {
+            Command::Start => {
+                self.started = true;
+                self.slot.set_steady_state(PluginState::Running);
+            }
+            Command::Swap(candidate) => self.swap(*candidate).await,
+            Command::Reconfigure(config) => self.slot.config = config,
+            Command::Resume => {
+                if self.slot.is_quarantined() {
+                    self.slot.reset();
+                    self.slot.context.listener.resume(Pause::Quarantine);
+                }
+            }
+            Command::Drain => {
+                self.started = true;
+                self.draining = true;
+                self.slot.set_steady_state(PluginState::Draining);
+            }
+        }
+    }
+
+    /// Swaps in another version with the old one's state. Pending events are delivered to the new version; a quarantine
+    /// ends. If the state cannot be transferred, nothing changes.
+    async fn swap(&mut self, candidate: Candidate) {
+        let Candidate {
+            config,
+            version,
+            mut instance,
+            feed: _,
+            kind,
+            done,
+        } = candidate;
+        let listener = self.slot.context.listener.clone();
+        listener.pause(Pause::Swap);
+        // The old instance was lost and would have received a replay; the new version receives it instead.
+        let is_lost = self.slot.is_empty() && config.spec.on_restart == ReplayPolicy::Replay;
+        let transferred = match kind {
+            SwapKind::Reload => transfer_state(&mut self.slot, instance.as_mut()).await,
+            // The state of a version that failed is not trusted.
+            SwapKind::RollBack => Ok(None),
+        };
+        if transferred.is_ok() {
+            let probation = &self.slot.context.probation;
+            match kind {
+                SwapKind::Reload => probation.begin(self.slot.context.now()),
+                SwapKind::RollBack => probation.skip(),
+            }
+            self.slot.activate(config, version, instance);
+            self.rules.forget();
+            listener.retry_now();
+            listener.resume(Pause::Quarantine);
+            if is_lost || kind == SwapKind::RollBack || self.slot.config.spec.on_reload == ReplayPolicy::Replay {
+                self.replay_due = Some(Replay::Reload);
+            }
+        }
+        listener.resume(Pause::Swap);
+        // The caller of the swap may be gone.
+        let _ = done.send(transferred);
+    }
+}

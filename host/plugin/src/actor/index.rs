@@ -1,0 +1,248 @@
+//! The actor that computes index values.
+//!
+//! ```text
+//! feed ──next_batch──▶ one call after the other into one instance ──complete──▶ feed
+//! ```
+//!
+//! Has an instance of its own, which shares no memory with the one that handles events. If the guest fails or traps on
+//! an object, only that object has no values. An instance that is lost too often leaves the index detached until the
+//! plugin is resumed or reloaded; meanwhile no informer waits for it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use informant_cache::IndexFeedHandle;
+use informant_cache::index_feed::{IndexJob, IndexResult, NamedValues};
+
+use crate::TrapKind;
+use crate::actor::deliver::{object_ref, render};
+use crate::actor::mailbox::{Candidate, Command, Mailbox, Step, Wakeup};
+use crate::actor::slot::{InstanceSlot, Refill};
+use crate::actor::truncated;
+use crate::metrics::IndexCounters;
+use crate::status::{PluginState, StuckOn, track_stuck_call};
+
+/// Objects taken from the feed at once.
+const BATCH_OBJECTS_MAX: usize = 64;
+
+/// How long values may wait to be handed in as one batch (an informer may be waiting), and how long the actor runs
+/// without yielding: 1 ms.
+const FLUSH_MAX: Duration = Duration::from_millis(1);
+
+/// Computes the index values of one plugin.
+pub(crate) struct IndexActor {
+    slot: InstanceSlot,
+    mailbox: Mailbox,
+    /// None: the running version has no indexes.
+    feed: Option<IndexFeedHandle>,
+    counters: IndexCounters,
+    /// Taken from the feed and not computed yet.
+    jobs: VecDeque<IndexJob>,
+    taken: Vec<IndexJob>,
+    results: Vec<IndexResult>,
+    document: Vec<u8>,
+    started: bool,
+    /// The feed knows that the actor computes values.
+    loaded: bool,
+}
+
+impl IndexActor {
+    pub(crate) fn new(slot: InstanceSlot, mailbox: Mailbox, feed: Option<IndexFeedHandle>) -> IndexActor {
+        let counters = slot.context.counters.index();
+        let mut actor = IndexActor {
+            slot,
+            mailbox,
+            feed: None,
+            counters,
+            jobs: VecDeque::new(),
+            taken: Vec::new(),
+            results: Vec::new(),
+            document: Vec::new(),
+            started: false,
+            loaded: false,
+        };
+        actor.attach(feed);
+        actor
+    }
+
+    /// Runs until the plugin is stopped or dropped.
+    pub(crate) async fn run(mut self) {
+        while self.step().await == Step::Continue {}
+        if let Some(feed) = &self.feed {
+            feed.failed("the plugin is stopped");
+        }
+        self.slot.end();
+    }
+
+    async fn step(&mut self) -> Step {
+        while let Some(command) = self.mailbox.try_next() {
+            if self.handle_command(command) == Step::Stop {
+                return Step::Stop;
+            }
+        }
+        if self.mailbox.is_over() {
+            return Step::Stop;
+        }
+        let feed = match &self.feed {
+            Some(feed) if self.started => feed.clone(),
+            _ => return self.wait().await,
+        };
+        if self.slot.is_empty() {
+            return self.refill(&feed).await;
+        }
+        if !std::mem::replace(&mut self.loaded, true) {
+            feed.loaded();
+        }
+        if self.jobs.is_empty() {
+            feed.next_batch(BATCH_OBJECTS_MAX, &mut self.taken);
+            self.jobs.extend(self.taken.drain(..));
+        }
+        if self.jobs.is_empty() {
+            return self.wait().await;
+        }
+        self.work(&feed).await;
+        Step::Continue
+    }
+
+    async fn wait(&mut self) -> Step {
+        match self.mailbox.wait(None).await {
+            Wakeup::Command(command) => self.handle_command(command),
+            Wakeup::Work | Wakeup::Time => Step::Continue,
+            Wakeup::End => Step::Stop,
+        }
+    }
+
+    /// Computes the taken jobs until they are done, a command is queued or the instance is lost.
+    async fn work(&mut self, feed: &IndexFeedHandle) {
+        let _running = self.slot.context.host.ticker.clock().run_guests();
+        let mut handed_in = self.slot.context.now();
+        self.slot.context.overruns.expire(handed_in);
+        while let Some(job) = self.jobs.pop_front() {
+            let values = self.compute(&job).await;
+            self.results.push(job.answer(values));
+            let now = self.slot.context.now();
+            if now - handed_in > FLUSH_MAX || self.jobs.is_empty() {
+                feed.complete(self.results.drain(..));
+                // Calls that return at once never yield to other tasks.
+                tokio::task::yield_now().await;
+                handed_in = self.slot.context.now();
+            }
+            if self.slot.is_empty() || self.mailbox.has_command() {
+                break;
+            }
+        }
+        feed.complete(self.results.drain(..));
+        self.slot.update_memory();
+    }
+
+    async fn compute(&mut self, job: &IndexJob) -> Result<NamedValues, String> {
+        let InstanceSlot {
+            context,
+            version,
+            instance,
+            ..
+        } = &mut self.slot;
+        let object = &job.object;
+        let Some(rule) = version.manifest.index_rule(object.api_version(), object.kind()) else {
+            return Ok(NamedValues::new());
+        };
+        let Some(instance) = instance else {
+            return Err("the plugin has no instance".to_owned());
+        };
+        let document = render(&mut self.document, &rule.payload, object);
+        let about = || StuckOn::of_index(job, context.now());
+        let called = track_stuck_call(
+            context,
+            about,
+            instance.index(object_ref(job.source.0, object), document),
+        )
+        .await;
+        match called {
+            None => Ok(NamedValues::new()),
+            Some(Ok(Ok(values))) => {
+                self.counters.ok.inc();
+                Ok(values)
+            }
+            Some(Ok(Err(message))) => {
+                self.counters.error.inc();
+                Err(truncated(&message))
+            }
+            Some(Err(report)) => {
+                let report = report.about(format_args!("{} {} {}", object.api_version(), object.kind(), job.key));
+                match report.kind {
+                    TrapKind::Timeout => self.counters.timeout.inc(),
+                    TrapKind::Trap | TrapKind::Aborted => self.counters.trap.inc(),
+                };
+                let error = truncated(&report.to_string());
+                self.slot.record_loss(&report);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gets an instance for the empty slot. In quarantine, marks the feed as failed.
+    async fn refill(&mut self, feed: &IndexFeedHandle) -> Step {
+        if self.slot.is_quarantined() && std::mem::replace(&mut self.loaded, false) {
+            feed.failed("the plugin trapped or timed out too often and is quarantined");
+            self.jobs.clear();
+        }
+        match self.slot.refill(&mut self.mailbox).await {
+            Refill::Rebuilt => Step::Continue,
+            Refill::Command(command) => self.handle_command(command),
+            Refill::End => Step::Stop,
+        }
+    }
+
+    fn handle_command(&mut self, command: Command) -> Step {
+        match command {
+            Command::Start => {
+                self.started = true;
+                self.slot.set_steady_state(PluginState::Running);
+            }
+            Command::Swap(candidate) => self.swap(*candidate),
+            Command::Reconfigure(config) => self.slot.config = config,
+            Command::Resume => {
+                if self.slot.is_quarantined() {
+                    self.slot.reset();
+                }
+            }
+            // Index values that are not computed yet need not be delivered.
+            Command::Drain => return Step::Stop,
+        }
+        Step::Continue
+    }
+
+    /// Swaps in another version. Its values may differ: everything is computed again, and the index is attached when it
+    /// is complete.
+    fn swap(&mut self, candidate: Candidate) {
+        let Candidate {
+            config,
+            version,
+            instance,
+            feed,
+            kind: _,
+            done,
+        } = candidate;
+        self.slot.activate(config, version, instance);
+        self.jobs.clear();
+        self.results.clear();
+        self.loaded = false;
+        self.attach(feed);
+        // The caller of the swap may be gone.
+        let _ = done.send(Ok(None));
+    }
+
+    fn attach(&mut self, feed: Option<IndexFeedHandle>) {
+        let stays = match (&self.feed, &feed) {
+            (Some(old), Some(new)) => old.ptr_eq(new),
+            _ => false,
+        };
+        if let Some(old) = self.feed.take().filter(|_| !stays) {
+            old.failed("the new version of the plugin has different indexes");
+        }
+        if let Some(feed) = &feed {
+            feed.set_worker_waker(self.mailbox.waker());
+        }
+        self.feed = feed;
+    }
+}

@@ -1,0 +1,167 @@
+//! Commands to a plugin's actors, and how actors wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use informant_cache::{Environment, IndexFeedHandle, Moment};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::actor::config::PluginConfig;
+use crate::component::LoadedVersion;
+use crate::error::LoadProblem;
+use crate::instance::Instance;
+use crate::plugin::SwapKind;
+
+/// Commands queued for one actor. There is one swap at a time, and people resume and stop; a full queue makes the next
+/// sender wait.
+const COMMANDS_MAX: usize = 16;
+
+/// A command to an actor, handled between two calls into its guest.
+pub(crate) enum Command {
+    /// Start to work.
+    Start,
+    /// Another version takes over.
+    Swap(Box<Candidate>),
+    /// The section changed, but the instance can be kept.
+    Reconfigure(Arc<PluginConfig>),
+    /// End a quarantine.
+    Resume,
+    /// Deliver the pending events, then end.
+    Drain,
+}
+
+/// The version to swap in, ready to work.
+pub(crate) struct Candidate {
+    /// The configuration of its instance.
+    pub(crate) config: Arc<PluginConfig>,
+    pub(crate) version: LoadedVersion,
+    /// None if this actor has no work with the version's roles.
+    pub(crate) instance: Option<Instance>,
+    /// The feed of the indexes it computes; none if it computes none. For the index actor only.
+    pub(crate) feed: Option<IndexFeedHandle>,
+    pub(crate) kind: SwapKind,
+    /// Receives the bytes of transferred state after the swap, or why the swap failed.
+    pub(crate) done: oneshot::Sender<Result<Option<usize>, LoadProblem>>,
+}
+
+/// Sends commands to one actor.
+#[derive(Clone)]
+pub(crate) struct CommandSender {
+    commands: mpsc::Sender<Command>,
+    waiting: Arc<AtomicBool>,
+}
+
+/// Receives one actor's commands and wakes it.
+pub(crate) struct Mailbox {
+    commands: mpsc::Receiver<Command>,
+    waiting: Arc<AtomicBool>,
+    notify: Arc<Notify>,
+    env: Arc<dyn Environment>,
+    abort: CancellationToken,
+}
+
+/// Why an actor stops waiting.
+pub(crate) enum Wakeup {
+    /// There may be something to pull.
+    Work,
+    /// The deadline has passed.
+    Time,
+    Command(Command),
+    /// The actor must end at once: the plugin was dropped, or its time to drain is over.
+    End,
+}
+
+/// Whether an actor's loop continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Continue,
+    Stop,
+}
+
+/// A channel for commands. `abort` ends every wait on the mailbox.
+pub(crate) fn mailbox(env: Arc<dyn Environment>, abort: CancellationToken) -> (CommandSender, Mailbox) {
+    let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
+    let waiting = Arc::new(AtomicBool::new(false));
+    let mailbox = Mailbox {
+        commands: receiver,
+        waiting: Arc::clone(&waiting),
+        notify: Arc::default(),
+        env,
+        abort,
+    };
+    (
+        CommandSender {
+            commands: sender,
+            waiting,
+        },
+        mailbox,
+    )
+}
+
+impl CommandSender {
+    /// Sends a command. Returns whether the actor is still there to handle it.
+    pub(crate) async fn send(&self, command: Command) -> bool {
+        let sent = self.commands.send(command).await.is_ok();
+        self.waiting.store(true, Ordering::Release);
+        sent
+    }
+}
+
+impl Mailbox {
+    /// A waker of the actor.
+    pub(crate) fn waker(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let notify = Arc::clone(&self.notify);
+        Arc::new(move || notify.notify_one())
+    }
+
+    /// The next command, if there is one. Costs one atomic load if there is none, so it can be called after each event.
+    pub(crate) fn try_next(&mut self) -> Option<Command> {
+        if !self.waiting.load(Ordering::Acquire) {
+            return None;
+        }
+        self.waiting.store(false, Ordering::Release);
+        let command = self.commands.try_recv().ok()?;
+        // Another one may be queued behind it.
+        self.waiting.store(true, Ordering::Release);
+        Some(command)
+    }
+
+    /// Whether a command may be queued.
+    pub(crate) fn has_command(&self) -> bool {
+        self.waiting.load(Ordering::Acquire)
+    }
+
+    /// Whether the actor must end at once.
+    pub(crate) fn is_over(&self) -> bool {
+        self.abort.is_cancelled()
+    }
+
+    /// Waits for work, an command, or `until`.
+    pub(crate) async fn wait(&mut self, until: Option<Moment>) -> Wakeup {
+        let timer = until.map(|until| self.env.sleep(until - self.env.now()));
+        let timer = async {
+            match timer {
+                Some(timer) => timer.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.abort.cancelled() => Wakeup::End,
+            command = self.commands.recv() => command.map_or(Wakeup::End, Wakeup::Command),
+            () = self.notify.notified() => Wakeup::Work,
+            () = timer => Wakeup::Time,
+        }
+    }
+
+    /// Waits for a command or `until`, ignoring work.
+    pub(crate) async fn wait_for_command(&mut self, until: Option<Moment>) -> Wakeup {
+        loop {
+            match self.wait(until).await {
+                Wakeup::Work => {}
+                woken => return woken,
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The slot that holds an actor's instance, or is empty after a loss.
+//!
+//! Both actors handle losses in the same way: a lost instance is rebuilt with back-off, and after too many losses the
+//! slot stays empty (quarantine) until the plugin is resumed or reloaded. The actor decides what a loss means for its
+//! pending events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::actor::config::PluginConfig;
+use crate::actor::mailbox::{Command, Mailbox, Wakeup};
+use crate::actor::restart::{FailureHistory, RestartDecision};
+use crate::actor::{ActorKind, PluginContext};
+use crate::component::LoadedVersion;
+use crate::error::LoadProblem;
+use crate::instance::Instance;
+use crate::spec::OnFailure;
+use crate::status::PluginState;
+use crate::{TrapKind, TrapReport};
+
+/// Holds one actor's instance.
+pub(crate) struct InstanceSlot {
+    pub(crate) context: Arc<PluginContext>,
+    pub(crate) version: LoadedVersion,
+    /// The configuration of the instance, including later updates.
+    pub(crate) config: Arc<PluginConfig>,
+    pub(crate) instance: Option<Instance>,
+    actor: ActorKind,
+    /// The actor's state while there is no failure.
+    steady_state: PluginState,
+    memory_bytes: usize,
+    failures: FailureHistory,
+    /// What follows the last loss. None: the slot is not empty, or needs no instance.
+    decision: Option<RestartDecision>,
+}
+
+/// How waiting for an instance ended.
+pub(crate) enum Refill {
+    /// The slot has an instance again.
+    Rebuilt,
+    /// A command comes first.
+    Command(Command),
+    /// The actor must end.
+    End,
+}
+
+impl InstanceSlot {
+    pub(crate) fn new(
+        context: Arc<PluginContext>,
+        version: LoadedVersion,
+        instance: Option<Instance>,
+        actor: ActorKind,
+    ) -> InstanceSlot {
+        let mut slot = InstanceSlot {
+            config: context.config(),
+            context,
+            version,
+            instance,
+            actor,
+            steady_state: PluginState::Loaded,
+            memory_bytes: 0,
+            failures: FailureHistory::default(),
+            decision: None,
+        };
+        slot.update_memory();
+        slot
+    }
+
+    /// Sets the actor's state while there is no failure.
+    pub(crate) fn set_steady_state(&mut self, state: PluginState) {
+        self.steady_state = state;
+        if self.decision.is_none() {
+            self.context.set_state(self.actor, state, None);
+        }
+    }
+
+    /// Updates the memory metric.
+    pub(crate) fn update_memory(&mut self) {
+        let bytes = self.instance.as_ref().map_or(0, Instance::memory_bytes);
+        if bytes != self.memory_bytes {
+            self.memory_bytes = bytes;
+            self.context.set_memory(self.actor, bytes);
+        }
+    }
+
+    /// The actor ends.
+    pub(crate) fn end(&mut self) {
+        self.instance = None;
+        self.update_memory();
+        self.context.set_state(self.actor, PluginState::Stopped, None);
+    }
+
+    /// Whether an instance is missing: the running version has a role for this actor.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.instance.is_none() && self.actor.is_needed(self.version.component.roles)
+    }
+
+    /// Whether it stays empty until the plugin is resumed or reloaded.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.decision == Some(RestartDecision::Quarantine)
+    }
+
+    /// Activates another version, whatever state the slot is in.
+    pub(crate) fn activate(&mut self, config: Arc<PluginConfig>, version: LoadedVersion, instance: Option<Instance>) {
+        self.config = config;
+        self.version = version;
+        self.instance = instance;
+        self.reset();
+        self.update_memory();
+    }
+
+    /// Ends a quarantine or a back-off; a missing instance is rebuilt at once.
+    pub(crate) fn reset(&mut self) {
+        self.failures.reset();
+        self.context.overruns.reset();
+        self.decision = None;
+        self.context.set_state(self.actor, self.steady_state, None);
+    }
+
+    /// Drops the instance, which trapped or timed out.
+    pub(crate) fn record_loss(&mut self, report: &TrapReport) {
+        self.instance = None;
+        self.update_memory();
+        let plugin: &str = self.context.counters.plugin();
+        let (export, object) = (report.export, report.object.as_deref());
+        tracing::warn!(
+            plugin,
+            export,
+            object,
+            error = report.cause,
+            last_lines = (!report.last_lines.is_empty()).then(|| report.last_lines.join("\n")),
+            frames = (!report.frames.is_empty()).then(|| report.frames.join(" < ")),
+            "plugin instance lost"
+        );
+        self.record_failure(report.kind, report.kind.as_str(), &report.to_string());
+    }
+
+    fn record_failure(&mut self, kind: TrapKind, reason: &'static str, error: &str) {
+        self.context.count_loss(reason, error);
+        if kind == TrapKind::Timeout {
+            self.context.overruns.record_overrun(self.context.now());
+        }
+        let decision = match self.config.spec.on_failure {
+            OnFailure::Quarantine => RestartDecision::Quarantine,
+            OnFailure::Retry | OnFailure::Skip => self.failures.record(kind, self.context.now()),
+        };
+        self.apply_decision(decision, error);
+    }
+
+    /// Leaves the slot empty until the plugin is resumed or reloaded.
+    pub(crate) fn quarantine(&mut self, because: &str) {
+        self.instance = None;
+        self.update_memory();
+        self.apply_decision(RestartDecision::Quarantine, because);
+    }
+
+    fn apply_decision(&mut self, decision: RestartDecision, because: &str) {
+        self.decision = Some(decision);
+        let state = match decision {
+            RestartDecision::Quarantine => PluginState::Quarantined,
+            // An instance that is back at once is not reported.
+            RestartDecision::RebuildAfter(Duration::ZERO) => return,
+            RestartDecision::RebuildAfter(_) => PluginState::Restarting,
+        };
+        if state == PluginState::Quarantined {
+            self.context.probation.fail(because);
+            let plugin: &str = self.context.counters.plugin();
+            let role = self.actor.as_str();
+            tracing::error!(
+                plugin,
+                role,
+                reason = because,
+                "plugin quarantined; it is not called until it is resumed or reloaded"
+            );
+        }
+        self.context.set_state(self.actor, state, Some(because.to_owned()));
+    }
+
+    /// Refills the empty slot: waits for the back-off of the last loss, then creates an instance; retries until it
+    /// succeeds.
+    pub(crate) async fn refill(&mut self, mailbox: &mut Mailbox) -> Refill {
+        loop {
+            let until = match self.decision {
+                Some(RestartDecision::Quarantine) => None,
+                Some(RestartDecision::RebuildAfter(wait)) => Some(self.context.now() + wait),
+                None => Some(self.context.now()),
+            };
+            if until.is_none_or(|until| self.context.now() < until) {
+                match mailbox.wait_for_command(until).await {
+                    Wakeup::Command(command) => return Refill::Command(command),
+                    Wakeup::End => return Refill::End,
+                    Wakeup::Time | Wakeup::Work => {}
+                }
+            }
+            match self.context.instance(&self.config, &self.version, self.actor).await {
+                Ok(instance) => {
+                    self.instance = Some(instance);
+                    self.update_memory();
+                    if self.decision.take() != Some(RestartDecision::RebuildAfter(Duration::ZERO)) {
+                        self.context.set_state(self.actor, self.steady_state, None);
+                    }
+                    return Refill::Rebuilt;
+                }
+                Err(problem) if mailbox.is_over() => {
+                    tracing::debug!(error = %problem, "plugin stopped while its instance was rebuilt");
+                    return Refill::End;
+                }
+                Err(problem) => self.record_rebuild_failure(&problem),
+            }
+        }
+    }
+
+    /// `init` failed or trapped, or the pool has no free slot.
+    fn record_rebuild_failure(&mut self, problem: &LoadProblem) {
+        let plugin: &str = self.context.counters.plugin();
+        tracing::warn!(plugin, role = self.actor.as_str(), error = %problem, "plugin instance not rebuilt");
+        let kind = match problem {
+            LoadProblem::Trapped(report) => report.kind,
+            _ => TrapKind::Trap,
+        };
+        self.record_failure(kind, "init", &problem.to_string());
+    }
+}

@@ -1,0 +1,267 @@
+//! The cache of compiled components: a directory, so that each component is compiled once.
+//!
+//! ```text
+//! component ──digest──▶ in use? ──no──▶ in the directory, and intact? ──no──▶ compile, write, rename
+//! ```
+//!
+//! An artifact is native code that runs in this process, so only this user may write into the directory
+//! (`private_dir`), and each file has a checksum. A file that is corrupt or incompatible is renamed to `….bad` and
+//! compiled again; this is never an error. A component that two plugins use is compiled once, by
+//! [`crate::engine::compile`].
+
+pub(crate) mod digest;
+pub(crate) mod last_good;
+
+mod private_dir;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Instant, SystemTime};
+
+use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::engine::compile::CompileQueue;
+use crate::error::LoadProblem;
+use crate::{Digest, HostError, PluginMetrics};
+
+/// Bytes of all artifacts in the directory: 2 GiB, enough for 50 components of JavaScript or Python, or 5,000 of Rust.
+/// Above it the least recently used ones are removed.
+pub const ARTIFACTS_BYTES_MAX: u64 = 2 << 30;
+
+/// The directory, and the artifacts in use.
+pub(crate) struct Artifacts {
+    directory: Arc<ArtifactDir>,
+    compile_queue: CompileQueue,
+    in_use: Mutex<BTreeMap<Digest, Weak<Artifact>>>,
+    /// Artifacts that are being looked up or compiled.
+    awaited: Mutex<BTreeMap<Digest, Arc<OnceCell<Arc<Artifact>>>>>,
+    handle: Handle,
+}
+
+/// A compiled component that is in use.
+pub(crate) struct Artifact {
+    pub(crate) component: Component,
+}
+
+struct ArtifactDir {
+    engine: Engine,
+    /// None: it cannot be written, so nothing is kept.
+    path: Option<PathBuf>,
+    /// wasmtime's hash of its version, its settings and this processor: code with another hash is incompatible.
+    engine_hash: u64,
+    metrics: PluginMetrics,
+}
+
+impl Artifacts {
+    /// Opens `path`, which is created if it does not exist.
+    ///
+    /// # Errors
+    /// [`HostError::CacheDir`] if others may write into it. One that cannot be written is only logged: components are
+    /// then compiled at each start.
+    pub(crate) fn open(
+        engine: &Engine,
+        path: &Path,
+        compile_queue: CompileQueue,
+        handle: Handle,
+        metrics: PluginMetrics,
+    ) -> Result<Artifacts, HostError> {
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        let directory = ArtifactDir {
+            engine: engine.clone(),
+            path: private_dir::open(path)?.then(|| path.to_owned()),
+            engine_hash: hasher.finish(),
+            metrics,
+        };
+        Ok(Artifacts {
+            directory: Arc::new(directory),
+            compile_queue,
+            in_use: Mutex::default(),
+            awaited: Mutex::default(),
+            handle,
+        })
+    }
+
+    /// The directory, if it can be written.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.directory.path.as_deref()
+    }
+
+    /// The artifact of the component `bytes`, from memory, from the directory, or compiled now.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Compile`].
+    pub(crate) async fn get(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, LoadProblem> {
+        if let Some(artifact) = lock(&self.in_use).get(&digest).and_then(Weak::upgrade) {
+            return Ok(artifact);
+        }
+        let awaited = Arc::clone(lock(&self.awaited).entry(digest).or_default());
+        let artifact = awaited.get_or_try_init(|| self.load(digest, bytes)).await.cloned();
+        if let Entry::Occupied(entry) = lock(&self.awaited).entry(digest)
+            && Arc::ptr_eq(entry.get(), &awaited)
+        {
+            entry.remove();
+        }
+        artifact
+    }
+
+    async fn load(&self, digest: Digest, bytes: Arc<[u8]>) -> Result<Arc<Artifact>, LoadProblem> {
+        let interrupted = |_| LoadProblem::Compile("interrupted, because Informant is stopping".to_owned());
+        let directory = Arc::clone(&self.directory);
+        let found = self
+            .handle
+            .spawn_blocking(move || directory.find(digest))
+            .await
+            .map_err(interrupted)?;
+        let component = match found {
+            Some(component) => component,
+            None => {
+                let (began, metrics) = (Instant::now(), &self.directory.metrics);
+                metrics.artifact("miss");
+                let artifact = self.compile_queue.compile(bytes).await?;
+                metrics.compiled(began.elapsed().as_secs_f64());
+                let directory = Arc::clone(&self.directory);
+                self.handle
+                    .spawn_blocking(move || directory.keep(digest, &artifact))
+                    .await
+                    .map_err(interrupted)?
+                    .map_err(LoadProblem::Compile)?
+            }
+        };
+        let artifact = Arc::new(Artifact { component });
+        let mut in_use = lock(&self.in_use);
+        in_use.retain(|_, artifact| artifact.strong_count() > 0);
+        in_use.insert(digest, Arc::downgrade(&artifact));
+        Ok(artifact)
+    }
+}
+
+impl ArtifactDir {
+    /// The artifact of `digest` in the directory, if it is intact.
+    fn find(&self, digest: Digest) -> Option<Component> {
+        let path = self.file(digest)?;
+        let checksum = fs::read_to_string(checksum_of(&path)).ok()?;
+        let bytes = fs::read(&path).ok()?;
+        let found = match checksum.trim().parse::<Digest>() {
+            Ok(checksum) if checksum == Digest::of(&bytes) => {
+                drop(bytes);
+                self.deserialize(&path)
+            }
+            _ => Err("its checksum does not match".to_owned()),
+        };
+        match found {
+            Ok(component) => {
+                self.metrics.artifact("hit");
+                // For the eviction of the least recently used; a failure costs nothing.
+                let _ = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+                Some(component)
+            }
+            Err(cause) => {
+                self.metrics.artifact("corrupt");
+                let aside = path.with_extension("bad");
+                tracing::warn!(file = %path.display(), moved_to = %aside.display(), error = cause, "compiled plugin corrupt; recompiling");
+                let _ = fs::rename(&path, &aside);
+                None
+            }
+        }
+    }
+
+    #[expect(unsafe_code, reason = "wasmtime maps the file as code and trusts it")]
+    fn deserialize(&self, path: &Path) -> Result<Component, String> {
+        // SAFETY: the file contains what this program's compiler returned, or wasmtime's own check of version and
+        // settings rejects it: it is in a directory that only this user can write (`private_dir`), its checksum was
+        // just verified, and files are never changed in place: they are written under another name and renamed, and
+        // removed as a whole.
+        unsafe { Component::deserialize_file(&self.engine, path) }.map_err(|error| format!("{error:#}"))
+    }
+
+    /// Loads an artifact that was just compiled, and keeps it if the directory can be written.
+    fn keep(&self, digest: Digest, artifact: &[u8]) -> Result<Component, String> {
+        let Some(path) = self.file(digest) else {
+            return self.deserialize_bytes(artifact);
+        };
+        match write(&path, artifact) {
+            Ok(()) => {
+                self.shrink();
+                self.deserialize(&path)
+            }
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "compiled plugin not cached; it is recompiled at the next start");
+                self.deserialize_bytes(artifact)
+            }
+        }
+    }
+
+    #[expect(unsafe_code, reason = "wasmtime takes the bytes as code and trusts them")]
+    fn deserialize_bytes(&self, artifact: &[u8]) -> Result<Component, String> {
+        // SAFETY: this program's compiler has just returned the bytes for this engine, through memory or a private
+        // pipe, or wasmtime's own check of version and settings rejects them.
+        unsafe { Component::deserialize(&self.engine, artifact) }.map_err(|error| format!("{error:#}"))
+    }
+
+    fn file(&self, digest: Digest) -> Option<PathBuf> {
+        Some(
+            self.path
+                .as_ref()?
+                .join(format!("{digest}-{:016x}.cwasm", self.engine_hash)),
+        )
+    }
+
+    /// Removes the least recently used files until the rest fits.
+    fn shrink(&self) {
+        let Some(path) = &self.path else { return };
+        let Ok(entries) = fs::read_dir(path) else { return };
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let about = entry.metadata().ok()?;
+                Some((about.modified().ok()?, about.len(), entry.path()))
+            })
+            .collect();
+        files.sort_unstable();
+        let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, bytes, file) in files {
+            if total <= ARTIFACTS_BYTES_MAX {
+                break;
+            }
+            // A mapped file stays readable after it is removed.
+            if fs::remove_file(&file).is_ok() {
+                total -= bytes;
+            }
+        }
+    }
+}
+
+/// Writes an artifact and its checksum, each atomically. Between the two writes the checksum does not match; a reader
+/// then compiles again.
+fn write(path: &Path, artifact: &[u8]) -> std::io::Result<()> {
+    let whole = |path: &Path, bytes: &[u8]| {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        // Mode 0600: tempfile's files are the user's alone.
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.persist(path).map_err(std::io::Error::from).map(|_| ())
+    };
+    whole(path, artifact)?;
+    whole(&checksum_of(path), Digest::of(artifact).to_string().as_bytes())
+}
+
+fn checksum_of(path: &Path) -> PathBuf {
+    path.with_extension("sha256")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Changed by single inserts and removes: consistent after any panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! The last good version of each plugin, kept for rollbacks.
+//!
+//! ```text
+//! artifacts/DIGEST.wasm, DIGEST.js      components and scripts that were loaded
+//! artifacts/last-good/NAME-HASH         the digest of the last good one of a plugin
+//! ```
+//!
+//! Components are stored next to their artifacts, within the same limit. Before they run they are validated like any
+//! other file, and their names are their digests, so that a changed file is not used.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::Digest;
+use crate::component::script::is_script;
+
+/// The store of last good versions. Does nothing without a writable directory.
+#[derive(Clone, Debug)]
+pub(crate) struct LastGood {
+    directory: Option<PathBuf>,
+}
+
+impl LastGood {
+    pub(crate) fn new(directory: Option<&Path>) -> LastGood {
+        LastGood {
+            directory: directory.map(Path::to_owned),
+        }
+    }
+
+    /// Keeps a component for a later rollback. A failure is only logged.
+    pub(crate) fn keep(&self, file: &Path, digest: Digest, component: &[u8]) {
+        let Some(path) = self.component(file, digest) else {
+            return;
+        };
+        if let Ok(file) = fs::File::open(&path) {
+            // It is in use: others are removed first when the directory is full.
+            let _ = file.set_modified(SystemTime::now());
+            return;
+        }
+        if let Err(error) = write(&path, component) {
+            tracing::warn!(file = %path.display(), %error, "component not kept; it cannot be rolled back to after a restart");
+        }
+    }
+
+    /// Records that `digest` is the last good version of the plugin `name` whose component is `file`.
+    pub(crate) fn record(&self, name: &str, file: &Path, digest: Digest) {
+        let Some(path) = self.pointer(name, file) else { return };
+        let written = match path.parent() {
+            Some(directory) => fs::create_dir_all(directory),
+            None => Ok(()),
+        };
+        if let Err(error) = written.and_then(|()| write(&path, digest.to_string().as_bytes())) {
+            tracing::warn!(plugin = name, file = %path.display(), %error, "last good version not recorded");
+        }
+    }
+
+    /// The last good version of that plugin: its digest and path. None if none is known or it no longer exists.
+    pub(crate) fn find(&self, name: &str, file: &Path) -> Option<(Digest, PathBuf)> {
+        let digest: Digest = fs::read_to_string(self.pointer(name, file)?)
+            .ok()?
+            .trim()
+            .parse()
+            .ok()?;
+        let component = self.component(file, digest)?;
+        component.exists().then_some((digest, component))
+    }
+
+    /// Keeps the extension of the plugin's file, which tells a component from a script.
+    fn component(&self, file: &Path, digest: Digest) -> Option<PathBuf> {
+        let extension = if is_script(file) { "js" } else { "wasm" };
+        Some(self.directory.as_ref()?.join(format!("{digest}.{extension}")))
+    }
+
+    /// The name is for people; the hash distinguishes plugins of two configurations and makes unusual names safe.
+    fn pointer(&self, name: &str, file: &Path) -> Option<PathBuf> {
+        let hash = Digest::of(format!("{name}\0{}", file.display()).as_bytes()).short();
+        let harmless = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+        let shown: String = name.chars().take(63).map(harmless).collect();
+        Some(
+            self.directory
+                .as_ref()?
+                .join("last-good")
+                .join(format!("{shown}-{hash}")),
+        )
+    }
+}
+
+/// Writes a file atomically.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.persist(path).map_err(std::io::Error::from).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_found_for_its_plugin_and_file_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let good = LastGood::new(Some(directory.path()));
+        let (a, b) = (Path::new("/a.wasm"), Path::new("/b.wasm"));
+        assert_eq!(good.find("x", a), None);
+        let digest = Digest::of(b"component");
+        good.record("x", a, digest);
+        assert_eq!(good.find("x", a), None, "recorded, but not kept");
+        good.keep(a, digest, b"component");
+        assert_eq!(
+            good.find("x", a),
+            Some((digest, directory.path().join(format!("{digest}.wasm"))))
+        );
+        assert_eq!((good.find("y", a), good.find("x", b)), (None, None));
+        good.record("../../etc/passwd", a, digest);
+        assert!(good.find("../../etc/passwd", a).is_some());
+        assert_eq!(fs::read_dir(directory.path().join("last-good")).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn nothing_is_kept_without_a_directory() {
+        let good = LastGood::new(None);
+        good.keep(Path::new("a"), Digest::of(b""), b"");
+        good.record("x", Path::new("a"), Digest::of(b""));
+        assert_eq!(good.find("x", Path::new("a")), None);
+    }
+}

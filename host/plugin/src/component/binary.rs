@@ -1,0 +1,100 @@
+//! Checks of a component's file before it is compiled.
+//!
+//! Compiling a bad file costs seconds and memory, so everything its bytes show is checked first: whether it is a
+//! component, what it imports, and which interfaces it exports. Names only; wasmtime checks the types in
+//! [`crate::component::roles`].
+
+use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload};
+
+use crate::error::LoadProblem;
+
+/// The names a component imports and exports, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surface {
+    pub(crate) imports: Vec<String>,
+    pub(crate) exports: Vec<String>,
+}
+
+/// Reads the surface of the component that `bytes` are.
+///
+/// # Errors
+/// [`LoadProblem::NotWasm`], [`LoadProblem::CoreModule`], [`LoadProblem::Broken`].
+pub(crate) fn surface(bytes: &[u8]) -> Result<Surface, LoadProblem> {
+    if !bytes.starts_with(b"\0asm") {
+        return Err(LoadProblem::NotWasm {
+            found: looks_like(bytes),
+        });
+    }
+    let mut surface = Surface::default();
+    let mut depth = 0u32;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(|error| broken(bytes, &error))? {
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } if depth == 0 => return Err(LoadProblem::CoreModule),
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(imports) if depth == 0 => {
+                for import in imports {
+                    surface
+                        .imports
+                        .push(import.map_err(|error| broken(bytes, &error))?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(exports) if depth == 0 => {
+                for export in exports {
+                    let export = export.map_err(|error| broken(bytes, &error))?;
+                    if matches!(
+                        export.kind,
+                        ComponentExternalKind::Instance | ComponentExternalKind::Func
+                    ) {
+                        surface.exports.push(export.name.name.to_owned());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(surface)
+}
+
+fn broken(bytes: &[u8], error: &wasmparser::BinaryReaderError) -> LoadProblem {
+    LoadProblem::Broken {
+        offset: error.offset(),
+        length: bytes.len(),
+        cause: error.message().to_owned(),
+    }
+}
+
+/// Describes a file that does not start like WebAssembly.
+fn looks_like(bytes: &[u8]) -> String {
+    let begins = String::from_utf8_lossy(&bytes[..bytes.len().min(40)])
+        .trim_start()
+        .to_lowercase();
+    if bytes.is_empty() {
+        return "the file is empty".to_owned();
+    }
+    if bytes.iter().take(4_096).all(|byte| *byte == 0) {
+        return "it starts with zeros, as after a failed copy or download".to_owned();
+    }
+    if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
+        return "it is an HTML page, as from a download that required a login".to_owned();
+    }
+    if begins.starts_with("(component") || begins.starts_with("(module") {
+        return "it is WebAssembly text; convert it with `wasm-tools parse`".to_owned();
+    }
+    if bytes.starts_with(&[0x1f, 0x8b]) || bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"\x28\xb5\x2f\xfd") {
+        return "it is compressed; unpack it first".to_owned();
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return "it is a native executable (or a compiled artifact)".to_owned();
+    }
+    match std::str::from_utf8(&bytes[..bytes.len().min(24)]) {
+        Ok(text) => format!("it starts with the text {text:?}"),
+        Err(_) => format!("it starts with the bytes {:02x?}", &bytes[..bytes.len().min(8)]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

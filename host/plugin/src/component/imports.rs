@@ -1,0 +1,165 @@
+//! The interfaces that Informant offers to components, and hints about others.
+
+use crate::component::binary::Surface;
+use crate::component::interface_name::{InterfaceName, Version};
+use crate::component::roles::{PACKAGE, check_version};
+use crate::error::LoadProblem;
+
+/// WASI 0.2 except HTTP and TLS. Nothing is granted with it: no directory, socket or environment variable.
+const WASI: [(&str, &[&str]); 6] = [
+    ("wasi:io", &["error", "poll", "streams"]),
+    (
+        "wasi:cli",
+        &[
+            "environment",
+            "exit",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:clocks", &["monotonic-clock", "wall-clock"]),
+    ("wasi:filesystem", &["types", "preopens"]),
+    ("wasi:random", &["random", "insecure", "insecure-seed"]),
+    (
+        "wasi:sockets",
+        &[
+            "instance-network",
+            "ip-name-lookup",
+            "network",
+            "tcp",
+            "tcp-create-socket",
+            "udp",
+            "udp-create-socket",
+        ],
+    ),
+];
+
+/// The version of WASI that is linked.
+const WASI_VERSION: &str = "0.2.0";
+
+/// Informant's own interfaces.
+const OURS: [&str; 4] = ["types", "store", "kube", "log"];
+
+/// Checks a component's imports against the offered interfaces.
+///
+/// # Errors
+/// [`LoadProblem::Import`] for the first that is not offered, [`LoadProblem::NewerContract`] for one of a later
+/// contract.
+pub(crate) fn check_names(surface: &Surface) -> Result<(), LoadProblem> {
+    surface.imports.iter().try_for_each(|import| check(import))
+}
+
+fn check(import: &str) -> Result<(), LoadProblem> {
+    let refuse = |hint: &str| {
+        Err(LoadProblem::Import {
+            interface: import.to_owned(),
+            hint: hint.to_owned(),
+        })
+    };
+    let Some(name) = InterfaceName::parse(import) else {
+        return refuse(": it is not an interface of a package; import only what the SDK's world contains");
+    };
+    if name.package == PACKAGE {
+        check_version(name.version)?;
+        return match OURS.contains(&name.interface) {
+            true => Ok(()),
+            false => refuse(" yet; upgrade Informant, or build it without this import"),
+        };
+    }
+    let offered = WASI
+        .iter()
+        .any(|(package, interfaces)| *package == name.package && interfaces.contains(&name.interface));
+    let version_fits = match (name.version, Version::parse(WASI_VERSION)) {
+        (Some(version), Some(offered)) => version.is_compatible_with(&offered),
+        _ => false,
+    };
+    match (offered && version_fits, hint(&name)) {
+        (true, _) => Ok(()),
+        (false, hint) => refuse(hint),
+    }
+}
+
+/// What to do about an import that is not offered.
+fn hint(name: &InterfaceName<'_>) -> &'static str {
+    let is_wasi = name.package.starts_with("wasi:");
+    match (name.package, name.version) {
+        ("wasi:http", _) => {
+            "; build it without HTTP (JavaScript: disableFeatures: [\"http\", \"fetch-event\"] for componentize-js)"
+        }
+        (_, Some(version)) if is_wasi && (version.major, version.minor) == (0, 3) => {
+            "; build it for WASI 0.2 (Rust: --target wasm32-wasip2)"
+        }
+        (_, Some(version)) if is_wasi && !version.prerelease.is_empty() => {
+            "; it offers WASI 0.2 and no drafts or release candidates: update the toolchain"
+        }
+        _ if is_wasi => "; it offers WASI 0.2 without http, tls, config and keyvalue: build it without them",
+        _ => "; build it without this import, or compose it with a component that exports it (wac plug)",
+    }
+}
+
+/// Every offered interface with a compatible version, to test that the linker agrees.
+#[cfg(test)]
+pub(crate) fn offered() -> Vec<String> {
+    let ours = OURS
+        .iter()
+        .map(|interface| format!("{PACKAGE}/{interface}@{}", crate::component::roles::CONTRACT));
+    let wasi = WASI.iter().flat_map(|(package, interfaces)| {
+        interfaces
+            .iter()
+            .map(move |interface| format!("{package}/{interface}@0.2.6"))
+    });
+    ours.chain(wasi).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offered_interfaces_pass_at_each_compatible_version() {
+        for import in offered() {
+            check(&import).unwrap();
+        }
+        check("wasi:io/poll@0.2.0").unwrap();
+        check("wasi:io/poll@0.2.99").unwrap();
+        check("informant:plugin/store@0.1.7").unwrap();
+    }
+
+    #[test]
+    fn other_imports_are_rejected_with_a_hint() {
+        let mut text = String::new();
+        for import in [
+            "wasi:http/outgoing-handler@0.2.6",
+            "wasi:cli/stdout@0.3.0",
+            "wasi:io/poll@0.2.0-rc-2023-11-10",
+            "wasi:keyvalue/store@0.2.0-draft",
+            "wasi:config/store@0.2.0",
+            "informant:plugin/kv@0.1.0",
+            "informant:plugin/store@0.2.0",
+            "informant:plugin/store@0.0.1",
+            "acme:tools/clock@1.0.0",
+            "read-file",
+        ] {
+            text += &check(import).unwrap_err().to_string();
+            text.push('\n');
+        }
+        insta::assert_snapshot!(text, @r#"
+        imports wasi:http/outgoing-handler@0.2.6, which Informant does not offer; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
+        imports wasi:cli/stdout@0.3.0, which Informant does not offer; build it for WASI 0.2 (Rust: --target wasm32-wasip2)
+        imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not offer; it offers WASI 0.2 and no drafts or release candidates: update the toolchain
+        imports wasi:keyvalue/store@0.2.0-draft, which Informant does not offer; it offers WASI 0.2 and no drafts or release candidates: update the toolchain
+        imports wasi:config/store@0.2.0, which Informant does not offer; it offers WASI 0.2 without http, tls, config and keyvalue: build it without them
+        imports informant:plugin/kv@0.1.0, which Informant does not offer yet; upgrade Informant, or build it without this import
+        built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
+        built for the older contract 0.0.1, but this Informant supports 0.1.0; rebuild it with the current SDK
+        imports acme:tools/clock@1.0.0, which Informant does not offer; build it without this import, or compose it with a component that exports it (wac plug)
+        imports read-file, which Informant does not offer: it is not an interface of a package; import only what the SDK's world contains
+        "#);
+    }
+}

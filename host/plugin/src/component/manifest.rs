@@ -1,0 +1,386 @@
+//! A plugin's manifest: the JSON document that `describe` returns.
+//!
+//! Strict: unknown members are rejected, so that a typo in a name does not become an event that never arrives. Pure.
+
+use std::collections::BTreeSet;
+
+use informant_object::{Payload, Pointer, Projection};
+use serde::de::{self, Deserializer};
+use serde::{Deserialize, Serialize};
+
+use crate::error::LoadProblem;
+use crate::hostcalls::grant::{allow_line, unmet};
+use crate::spec::PluginSpec;
+use crate::{KubeGrant, Roles};
+
+/// The largest manifest: 256 KiB.
+pub const MANIFEST_BYTES_MAX: usize = 256 * 1_024;
+
+/// The longest name of a plugin or an index, in bytes.
+const NAME_BYTES_MAX: usize = 253;
+
+/// Matches every apiVersion or kind.
+const ANY: &str = "*";
+
+/// A plugin's manifest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The plugin's name, chosen by its author.
+    pub name: String,
+    /// The plugin's version.
+    pub version: String,
+    /// The active roles, of those that the component exports. Absent: all.
+    #[serde(default)]
+    pub roles: Option<Vec<Role>>,
+    /// The objects whose events it receives, and their payload. Absent: all objects, whole.
+    #[serde(default = "everything")]
+    pub events: Vec<EventRule>,
+    /// The indexes it computes.
+    #[serde(default)]
+    pub indexes: Option<Indexes>,
+    /// The access that config.toml must grant.
+    #[serde(default)]
+    pub needs: Vec<Requirement>,
+}
+
+/// A role, by its interface's name.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It receives each change.
+    EventHandler,
+    /// It is called when the initial list of a source was delivered.
+    SyncHandler,
+    /// It computes index values.
+    IndexFuncs,
+    /// It saves its state for the next version.
+    State,
+}
+
+/// The document of a component that cannot be used, because the program it was made from (a script) is wrong.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Refusal {
+    refused: String,
+}
+
+/// How events of objects of one type are delivered.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventRule {
+    /// `v1`, `apps/v1`, or `*`.
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    /// `Pod`, or `*`.
+    pub kind: String,
+    /// How much of an object is passed.
+    #[serde(default = "whole", deserialize_with = "payload")]
+    pub payload: Payload,
+    /// Whether an update also passes the previous state.
+    #[serde(default)]
+    pub old: bool,
+    /// Whether updates are skipped if the payload did not change.
+    #[serde(default, rename = "changed-only")]
+    pub changed_only: bool,
+}
+
+/// The indexes a plugin computes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Indexes {
+    /// Their names.
+    pub names: Vec<String>,
+    /// The objects they are computed for, and their payload.
+    pub objects: Vec<IndexRule>,
+}
+
+/// How objects of one type are indexed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexRule {
+    /// `v1`, `apps/v1`, or `*`.
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    /// `Pod`, or `*`.
+    pub kind: String,
+    /// How much of an object is passed.
+    #[serde(default = "whole", deserialize_with = "payload")]
+    pub payload: Payload,
+}
+
+/// One entry of a manifest's `needs`: an object with one member that names its kind, so that kinds can be added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Requirement {
+    /// Access to the cluster. Where it does not name namespaces or names, the operator chooses them.
+    Kube(KubeGrant),
+}
+
+/// A manifest that is rejected. The text continues "its manifest (returned by describe)".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// Longer than [`MANIFEST_BYTES_MAX`].
+    #[error("is too large: {0} bytes; at most {MANIFEST_BYTES_MAX} are allowed")]
+    TooLong(usize),
+    /// Not JSON, or of another shape.
+    #[error("is not valid: {0}")]
+    Json(serde_json::Error),
+    /// It is not a manifest but the reason why there is none.
+    #[error("reports that the plugin cannot be used: {0}")]
+    Refused(String),
+    /// It is inconsistent.
+    #[error("{0}")]
+    Inconsistent(String),
+}
+
+/// A rule for objects of one type, which may be `*`.
+trait Rule {
+    fn api_version(&self) -> &str;
+    fn kind(&self) -> &str;
+}
+
+impl Manifest {
+    /// Parses and validates the document that a component with `roles` returned.
+    ///
+    /// # Errors
+    /// [`ManifestError`], whose text says what to change.
+    pub fn parse(json: &[u8], roles: Roles) -> Result<Manifest, ManifestError> {
+        if json.len() > MANIFEST_BYTES_MAX {
+            return Err(ManifestError::TooLong(json.len()));
+        }
+        if let Ok(Refusal { refused }) = serde_json::from_slice(json) {
+            return Err(ManifestError::Refused(refused));
+        }
+        let manifest: Manifest = serde_json::from_slice(json).map_err(ManifestError::Json)?;
+        manifest.validate(roles).map_err(ManifestError::Inconsistent)?;
+        Ok(manifest)
+    }
+
+    /// The active roles, if the component exports `exported`.
+    #[must_use]
+    pub fn active_roles(&self, exported: Roles) -> Roles {
+        let Some(roles) = &self.roles else { return exported };
+        Roles {
+            event_handler: exported.event_handler && roles.contains(&Role::EventHandler),
+            sync_handler: exported.sync_handler && roles.contains(&Role::SyncHandler),
+            index_funcs: exported.index_funcs && roles.contains(&Role::IndexFuncs),
+            state: exported.state && roles.contains(&Role::State),
+        }
+    }
+
+    /// The event rule for objects of this type; none: no events. The most specific rule wins.
+    #[must_use]
+    pub fn event_rule(&self, api_version: &str, kind: &str) -> Option<&EventRule> {
+        closest(&self.events, api_version, kind)
+    }
+
+    /// The index rule for objects of this type; none: not indexed.
+    #[must_use]
+    pub fn index_rule(&self, api_version: &str, kind: &str) -> Option<&IndexRule> {
+        closest(&self.indexes.as_ref()?.objects, api_version, kind)
+    }
+
+    /// The names of its indexes.
+    #[must_use]
+    pub fn index_names(&self) -> &[String] {
+        self.indexes.as_ref().map_or(&[], |indexes| &indexes.names)
+    }
+
+    /// The cluster access it requires.
+    #[must_use]
+    pub fn kube_requirements(&self) -> Vec<KubeGrant> {
+        let kube = |need: &Requirement| match need {
+            Requirement::Kube(grant) => grant.clone(),
+        };
+        self.needs.iter().map(kube).collect()
+    }
+
+    /// Rejects a version whose requirements its section of config.toml does not grant.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Needs`] with the line that grants them.
+    pub(crate) fn check_grants(&self, spec: &PluginSpec) -> Result<(), LoadProblem> {
+        let missing = unmet(&self.kube_requirements(), &spec.allow_kube);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(LoadProblem::Needs {
+            plugin: spec.name.clone(),
+            line: allow_line(&spec.allow_kube, &missing),
+        })
+    }
+
+    fn validate(&self, roles: Roles) -> Result<(), String> {
+        validate_name("name", &self.name)?;
+        validate_name("version", &self.version)?;
+        check_types("events", &self.events)?;
+        self.needs.iter().try_for_each(Requirement::validate)?;
+        self.validate_roles(roles)?;
+        match (&self.indexes, self.active_roles(roles).index_funcs) {
+            (Some(indexes), true) => indexes.validate(),
+            (Some(_), false) => Err(
+                "has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`"
+                    .to_owned(),
+            ),
+            (None, true) => Err(
+                "has no `indexes`, but the component exports index-funcs; add `indexes`, or remove the role".to_owned(),
+            ),
+            (None, false) => Ok(()),
+        }
+    }
+}
+
+impl Manifest {
+    fn validate_roles(&self, exported: Roles) -> Result<(), String> {
+        let Some(roles) = &self.roles else { return Ok(()) };
+        if roles.is_empty() {
+            return Err("has an empty `roles`; list at least one role, or remove it to activate all".to_owned());
+        }
+        for role in roles {
+            let (is_exported, name) = match role {
+                Role::EventHandler => (exported.event_handler, "event-handler"),
+                Role::SyncHandler => (exported.sync_handler, "sync-handler"),
+                Role::IndexFuncs => (exported.index_funcs, "index-funcs"),
+                Role::State => (exported.state, "state"),
+            };
+            if !is_exported {
+                return Err(format!(
+                    "lists the role {name}, but the component does not export it; export the role, or remove it from `roles`"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Requirement {
+    /// Checks the entry by itself.
+    fn validate(&self) -> Result<(), String> {
+        let Requirement::Kube(grant) = self;
+        grant
+            .validate()
+            .map_err(|problem| format!("has an entry for {} in `needs`, in which {problem}", grant.resource))
+    }
+}
+
+impl Indexes {
+    fn validate(&self) -> Result<(), String> {
+        let mut seen = BTreeSet::new();
+        for name in &self.names {
+            validate_name("indexes.names", name)?;
+            if !seen.insert(name) {
+                return Err(format!("lists the index {name:?} twice in `indexes.names`"));
+            }
+        }
+        if self.names.is_empty() {
+            return Err("has an empty `indexes.names`; list at least one index".to_owned());
+        }
+        if self.objects.is_empty() {
+            return Err("has an empty `indexes.objects`; add at least one apiVersion and kind".to_owned());
+        }
+        check_types("indexes.objects", &self.objects)
+    }
+}
+
+fn validate_name(field: &str, name: &str) -> Result<(), String> {
+    match name {
+        "" => Err(format!("has an empty `{field}`")),
+        name if name.len() > NAME_BYTES_MAX => Err(format!("has a `{field}` of more than {NAME_BYTES_MAX} bytes")),
+        name if name.chars().any(char::is_control) => Err(format!("has control characters in `{field}`: {name:?}")),
+        _ => Ok(()),
+    }
+}
+
+fn check_types<R: Rule>(field: &str, rules: &[R]) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for rule in rules {
+        if rule.api_version().is_empty() || rule.kind().is_empty() {
+            return Err(format!(
+                "has an empty apiVersion or kind in `{field}`; use \"{ANY}\" for all"
+            ));
+        }
+        if !seen.insert((rule.api_version(), rule.kind())) {
+            return Err(format!(
+                "has two entries in `{field}` for {} {}",
+                rule.api_version(),
+                rule.kind()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The most specific matching rule: apiVersion and kind, apiVersion alone, kind alone, neither.
+fn closest<'r, R: Rule>(rules: &'r [R], api_version: &str, kind: &str) -> Option<&'r R> {
+    let fits = |pattern: &str, text: &str| pattern == ANY || pattern == text;
+    rules
+        .iter()
+        .filter(|rule| fits(rule.api_version(), api_version) && fits(rule.kind(), kind))
+        .max_by_key(|rule| (rule.api_version() != ANY, rule.kind() != ANY))
+}
+
+impl Rule for EventRule {
+    fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+}
+
+impl Rule for IndexRule {
+    fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    fn kind(&self) -> &str {
+        &self.kind
+    }
+}
+
+fn everything() -> Vec<EventRule> {
+    let any = || ANY.to_owned();
+    vec![EventRule {
+        api_version: any(),
+        kind: any(),
+        payload: Payload::Whole,
+        old: false,
+        changed_only: false,
+    }]
+}
+
+fn whole() -> Payload {
+    Payload::Whole
+}
+
+/// Reads `"whole"`, `"metadata"` or `{"fields": ["/json/pointer", …]}`.
+fn payload<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Payload, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Written {
+        Whole,
+        Metadata,
+        Fields(Vec<String>),
+    }
+    let fields = match Written::deserialize(deserializer)? {
+        Written::Whole => return Ok(Payload::Whole),
+        Written::Metadata => return Ok(Payload::Metadata),
+        Written::Fields(fields) => fields,
+    };
+    if fields.is_empty() {
+        return Err(de::Error::custom(
+            "`fields` is empty; list at least one JSON pointer, or use \"metadata\"",
+        ));
+    }
+    let pointers: Result<Vec<Pointer>, D::Error> = fields
+        .iter()
+        .map(|text| Pointer::parse(text).map_err(de::Error::custom))
+        .collect();
+    Ok(Payload::Fields(Projection::new(&pointers?)))
+}
+
+#[cfg(test)]
+mod tests;

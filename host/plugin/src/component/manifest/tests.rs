@@ -1,0 +1,191 @@
+use super::*;
+
+const HANDLER: Roles = Roles {
+    state: false,
+    event_handler: true,
+    sync_handler: false,
+    index_funcs: false,
+};
+const INDEXER: Roles = Roles {
+    state: false,
+    event_handler: false,
+    sync_handler: false,
+    index_funcs: true,
+};
+
+fn parse(json: &str, roles: Roles) -> Manifest {
+    Manifest::parse(json.as_bytes(), roles).unwrap()
+}
+
+#[test]
+fn the_most_specific_event_rule_wins() {
+    let manifest = parse(
+        r#"{"name": "n", "version": "1", "events": [
+            {"apiVersion": "*", "kind": "*", "payload": "metadata"},
+            {"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["/spec/nodeName"]}, "old": true, "changed-only": true},
+            {"apiVersion": "apps/v1", "kind": "*"}]}"#,
+        HANDLER,
+    );
+    let rule = |api_version, kind| manifest.event_rule(api_version, kind).unwrap();
+    assert!(matches!(rule("v1", "Pod").payload, Payload::Fields(_)));
+    assert!(rule("v1", "Pod").old && rule("v1", "Pod").changed_only);
+    assert!(matches!(rule("apps/v1", "Deployment").payload, Payload::Whole));
+    assert!(matches!(rule("v1", "Node").payload, Payload::Metadata));
+    assert!(!rule("v1", "Node").old && !rule("v1", "Node").changed_only);
+}
+
+#[test]
+fn a_manifest_without_events_receives_everything() {
+    let manifest = parse(r#"{"name": "n", "version": "1"}"#, HANDLER);
+    assert!(matches!(
+        manifest.event_rule("x/v1", "Y").unwrap().payload,
+        Payload::Whole
+    ));
+    let manifest = parse(r#"{"name": "n", "version": "1", "events": []}"#, HANDLER);
+    assert!(manifest.event_rule("x/v1", "Y").is_none());
+}
+
+#[test]
+fn an_index_manifest_has_names_and_types() {
+    let manifest = parse(
+        r#"{"name": "n", "version": "1", "indexes": {"names": ["image"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}}"#,
+        INDEXER,
+    );
+    assert_eq!(manifest.index_names(), ["image"]);
+    assert!(manifest.index_rule("v1", "Pod").is_some());
+    assert!(manifest.index_rule("v1", "Node").is_none());
+}
+
+/// Why each of these is no manifest of a component with those roles.
+fn refusals(cases: &[(Roles, &str)]) -> String {
+    let refusal = |(roles, json): &(Roles, &str)| Manifest::parse(json.as_bytes(), *roles).unwrap_err().to_string();
+    cases.iter().map(refusal).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn invalid_manifests_are_rejected_with_the_position() {
+    let said = refusals(&[
+        (HANDLER, ""),
+        (HANDLER, "[]"),
+        (HANDLER, r#"{"name": "n"}"#),
+        (HANDLER, r#"{"name": "", "version": "1"}"#),
+        (HANDLER, r#"{"name": "n", "version": "1", "evnts": []}"#),
+        (HANDLER, r#"{"name": "n", "version": "1", "events": [{"kind": "Pod"}]}"#),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": "all"}]}"#,
+        ),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": {"fields": ["spec"]}}]}"#,
+        ),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod", "payload": {"fields": []}}]}"#,
+        ),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "events": [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "v1", "kind": "Pod"}]}"#,
+        ),
+        (HANDLER, r#"{"name": "n", "version": "1", "needs": [{"http": {}}]}"#),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": ["watch"], "resource": "v1/pods"}}]}"#,
+        ),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": ["get"], "resource": "pods"}}]}"#,
+        ),
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "needs": [{"kube": {"verbs": [], "resource": "v1/pods"}}]}"#,
+        ),
+    ]);
+    insta::assert_snapshot!(said, @r#"
+    is not valid: EOF while parsing a value at line 1 column 0
+    is not valid: invalid length 0, expected struct Manifest with 6 elements at line 1 column 2
+    is not valid: missing field `version` at line 1 column 13
+    has an empty `name`
+    is not valid: unknown field `evnts`, expected one of `name`, `version`, `roles`, `events`, `indexes`, `needs` at line 1 column 37
+    is not valid: missing field `apiVersion` at line 1 column 56
+    is not valid: unknown variant `all`, expected one of `whole`, `metadata`, `fields` at line 1 column 93
+    is not valid: JSON pointer "spec" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName" at line 1 column 109
+    is not valid: `fields` is empty; list at least one JSON pointer, or use "metadata" at line 1 column 103
+    has two entries in `events` for v1 Pod
+    is not valid: unknown variant `http`, expected `kube` at line 1 column 47
+    is not valid: unknown variant `watch`, expected one of `get`, `list`, `create`, `update`, `patch`, `delete` at line 1 column 67
+    is not valid: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments` at line 1 column 87
+    has an entry for v1/pods in `needs`, in which `verbs` is empty; list at least one of get, list, create, update, patch, delete
+    "#);
+}
+
+#[test]
+fn invalid_indexes_are_rejected_with_a_reason() {
+    let said = refusals(&[
+        (
+            HANDLER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
+        ),
+        (INDEXER, r#"{"name": "n", "version": "1"}"#),
+        (
+            INDEXER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": [], "objects": []}}"#,
+        ),
+        (
+            INDEXER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a", "a"], "objects": []}}"#,
+        ),
+        (
+            INDEXER,
+            r#"{"name": "n", "version": "1", "indexes": {"names": ["a"], "objects": []}}"#,
+        ),
+    ]);
+    insta::assert_snapshot!(said, @r#"
+    has `indexes`, but the component does not export index-funcs; export the role, or remove `indexes`
+    has no `indexes`, but the component exports index-funcs; add `indexes`, or remove the role
+    has an empty `indexes.names`; list at least one index
+    lists the index "a" twice in `indexes.names`
+    has an empty `indexes.objects`; add at least one apiVersion and kind
+    "#);
+}
+
+#[test]
+fn a_manifest_that_is_too_large_is_rejected() {
+    let error = Manifest::parse(&vec![b' '; MANIFEST_BYTES_MAX + 1], HANDLER).unwrap_err();
+    insta::assert_snapshot!(error, @"is too large: 262145 bytes; at most 262144 are allowed");
+}
+
+#[test]
+fn a_manifest_selects_the_active_roles() {
+    let all = Roles {
+        event_handler: true,
+        sync_handler: true,
+        index_funcs: true,
+        state: false,
+    };
+    let active_roles = |json: &str| parse(json, all).active_roles(all).to_string();
+    assert_eq!(
+        active_roles(r#"{"name": "n", "version": "1", "roles": ["sync-handler", "event-handler"]}"#),
+        "event-handler, sync-handler"
+    );
+    let indexes = r#""indexes": {"names": ["x"], "objects": [{"apiVersion": "v1", "kind": "Pod"}]}"#;
+    assert_eq!(
+        active_roles(&format!(r#"{{"name": "n", "version": "1", {indexes}}}"#)),
+        "event-handler, sync-handler, index-funcs"
+    );
+    let refused = |rest: &str| {
+        let json = format!(r#"{{"name": "n", "version": "1", {rest}}}"#);
+        Manifest::parse(json.as_bytes(), HANDLER).unwrap_err().to_string()
+    };
+    assert_eq!(
+        [refused(r#""roles": []"#), refused(r#""roles": ["index-funcs"]"#)].join("\n"),
+        "has an empty `roles`; list at least one role, or remove it to activate all\n\
+         lists the role index-funcs, but the component does not export it; export the role, or remove it from `roles`"
+    );
+}
+
+#[test]
+fn a_component_can_return_a_reason_instead_of_a_manifest() {
+    let error = Manifest::parse(br#"{"refused": "line 3 is wrong"}"#, HANDLER).unwrap_err();
+    assert!(matches!(error, ManifestError::Refused(reason) if reason == "line 3 is wrong"));
+}

@@ -1,0 +1,155 @@
+//! Scripts: plugins that are a JavaScript file instead of a component.
+//!
+//! ```text
+//! handler.js ──stdin──▶ the script runner, an ordinary component ──describe──▶ manifest, roles ──▶ instances
+//! ```
+//!
+//! A script is run by the *script runner*, a component with a JavaScript engine that ships with Informant. There is no
+//! private interface between the two: the runner exports the roles of the contract and reads its program from standard
+//! input, like any interpreter, with the file's name as its first argument. Its manifest activates the roles that the
+//! script exports (`roles`). So a script has the limits, the sandbox and the lifecycle of any plugin, and the runner is
+//! compiled once for all scripts and all their versions.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::OnceCell;
+use wasmtime::component::Linker;
+
+use crate::Digest;
+use crate::artifacts::Artifacts;
+use crate::component::{self, PluginComponent};
+use crate::error::LoadProblem;
+use crate::instance::guest::GuestState;
+
+/// Bytes of a script: 1 MiB, the size limit of a ConfigMap. A longer script was bundled from libraries and should be
+/// compiled to a component.
+pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+
+/// The file extensions of scripts.
+const EXTENSIONS: [&str; 2] = ["js", "mjs"];
+
+/// The first argument of a program: its own name.
+pub(crate) const PROGRAM: &str = "informant-script-runner";
+
+/// A script's file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Script {
+    /// The file's name, without its folder: what errors and stack traces show.
+    pub(crate) name: String,
+    pub(crate) text: Bytes,
+}
+
+/// The component that runs scripts, prepared when the first script is loaded.
+pub(crate) struct ScriptRunner {
+    component: Option<Cow<'static, [u8]>>,
+    ready: OnceCell<PluginComponent>,
+}
+
+/// Whether the file `path` is a script, by its extension.
+#[must_use]
+pub fn is_script(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+}
+
+impl Script {
+    /// Reads the file `path`, up to [`SCRIPT_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// [`LoadProblem::Unreadable`], [`LoadProblem::ScriptTooLarge`], [`LoadProblem::ScriptNotText`].
+    pub(crate) fn read(path: &Path) -> Result<Script, LoadProblem> {
+        let bytes = component::read_up_to(path, SCRIPT_BYTES_MAX, |bytes| LoadProblem::ScriptTooLarge { bytes })?;
+        if let Err(error) = std::str::from_utf8(&bytes) {
+            let before = &bytes[..error.valid_up_to()];
+            return Err(LoadProblem::ScriptNotText {
+                line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
+                column: before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1,
+                byte: bytes[before.len()],
+            });
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Script {
+            name,
+            text: Bytes::from(bytes),
+        })
+    }
+}
+
+impl ScriptRunner {
+    pub(crate) fn new(component: Option<Cow<'static, [u8]>>) -> ScriptRunner {
+        ScriptRunner {
+            component,
+            ready: OnceCell::new(),
+        }
+    }
+
+    /// The plugin component of `script`.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Pin`] if the script is not the pinned one, [`LoadProblem::NoScriptRunner`], and the errors of the
+    /// runner itself.
+    pub(crate) async fn run(
+        &self,
+        script: Script,
+        pin: Option<Digest>,
+        artifacts: &Artifacts,
+        linker: &Linker<GuestState>,
+    ) -> Result<PluginComponent, LoadProblem> {
+        let digest = Digest::of(&script.text);
+        if let Some(pinned) = pin.filter(|pinned| *pinned != digest) {
+            return Err(LoadProblem::Pin { found: digest, pinned });
+        }
+        let make = || async {
+            let component = self.component.as_ref().ok_or(LoadProblem::NoScriptRunner)?;
+            PluginComponent::new(Arc::from(&component[..]), None, artifacts, linker).await
+        };
+        let runner = self.ready.get_or_try_init(make).await?;
+        Ok(runner.with_script(Arc::new(script), digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<Script, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("handler.js");
+        fs::write(&path, bytes).unwrap();
+        Script::read(&path).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn scripts_are_recognized_by_their_extension() {
+        for (name, expected) in [
+            ("handler.js", true),
+            ("a/handler.mjs", true),
+            ("handler.wasm", false),
+            ("js", false),
+            ("handler.js/plugin", false),
+            ("handler.ts", false),
+        ] {
+            assert_eq!(is_script(Path::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_utf8_of_bounded_length() {
+        let script = read("// grüße\n".as_bytes()).unwrap();
+        assert_eq!((script.name.as_str(), script.text.len()), ("handler.js", 11));
+        assert_eq!(read(&vec![b' '; SCRIPT_BYTES_MAX]).map(|_| ()), Ok(()));
+        insta::assert_snapshot!(
+            read(&vec![b' '; SCRIPT_BYTES_MAX + 1]).unwrap_err(),
+            @"too large: 1048577 bytes; a script may have at most 1048576 (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)"
+        );
+        insta::assert_snapshot!(
+            read(b"let a;\nlet b = '\xe9';").unwrap_err(),
+            @"not UTF-8: byte 0xe9 at line 2, column 10; save it as UTF-8"
+        );
+    }
+}

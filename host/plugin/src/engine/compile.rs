@@ -1,0 +1,160 @@
+//! Compiles components to native code.
+//!
+//! ```text
+//! component ──▶ CompileQueue ──one at a time──▶ this process, or a child with time and memory limits ──▶ native code
+//! ```
+//!
+//! A compiler reads untrusted input: a small component can take hours or all memory, which wasmtime does not treat as a
+//! bug. So the daemon compiles in a child process ([`Compiler::Child`]) that has nothing but its pipes: no environment,
+//! no files to write, little memory, little time. Its memory is freed when it ends. `child` is this process's side,
+//! `worker` the child's.
+
+mod child;
+mod message;
+mod worker;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::Environment;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+use wasmtime::Engine;
+
+use crate::error::LoadProblem;
+
+pub use worker::compile_worker;
+
+/// Time to compile one component: 2 min. The largest real ones (Python, StarlingMonkey) take 5 s on two idle cores. At
+/// the limit the compiler is killed and the component rejected.
+pub const COMPILE_TIME: Duration = Duration::from_secs(120);
+
+/// Address space of the compiler process: 2 GiB. The largest real components need 350 MiB in addition to the program
+/// itself. At the limit the compiler aborts and the component is rejected.
+pub const COMPILE_MEMORY_BYTES: u64 = 2 << 30;
+
+/// Threads that compile one component: 4. More would need more memory at once, and leave less of the machine to other
+/// work.
+pub const COMPILE_THREADS_MAX: usize = 4;
+
+/// Bytes of one compiled component: 512 MiB. Native code is two to three times as long as the component.
+pub const ARTIFACT_BYTES_MAX: usize = 512 << 20;
+
+/// Components compiled at a time: 1. One takes up to 350 MiB and uses several cores.
+const COMPILING_MAX: usize = 1;
+
+/// Where components are compiled.
+#[derive(Clone, Debug, Default)]
+pub enum Compiler {
+    /// In this process. Nothing bounds the time and memory that a hostile component takes: for tests and trusted
+    /// components only.
+    #[default]
+    InProcess,
+    /// In a child process for each component.
+    Child(ChildCompiler),
+}
+
+/// A program that compiles one component and exits: it must call [`compile_worker`] and do nothing else.
+#[derive(Clone, Debug)]
+pub struct ChildCompiler {
+    /// The program's absolute path. It must be built with the same wasmtime: preferably this program itself.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its limits.
+    pub limits: CompileLimits,
+}
+
+/// The limits of compiling one component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// See [`COMPILE_TIME`].
+    pub time: Duration,
+    /// See [`COMPILE_MEMORY_BYTES`]. Enforced by the operating system (`RLIMIT_AS`); not on macOS, which has no such
+    /// limit.
+    pub memory_bytes: u64,
+}
+
+impl Default for CompileLimits {
+    fn default() -> CompileLimits {
+        CompileLimits {
+            time: COMPILE_TIME,
+            memory_bytes: COMPILE_MEMORY_BYTES,
+        }
+    }
+}
+
+impl Compiler {
+    /// This program itself, called with `arguments`, under the default limits.
+    ///
+    /// # Errors
+    /// The operating system's error, if the path of this program is unknown.
+    pub fn this_program<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> std::io::Result<Compiler> {
+        // The link and not its target: the file may have been replaced by a newer program since this one started, and
+        // that one's code would not be compatible.
+        let program = match cfg!(target_os = "linux") {
+            true => PathBuf::from("/proc/self/exe"),
+            false => std::env::current_exe()?,
+        };
+        Ok(Compiler::Child(ChildCompiler {
+            program,
+            arguments: arguments.into_iter().map(Into::into).collect(),
+            limits: CompileLimits::default(),
+        }))
+    }
+}
+
+/// Compiles components, [`COMPILING_MAX`] at a time.
+pub(crate) struct CompileQueue {
+    compiler: Compiler,
+    engine: Engine,
+    env: Arc<dyn Environment>,
+    handle: Handle,
+    turns: Semaphore,
+}
+
+impl CompileQueue {
+    pub(crate) fn new(compiler: Compiler, engine: &Engine, env: Arc<dyn Environment>, handle: Handle) -> CompileQueue {
+        CompileQueue {
+            compiler,
+            engine: engine.clone(),
+            env,
+            handle,
+            turns: Semaphore::new(COMPILING_MAX),
+        }
+    }
+
+    /// Compiles a component to what [`wasmtime::component::Component::deserialize`] reads. If the future is dropped,
+    /// the child is killed.
+    ///
+    /// # Errors
+    /// [`LoadProblem::Compile`]: wasmtime's message, if the component is invalid or uses a disabled feature, or the
+    /// limit that it reached.
+    pub(crate) async fn compile(&self, component: Arc<[u8]>) -> Result<Vec<u8>, LoadProblem> {
+        let _turn = self.turns.acquire().await;
+        let compiled = match &self.compiler {
+            Compiler::InProcess => {
+                let engine = self.engine.clone();
+                self.handle.spawn_blocking(move || compile(&engine, &component)).await
+            }
+            Compiler::Child(child) => {
+                // On the guests' runtime, wherever the caller is: that one is known to have I/O enabled.
+                let work = child::compile(child.clone(), Arc::clone(&self.env), component);
+                AbortOnDropHandle::new(self.handle.spawn(work)).await
+            }
+        };
+        compiled
+            .map_err(|_| LoadProblem::Compile("interrupted, because Informant is stopping".to_owned()))?
+            .map_err(LoadProblem::Compile)
+    }
+}
+
+/// Takes from 50 ms (Rust, C) to some seconds and 300 MiB (JavaScript, Python), on all cores.
+fn compile(engine: &Engine, component: &[u8]) -> Result<Vec<u8>, String> {
+    engine
+        .precompile_component(component)
+        .map_err(|error| format!("{error:#}"))
+}

@@ -1,0 +1,103 @@
+//! The child's side: reads a component, limits itself, compiles, answers, exits.
+
+use std::io::{Read as _, Write as _};
+use std::process::ExitCode;
+
+use super::compile;
+use super::message::{REQUEST_HEAD_BYTES, RequestHead, answer_head};
+use crate::component::COMPONENT_BYTES_MAX;
+use crate::engine;
+
+/// The niceness of the compiler.
+#[cfg(unix)]
+const NICE: i32 = 10;
+
+/// The main function of a program that is run as a [`super::ChildCompiler`]: compiles the component on stdin, within
+/// the limits sent with it, and writes the native code to stdout. Call it first in `main`, before any thread is created
+/// or file opened.
+#[must_use]
+pub fn compile_worker() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The reader may be gone.
+            let _ = writeln!(std::io::stderr(), "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> Result<(), String> {
+    let mut stdin = std::io::stdin().lock();
+    let mut head = [0; REQUEST_HEAD_BYTES];
+    stdin
+        .read_exact(&mut head)
+        .map_err(|error| format!("no component on stdin ({error}): Informant runs this command itself"))?;
+    let head = RequestHead::of_bytes(head);
+    // Before the first byte of the component is read.
+    confine(head)?;
+    let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+    if length > COMPONENT_BYTES_MAX {
+        return Err(format!("the component is too large: {length} bytes"));
+    }
+    let mut component = vec![0; length];
+    stdin
+        .read_exact(&mut component)
+        .map_err(|error| format!("the component is incomplete: {error}"))?;
+    drop(stdin);
+    std::thread::Builder::new()
+        .name("end-of-input".to_owned())
+        .spawn(end_with_the_caller)
+        .map_err(|error| format!("failed to spawn a thread: {error}"))?;
+    // Without the pool: its address space would exceed the limit, and the code does not depend on it.
+    let engine = engine::on_demand().map_err(|error| format!("{error:#}"))?;
+    let answer = compile(&engine, &component);
+    let mut stdout = std::io::stdout().lock();
+    let text = match &answer {
+        Ok(artifact) => artifact.as_slice(),
+        Err(words) => words.as_bytes(),
+    };
+    stdout
+        .write_all(&answer_head(&answer))
+        .and_then(|()| stdout.write_all(text))
+        .and_then(|()| stdout.flush())
+        .map_err(|error| format!("cannot write the answer: {error}"))
+}
+
+/// Exits when the caller is gone: it keeps our input open as long as it waits.
+fn end_with_the_caller() {
+    let mut byte = [0];
+    let _ = std::io::stdin().read(&mut byte);
+    std::process::exit(1);
+}
+
+/// Permanently gives up what compiling does not need.
+#[cfg(unix)]
+fn confine(head: RequestHead) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, nice, setrlimit};
+    // Reaching a limit ends the process, as intended. It opens no files except those with processor information, and
+    // writes none.
+    let limits = [
+        (Resource::As, head.memory_bytes),
+        (Resource::Cpu, head.cpu_seconds),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Nofile, 32),
+    ];
+    for (resource, limit) in limits {
+        let both = Rlimit {
+            current: Some(limit),
+            maximum: Some(limit),
+        };
+        setrlimit(resource, both)
+            .map_err(|error| format!("the compiler cannot limit itself ({resource:?}): {error}"))?;
+    }
+    // Its niceness may be higher already.
+    let _ = nice(NICE);
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn confine(_head: RequestHead) -> Result<(), String> {
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A plugin's access to the cluster, as granted by config.toml.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use informant_cache::Environment;
+use tokio::sync::Semaphore;
+
+use super::KUBE_CALLS_MAX;
+use super::metrics::KubeCounters;
+use crate::KubeGrant;
+use crate::hostcalls::grant::{ResourceAttributes, allow_line};
+use crate::hostcalls::kube_api::{KubeApi, KubeError, KubeErrorCode, KubeWrite};
+use crate::instance::bindings::informant::plugin::kube::WriteOptions;
+use crate::preflight::PreflightCalls;
+
+/// The longest name of a field manager. Source: apimachinery `FieldManagerMaxLength`.
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
+/// Whether an instance's calls are made at all.
+#[derive(Clone)]
+pub(crate) enum KubeAccess {
+    /// As far as the plugin's grants allow.
+    Granted(Arc<KubeRights>, Arc<KubeGrants>),
+    /// Never, for this reason.
+    Denied(&'static str),
+    /// A preflight: there is no cluster, and calls are recorded.
+    Preflight(PreflightCalls),
+}
+
+/// The grants of one plugin, which may change while its instances run: each call is checked against the current ones.
+pub(crate) struct KubeGrants(Mutex<Arc<[KubeGrant]>>);
+
+/// State shared by all instances of one plugin.
+pub(crate) struct KubeRights {
+    pub(super) plugin: Arc<str>,
+    /// None where there is no cluster.
+    pub(super) api: Option<Arc<dyn KubeApi>>,
+    pub(super) env: Arc<dyn Environment>,
+    pub(super) counters: KubeCounters,
+    pub(super) permits: Semaphore,
+}
+
+impl KubeAccess {
+    pub(super) fn rights(&self) -> Result<(&KubeRights, &KubeGrants), KubeError> {
+        match self {
+            KubeAccess::Granted(rights, grants) => Ok((rights, grants)),
+            KubeAccess::Denied(reason) => Err(KubeError::new(KubeErrorCode::Denied, *reason)),
+            KubeAccess::Preflight(calls) => Err(KubeError::new(KubeErrorCode::Unavailable, calls.record())),
+        }
+    }
+
+    /// The options of a write, with the plugin's name as the default field manager.
+    pub(super) fn options(&self, asked: WriteOptions) -> Result<KubeWrite, KubeError> {
+        let field_manager = match (asked.field_manager, self) {
+            (name, KubeAccess::Granted(rights, _)) if name.is_empty() => format!("informant-{}", rights.plugin),
+            (name, _) => name,
+        };
+        if field_manager.len() > FIELD_MANAGER_BYTES_MAX || field_manager.contains(char::is_control) {
+            let message = format!(
+                "field-manager is invalid: use at most {FIELD_MANAGER_BYTES_MAX} bytes and no control characters"
+            );
+            return Err(KubeError::new(KubeErrorCode::Invalid, message));
+        }
+        Ok(KubeWrite {
+            field_manager,
+            force: asked.force,
+            dry_run: asked.dry_run,
+        })
+    }
+}
+
+impl KubeRights {
+    pub(crate) fn new(
+        plugin: &Arc<str>,
+        api: Option<Arc<dyn KubeApi>>,
+        env: Arc<dyn Environment>,
+        counters: KubeCounters,
+    ) -> KubeRights {
+        KubeRights {
+            plugin: Arc::clone(plugin),
+            api,
+            env,
+            counters,
+            permits: Semaphore::new(KUBE_CALLS_MAX),
+        }
+    }
+}
+
+impl KubeGrants {
+    pub(crate) fn new(grants: &[KubeGrant]) -> KubeGrants {
+        KubeGrants(Mutex::new(Arc::from(grants)))
+    }
+
+    /// Replaces the grants.
+    pub(crate) fn set(&self, grants: &[KubeGrant]) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::from(grants);
+    }
+
+    fn now(&self) -> Arc<[KubeGrant]> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Checks that `call` is granted to `plugin`; the error has the line of config.toml that would grant it.
+    pub(super) fn authorize(&self, plugin: &str, call: &ResourceAttributes<'_>) -> Result<(), KubeError> {
+        let grants = self.now();
+        if grants.iter().any(|grant| grant.allows(call)) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is not granted; in config.toml, set in [plugin.{}]: {}",
+            describe(call),
+            plugin,
+            allow_line(&grants, &[call.suggested_grant()])
+        );
+        Err(KubeError::new(KubeErrorCode::Denied, message))
+    }
+}
+
+/// `patch v1/pods/status "a" in namespace "web"`.
+fn describe(call: &ResourceAttributes<'_>) -> String {
+    let mut text = format!("{} {}", call.verb, call.resource);
+    for (before, word, after) in [
+        ("/", call.subresource, ""),
+        (" \"", call.name, "\""),
+        (" in namespace \"", call.namespace, "\""),
+    ] {
+        if !word.is_empty() {
+            text.extend([before, word, after]);
+        }
+    }
+    text
+}

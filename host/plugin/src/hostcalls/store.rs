@@ -1,0 +1,334 @@
+//! The `store` interface: lets a guest read the cache.
+//!
+//! Promises: within one call into the guest all reads of a source see one snapshot, taken at the first of them, and so
+//! at least as new as the event; only informers listed in the plugin's section can be read; no answer is larger than a
+//! page; a long search yields to other guests. Calls from `index` and `describe` always return `denied`.
+
+mod grants;
+mod page;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use informant_cache::{Catalog, IndexError, Snapshot, Source};
+use informant_object::{KeyRef, LabelSelector, Object, SourceId};
+
+pub(crate) use self::grants::{InformerGrants, InformerGrantsCell, StoreAccess};
+pub use self::page::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX, POINTERS_MAX};
+
+use self::page::{PageAdd, PageBuilder, PageCursor, ProjectionCache, error};
+use crate::instance::bindings::informant::plugin::store::{
+    self, HostError, ObjectKey, Page, Query, SourceInfo, SourceVersion,
+};
+use crate::instance::bindings::informant::plugin::types::ErrorCode;
+
+/// Most keys that `index-keys` returns: 100,000. More are `too-large`; use `by-index`, which has pages.
+pub const INDEX_KEYS_MAX: usize = 100_000;
+
+/// Values that `index-values` returns by default: 1,000.
+pub const INDEX_VALUES_DEFAULT: usize = 1_000;
+
+/// Most values that `index-values` returns: 10,000.
+pub const INDEX_VALUES_LIMIT_MAX: usize = 10_000;
+
+/// Objects examined before yielding to other guests: 256, about 0.2 ms of label matching.
+const YIELD_OBJECTS: usize = 256;
+
+type Answer<T> = Result<T, HostError>;
+
+/// Reads the cache for one instance.
+pub(crate) struct StoreReader {
+    catalog: Catalog,
+    access: StoreAccess,
+    /// The snapshots of the current call.
+    snapshots: Vec<(SourceId, Snapshot)>,
+    projected: ProjectionCache,
+}
+
+impl StoreReader {
+    pub(crate) fn new(catalog: Catalog, access: StoreAccess) -> StoreReader {
+        StoreReader {
+            catalog,
+            access,
+            snapshots: Vec::new(),
+            projected: ProjectionCache::default(),
+        }
+    }
+
+    /// A call into the guest ended; the next one gets newer snapshots.
+    pub(crate) fn end_call(&mut self) {
+        self.snapshots.clear();
+    }
+
+    /// The source `id`, if it belongs to an informer listed in the plugin's section.
+    fn granted_source(&self, id: u32) -> Answer<(Arc<Source>, Arc<InformerGrants>)> {
+        let grants = self.access.grants()?;
+        let source = self.catalog.source(SourceId(id)).ok_or_else(|| {
+            error(
+                ErrorCode::NotFound,
+                format!("source {id} does not exist or was removed; call sources again"),
+            )
+        })?;
+        grants.authorize_source(source.info())?;
+        Ok((source, grants))
+    }
+
+    /// The snapshot of `source` for this call.
+    fn snapshot(&mut self, source: &Source) -> Answer<Snapshot> {
+        if let Some((_, snapshot)) = self.snapshots.iter().find(|(id, _)| *id == source.id()) {
+            return Ok(snapshot.clone());
+        }
+        if !source.is_synced() {
+            return Err(error(
+                ErrorCode::NotReady,
+                format!(
+                    "the source {} is {}: its initial list is not complete",
+                    source.info(),
+                    source.state()
+                ),
+            ));
+        }
+        let snapshot = source.snapshot();
+        self.snapshots.push((source.id(), snapshot.clone()));
+        Ok(snapshot)
+    }
+
+    /// The snapshots of all sources of the informer that the plugin calls `alias`, ordered by ID.
+    fn snapshots_of(&mut self, alias: &str) -> Answer<Vec<(SourceId, Snapshot)>> {
+        let grants = self.access.grants()?;
+        let informer = grants.informer(alias, &self.catalog)?;
+        let sources = self.catalog.sources_of(informer);
+        if sources.is_empty() {
+            return Err(error(
+                ErrorCode::NotReady,
+                format!("the informer {alias:?} has no source yet"),
+            ));
+        }
+        sources
+            .iter()
+            .map(|source| Ok((source.id(), self.snapshot(source)?)))
+            .collect()
+    }
+
+    /// One page of the objects that `lookup` finds in each source, from the query's cursor on.
+    async fn page(&mut self, informer: &str, lookup: Lookup<'_>, query: &Query) -> Answer<Page> {
+        let selector = LabelSelector::parse(&query.label_selector)
+            .map_err(|problem| error(ErrorCode::Invalid, format!("label-selector: {problem}")))?;
+        let position = PageCursor::parse(&query.cursor)?;
+        let snapshots = self.snapshots_of(informer)?;
+        let mut page = PageBuilder::new(self.projected.of(&query.pointers)?, query.limit);
+        let namespace = query.namespace.as_deref();
+        let mut examined = 0;
+        for (source, snapshot) in &snapshots {
+            let Some(start) = position.start_in(*source) else {
+                continue;
+            };
+            for object in lookup.objects(snapshot, namespace, start)? {
+                examined += 1;
+                if examined % YIELD_OBJECTS == 0 {
+                    tokio::task::yield_now().await;
+                }
+                if selector.matches(object) && page.add(*source, object) == PageAdd::Full {
+                    return Ok(page.unfinished());
+                }
+            }
+        }
+        Ok(page.finished())
+    }
+
+    fn get_object(&mut self, id: u32, key: KeyRef<'_>, pointers: &[String]) -> Answer<Vec<u8>> {
+        let (source, _) = self.granted_source(id)?;
+        let snapshot = self.snapshot(&source)?;
+        let object = snapshot.get(key).ok_or_else(|| {
+            error(
+                ErrorCode::NotFound,
+                format!("{} does not exist in {}", key.to_key(), source.info()),
+            )
+        })?;
+        let mut document = Vec::new();
+        self.projected.of(pointers)?.write(object, &mut document);
+        Ok(document)
+    }
+
+    fn keys(&mut self, informer: &str, index: &str, value: &str) -> Answer<Vec<ObjectKey>> {
+        let mut keys = Vec::new();
+        for (source, snapshot) in self.snapshots_of(informer)? {
+            for key in snapshot.index_keys(index, value).map_err(index_error)? {
+                if keys.len() == INDEX_KEYS_MAX {
+                    return Err(error(
+                        ErrorCode::TooLarge,
+                        format!(
+                            "more than {INDEX_KEYS_MAX} keys have {value:?} in the index {index:?}; use by-index, which has pages"
+                        ),
+                    ));
+                }
+                let (namespace, name) = (key.namespace.to_owned(), key.name.to_owned());
+                keys.push(ObjectKey {
+                    source: source.0,
+                    namespace,
+                    name,
+                });
+            }
+        }
+        Ok(keys)
+    }
+
+    fn values(&mut self, informer: &str, index: &str, cursor: &str, limit: u32) -> Answer<Vec<String>> {
+        let limit = match usize::try_from(limit).unwrap_or(usize::MAX) {
+            0 => INDEX_VALUES_DEFAULT,
+            limit => limit.min(INDEX_VALUES_LIMIT_MAX),
+        };
+        let mut values: BTreeSet<Arc<str>> = BTreeSet::new();
+        for (_, snapshot) in self.snapshots_of(informer)? {
+            let found = snapshot.index_values(index).map_err(index_error)?;
+            // Sorted, so values beyond the page of one source are beyond the page of all.
+            let from = found.partition_point(|value| !cursor.is_empty() && **value <= *cursor);
+            values.extend(found.into_iter().skip(from).take(limit));
+        }
+        Ok(values.iter().take(limit).map(|value| value.to_string()).collect())
+    }
+}
+
+/// Which objects of a source are examined.
+#[derive(Clone, Copy)]
+enum Lookup<'q> {
+    All,
+    ByIndex { index: &'q str, value: &'q str },
+}
+
+impl<'q> Lookup<'q> {
+    /// The objects of `namespace`, or of all, that come after `start`, sorted.
+    fn objects<'s>(
+        self,
+        snapshot: &'s Snapshot,
+        namespace: Option<&'s str>,
+        start: Option<KeyRef<'s>>,
+    ) -> Answer<Box<dyn Iterator<Item = &'s Object> + Send + 's>>
+    where
+        'q: 's,
+    {
+        match self {
+            Lookup::All => {
+                // The key without a name sorts right before the first object of its namespace.
+                let from = start.max(namespace.map(|namespace| KeyRef::new(namespace, "")));
+                let here = move |object: &&Object| namespace.is_none_or(|namespace| namespace == object.namespace());
+                Ok(Box::new(snapshot.after(from).take_while(here)))
+            }
+            Lookup::ByIndex { index, value } => {
+                let found = snapshot.by_index(index, value).map_err(index_error)?;
+                let here = move |object: &&Object| namespace.is_none_or(|namespace| namespace == object.namespace());
+                Ok(Box::new(
+                    found
+                        .skip_while(move |object| start.is_some_and(|start| object.key() <= start))
+                        .filter(here),
+                ))
+            }
+        }
+    }
+}
+
+fn index_error(problem: IndexError) -> HostError {
+    let code = match problem {
+        IndexError::UnknownIndex { .. } => ErrorCode::UnknownIndex,
+        IndexError::NotReady { .. } => ErrorCode::NotReady,
+    };
+    error(code, problem.to_string())
+}
+
+impl store::Host for StoreReader {
+    fn source(&mut self, id: u32) -> wasmtime::Result<Answer<SourceInfo>> {
+        Ok(self.granted_source(id).map(|(source, grants)| {
+            let info = source.info();
+            SourceInfo {
+                informer: grants.alias(&info.informer).unwrap_or_default().to_owned(),
+                cluster: info.cluster.clone(),
+                api_version: info.api_version.clone(),
+                kind: info.kind.clone(),
+            }
+        }))
+    }
+
+    fn sources(&mut self, informer: String) -> wasmtime::Result<Answer<Vec<u32>>> {
+        let grants = match self.access.grants() {
+            Ok(grants) => grants,
+            Err(denied) => return Ok(Err(denied)),
+        };
+        let name = grants.informer(&informer, &self.catalog);
+        Ok(name.map(|name| self.catalog.sources(name).into_iter().map(|source| source.0).collect()))
+    }
+
+    fn version(&mut self, source: u32) -> wasmtime::Result<Answer<SourceVersion>> {
+        let source = match self.granted_source(source) {
+            Ok((source, _)) => source,
+            Err(denied) => return Ok(Err(denied)),
+        };
+        let version = match self.snapshot(&source) {
+            Ok(snapshot) => snapshot.version().map(|version| version.as_str().to_owned()),
+            Err(_not_synced) => {
+                return Ok(Ok(SourceVersion {
+                    version: String::new(),
+                    synced: false,
+                }));
+            }
+        };
+        Ok(Ok(SourceVersion {
+            version: version.unwrap_or_default(),
+            synced: true,
+        }))
+    }
+
+    fn get(
+        &mut self,
+        source: u32,
+        namespace: String,
+        name: String,
+        pointers: Vec<String>,
+    ) -> wasmtime::Result<Answer<Vec<u8>>> {
+        Ok(self.get_object(source, KeyRef::new(&namespace, &name), &pointers))
+    }
+
+    async fn list(&mut self, informer: String, q: Query) -> wasmtime::Result<Answer<Page>> {
+        Ok(self.page(&informer, Lookup::All, &q).await)
+    }
+
+    async fn by_index(
+        &mut self,
+        informer: String,
+        index: String,
+        value: String,
+        q: Query,
+    ) -> wasmtime::Result<Answer<Page>> {
+        Ok(self
+            .page(
+                &informer,
+                Lookup::ByIndex {
+                    index: &index,
+                    value: &value,
+                },
+                &q,
+            )
+            .await)
+    }
+
+    fn index_keys(
+        &mut self,
+        informer: String,
+        index: String,
+        value: String,
+    ) -> wasmtime::Result<Answer<Vec<ObjectKey>>> {
+        Ok(self.keys(&informer, &index, &value))
+    }
+
+    fn index_values(
+        &mut self,
+        informer: String,
+        index: String,
+        cursor: String,
+        limit: u32,
+    ) -> wasmtime::Result<Answer<Vec<String>>> {
+        Ok(self.values(&informer, &index, &cursor, limit))
+    }
+}
+
+#[cfg(test)]
+mod tests;

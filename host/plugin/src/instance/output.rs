@@ -1,0 +1,264 @@
+//! A guest's output, written to Informant's log.
+//!
+//! It comes from the `log` interface, stdout and stderr. Each line gets the plugin's name as a field, is truncated at
+//! [`LINE_BYTES_MAX`], and is charged to the call in which it was written; above [`CALL_BYTES_MAX`] the rest of that
+//! call's output is dropped and counted. The last lines of stderr and the last logged errors are kept: when a guest
+//! traps, only they contain the reason.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+use crate::instance::bindings::informant::plugin::log::Level;
+
+/// Bytes of one line: 8 KiB; the rest is cut off.
+pub const LINE_BYTES_MAX: usize = 8 * 1_024;
+
+/// Bytes one call may write: 64 KiB. The rest is dropped and counted in `informant_plugin_log_dropped_bytes_total`.
+pub const CALL_BYTES_MAX: usize = 64 * 1_024;
+
+/// Lines kept for a trap report: 20. A Rust panic takes four, a Python traceback of ten frames twenty.
+pub const TAIL_LINES_MAX: usize = 20;
+
+/// Bytes a stream accepts at once: 64 KiB, as wasmtime's own streams.
+const WRITE_BYTES_MAX: usize = 64 * 1_024;
+
+/// One instance's output.
+#[derive(Clone)]
+pub(crate) struct Output(Arc<Shared>);
+
+struct Shared {
+    /// Whether something was written since the last call ended. Most calls write nothing and need no lock.
+    wrote: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    plugin: Arc<str>,
+    dropped_bytes: Counter,
+    /// Bytes this call may still write.
+    left: usize,
+    /// Bytes dropped since this call began.
+    dropped: usize,
+    /// Unfinished lines of stdout and stderr.
+    unfinished: [Vec<u8>; 2],
+    tail: VecDeque<String>,
+}
+
+/// The stream a guest wrote to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// One of the two streams, for WASI.
+#[derive(Clone)]
+pub(crate) struct LineStream {
+    output: Output,
+    stream: Stream,
+}
+
+impl Output {
+    pub(crate) fn new(plugin: Arc<str>, dropped_bytes: Counter) -> Output {
+        let state = State {
+            plugin,
+            dropped_bytes,
+            left: CALL_BYTES_MAX,
+            dropped: 0,
+            unfinished: [Vec::new(), Vec::new()],
+            tail: VecDeque::new(),
+        };
+        Output(Arc::new(Shared {
+            wrote: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }))
+    }
+
+    pub(crate) fn stream(&self, stream: Stream) -> LineStream {
+        LineStream {
+            output: self.clone(),
+            stream,
+        }
+    }
+
+    /// A line of the `log` interface.
+    pub(crate) fn log(&self, level: Level, message: &str) {
+        let mut state = self.write_to();
+        let Some(line) = state.admit(message.as_bytes()) else {
+            return;
+        };
+        if level == Level::Error {
+            state.keep(line.clone());
+        }
+        let plugin: &str = &state.plugin;
+        match level {
+            Level::Trace => tracing::trace!(target: "informant::guest", plugin, "{line}"),
+            Level::Debug => tracing::debug!(target: "informant::guest", plugin, "{line}"),
+            Level::Info => tracing::info!(target: "informant::guest", plugin, "{line}"),
+            Level::Warn => tracing::warn!(target: "informant::guest", plugin, "{line}"),
+            Level::Error => tracing::error!(target: "informant::guest", plugin, "{line}"),
+        }
+    }
+
+    /// A call ended: writes its unfinished lines and resets the budget.
+    pub(crate) fn end_call(&self) {
+        if !self.0.wrote.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.lock();
+        state.finish_lines();
+        state.tail.clear();
+        state.report_dropped();
+        state.left = CALL_BYTES_MAX;
+    }
+
+    /// The last lines of the call that trapped, oldest first.
+    pub(crate) fn tail(&self) -> Vec<String> {
+        let mut state = self.lock();
+        state.finish_lines();
+        state.tail.iter().cloned().collect()
+    }
+
+    fn write_to(&self) -> MutexGuard<'_, State> {
+        self.0.wrote.store(true, Ordering::Relaxed);
+        self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Charges a line to the call, and returns its text if the budget allows.
+    fn admit(&mut self, line: &[u8]) -> Option<String> {
+        // A line costs its bytes and one for the line break, so that empty lines are not free.
+        let cost = line.len() + 1;
+        if cost > self.left {
+            self.dropped += line.len();
+            self.dropped_bytes.inc_by(line.len() as u64);
+            // Drops everything after it, too: a log with gaps misleads.
+            self.left = self.left.min(1);
+            return None;
+        }
+        self.left -= cost;
+        let cut = &line[..line.len().min(LINE_BYTES_MAX)];
+        let mut text = String::from_utf8_lossy(cut).into_owned();
+        if cut.len() < line.len() {
+            text.push('…');
+        }
+        Some(text)
+    }
+
+    fn keep(&mut self, line: String) {
+        if self.tail.len() == TAIL_LINES_MAX {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(line);
+    }
+
+    fn write(&mut self, stream: Stream, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.extend(stream, &rest[..end]);
+            self.finish_line(stream);
+            rest = &rest[end + 1..];
+        }
+        self.extend(stream, rest);
+    }
+
+    fn extend(&mut self, stream: Stream, bytes: &[u8]) {
+        let line = &mut self.unfinished[stream as usize];
+        // One byte more than the limit, so that `admit` sees that the line was cut.
+        let room = (LINE_BYTES_MAX + 1).saturating_sub(line.len());
+        line.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let over = bytes.len().saturating_sub(room);
+        if over > 0 {
+            // Bytes beyond the limit of a line are charged, too, or one endless line would be free.
+            self.left = self.left.saturating_sub(over);
+            self.dropped += over;
+            self.dropped_bytes.inc_by(over as u64);
+        }
+    }
+
+    fn finish_lines(&mut self) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            self.finish_line(stream);
+        }
+    }
+
+    fn report_dropped(&mut self) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            tracing::warn!(
+                target: "informant::guest",
+                plugin = &*self.plugin,
+                dropped_bytes = dropped,
+                limit_bytes_per_call = CALL_BYTES_MAX,
+                "plugin log truncated"
+            );
+        }
+    }
+
+    fn finish_line(&mut self, stream: Stream) {
+        let mut line = std::mem::take(&mut self.unfinished[stream as usize]);
+        let text = if line.is_empty() { None } else { self.admit(&line) };
+        line.clear();
+        self.unfinished[stream as usize] = line;
+        let Some(text) = text else { return };
+        let plugin: &str = &self.plugin;
+        match stream {
+            Stream::Stdout => tracing::info!(target: "informant::guest", plugin, stream = "stdout", "{text}"),
+            Stream::Stderr => {
+                tracing::warn!(target: "informant::guest", plugin, stream = "stderr", "{text}");
+                self.keep(text);
+            }
+        }
+    }
+}
+
+impl IsTerminal for LineStream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for LineStream {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        // Only WASI 0.3 uses this stream, and it is not offered.
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for LineStream {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for LineStream {
+    fn write(&mut self, bytes: bytes::Bytes) -> StreamResult<()> {
+        self.output.write_to().write(self.stream, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_BYTES_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

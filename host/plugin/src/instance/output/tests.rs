@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use tracing::subscriber::with_default;
+
+use super::*;
+use crate::testing::LogLines;
+
+fn lines_of(write: impl FnOnce(&Output)) -> (Vec<String>, Counter) {
+    let log = LogLines::default();
+    let dropped = Counter::default();
+    with_default(log.clone(), || {
+        write(&Output::new(Arc::from("greeter"), dropped.clone()))
+    });
+    (log.take(), dropped)
+}
+
+#[test]
+fn output_is_logged_line_by_line() {
+    let (lines, _) = lines_of(|output| {
+        for piece in ["hel", "lo\nwor", "ld\n\nand"] {
+            output.stream(Stream::Stdout).write(bytes::Bytes::from(piece)).unwrap();
+        }
+        output.log(Level::Error, "oh");
+        output.end_call();
+    });
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    INFO hello plugin="greeter" stream="stdout"
+    INFO world plugin="greeter" stream="stdout"
+    ERROR oh plugin="greeter"
+    INFO and plugin="greeter" stream="stdout"
+    "#);
+}
+
+#[test]
+fn output_above_the_limit_of_a_call_is_dropped_and_counted() {
+    let (lines, dropped) = lines_of(|output| {
+        for _ in 0..1_000 {
+            output.log(Level::Info, &"x".repeat(999));
+        }
+        output.end_call();
+        output.log(Level::Info, "the next call");
+    });
+    let kept = CALL_BYTES_MAX / 1_000;
+    assert_eq!(lines.len(), kept + 2);
+    assert_eq!(dropped.get(), (1_000 - kept as u64) * 999);
+    insta::assert_snapshot!(lines[kept..].join("\n"), @r#"
+    WARN plugin log truncated plugin="greeter" dropped_bytes=934065 limit_bytes_per_call=65536
+    INFO the next call plugin="greeter"
+    "#);
+}
+
+#[test]
+fn an_endless_line_is_cut_and_charged() {
+    let (lines, dropped) = lines_of(|output| {
+        let mut stderr = output.stream(Stream::Stderr);
+        for _ in 0..100 {
+            stderr.write(bytes::Bytes::from(vec![b'y'; 60_000])).unwrap();
+        }
+        output.end_call();
+        output.log(Level::Info, "the next call");
+    });
+    assert!(lines.iter().map(String::len).sum::<usize>() < CALL_BYTES_MAX);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(dropped.get() > 5_900_000);
+}
+
+#[test]
+fn the_tail_holds_the_last_lines_of_the_current_call() {
+    let output = Output::new(Arc::from("greeter"), Counter::default());
+    output.log(Level::Error, "of the call before");
+    output.end_call();
+    for line in 0..100 {
+        output
+            .stream(Stream::Stderr)
+            .write(bytes::Bytes::from(format!("line {line}\n")))
+            .unwrap();
+    }
+    output.log(Level::Info, "not an error");
+    output.log(Level::Error, "an error");
+    output
+        .stream(Stream::Stderr)
+        .write(bytes::Bytes::from("unfinished"))
+        .unwrap();
+    let tail = output.tail();
+    assert_eq!(tail.len(), TAIL_LINES_MAX);
+    assert_eq!(tail[TAIL_LINES_MAX - 3..], ["line 99", "an error", "unfinished"]);
+}
+
+#[test]
+fn invalid_utf8_is_replaced_in_the_log() {
+    let (lines, _) = lines_of(|output| {
+        output
+            .stream(Stream::Stderr)
+            .write(bytes::Bytes::from_static(b"\xff\xfe\n"))
+            .unwrap();
+    });
+    insta::assert_snapshot!(lines.join("\n"), @r#"WARN �� plugin="greeter" stream="stderr""#);
+}

@@ -1,0 +1,93 @@
+//! The end of a version's probation: a good version is recorded, a bad one is rolled back to the last good one.
+
+use super::{Plugin, lock};
+use crate::actor::probation::ProbationResult;
+use crate::component::LoadedVersion;
+use crate::error::LoadError;
+use crate::plugin::{SwapKind, Swapped};
+use crate::status::PluginState;
+
+impl Plugin {
+    /// Waits until the running version has passed or failed its [`PROBATION`](crate::limits::PROBATION). Call
+    /// [`conclude_probation`](Self::conclude_probation) afterwards. For one caller at a time; the future may be dropped
+    /// at any point.
+    pub async fn probation_ends(&self) {
+        let context = &self.0.context;
+        context.probation.ended(&*context.host.env).await;
+    }
+
+    /// Acts on a probation that has ended. A good version is recorded as the one to roll back to. A quarantined one is
+    /// replaced by the last good one, which receives a replay of the cache, because its state was lost. Returns the
+    /// swap, if there was one; handle its feed and roles as after any other swap.
+    ///
+    /// There is no rollback if no other version is known to be good, or if `sha256` pins this one.
+    pub async fn conclude_probation(&self) -> Option<Swapped> {
+        let _one_at_a_time = self.0.swapping.lock().await;
+        let context = &self.0.context;
+        match context.probation.take_result(context.now())? {
+            ProbationResult::Passed => {
+                self.record_good().await;
+                None
+            }
+            ProbationResult::Failed { because } => self.roll_back(&because).await,
+        }
+    }
+
+    /// Records that the last good version was loaded because its file was `refused`.
+    pub(crate) fn record_rejected_file(&self, refused: &LoadError) {
+        let context = &self.0.context;
+        context.probation.skip();
+        let good = self.digest().short();
+        tracing::error!(plugin = self.name(), %good, error = %refused, "component rejected; running the last good version");
+        context.record_rollback(format!("running {good}, the last good version: {refused}"));
+    }
+
+    async fn record_good(&self) {
+        let context = &self.0.context;
+        if context.status().state() == PluginState::Quarantined {
+            return;
+        }
+        let version = lock(&self.0.version).clone();
+        let digest = version.component.digest;
+        *lock(&self.0.good) = Some(version);
+        context.host.record_good(&context.config().spec, digest).await;
+    }
+
+    async fn roll_back(&self, because: &str) -> Option<Swapped> {
+        let context = &self.0.context;
+        let plugin: &str = context.counters.plugin();
+        let failed = self.digest();
+        let Some(version) = self.last_good().await else {
+            tracing::error!(plugin, digest = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
+            return None;
+        };
+        match self.swap_in(context.config(), version, SwapKind::RollBack).await {
+            Ok(swapped) => {
+                let good = swapped.digest.short();
+                let text = format!("rolled back from {} to {good}: {because}", failed.short());
+                tracing::error!(plugin, failed = %failed.short(), %good, reason = because, "new version failed; rolled back to the last good version");
+                context.record_rollback(text);
+                Some(swapped)
+            }
+            Err(problem) => {
+                tracing::error!(plugin, failed = %failed.short(), reason = because, error = %problem, "new version failed; the last good version was rejected, too");
+                None
+            }
+        }
+    }
+
+    /// The last good version, if it is not the running one and `sha256` allows it.
+    async fn last_good(&self) -> Option<LoadedVersion> {
+        let context = &self.0.context;
+        let (running, config) = (self.digest(), context.config());
+        let fits = |version: &LoadedVersion| {
+            let digest = version.component.digest;
+            digest != running && config.spec.sha256.is_none_or(|pinned| pinned == digest)
+        };
+        let kept = lock(&self.0.good).clone().filter(fits);
+        if kept.is_some() {
+            return kept;
+        }
+        context.host.last_good(&config.spec).await.filter(fits)
+    }
+}
