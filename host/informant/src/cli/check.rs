@@ -11,7 +11,7 @@ mod grants;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use informant_state::Sealer;
+use informant_state::Cipher;
 
 use super::{ClusterArgs, ConfigFlag, Exit, output};
 use crate::config::{Config, Problem, Problems, there_is};
@@ -103,7 +103,7 @@ fn key_files(config: &Config) -> Vec<Problem> {
     let informers = config.informers.values();
     let key_files = informers.filter_map(|section| Some((section.place, section.durable.as_ref()?.key_file.as_ref()?)));
     let problems = key_files.filter_map(|(place, path)| {
-        let error = Sealer::read(path).err()?;
+        let error = Cipher::read(path).err()?;
         Some(config.problem(place, format!("`durable-key-file`: {error}")))
     });
     problems.collect()

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use informant_state::Keep;
+use informant_state::StoredContent;
 
 use super::folder_of;
 use super::table::Table;
 
-const DURABLE: [(&str, Keep); 2] = [("metadata", Keep::Metadata), ("whole", Keep::Whole)];
+const DURABLE: [(&str, StoredContent); 2] = [("metadata", StoredContent::Metadata), ("whole", StoredContent::Whole)];
 
 /// What of an informer outlives the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durable {
     /// How much of each object.
-    pub keep: Keep,
+    pub keep: StoredContent,
     /// Whether secrets may be kept.
     pub secrets: bool,
     /// The file of the key that enciphers what is kept, already relative to the current folder.
