@@ -112,7 +112,7 @@ impl ResourceFollower<'_> {
         let section = (self.pattern, &self.section.exclude);
         for (entry, idle) in self.status.update_exclude_warnings(section, &served.exclusions) {
             let (informer, pattern) = (self.status.name(), self.pattern);
-            tracing::warn!(informer, %pattern, exclude = %entry, "exclude entry has no effect: of `{pattern}`, `{entry}` {idle}");
+            tracing::warn!(informer, %pattern, exclude = %entry, hint = %idle, "exclude entry has no effect");
         }
     }
 
