@@ -1,7 +1,6 @@
-//! The way to a cluster: a kube client by the usual inference, with flags before config.toml before the environment.
-//!
-//! Owns how the client is set up: kube's own retry is off, because informers pace themselves; reading has no deadline
-//! of the client's, because a watch is silent for long and has one of its own.
+//! Builds the kube client of a cluster by the usual inference. Flags override config.toml, which overrides the
+//! environment. Owns the client settings: kube's own retry is off, because informers pace themselves; the client has no
+//! read timeout, because a watch may be silent for long and has its own.
 
 mod proxy;
 
@@ -13,10 +12,10 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::config::ClusterSection;
 
-/// How long a connection to the API server may take to come about.
+/// The timeout for connecting to the API server.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// What the command line says about the cluster.
+/// The command line's flags for the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterFlags {
     /// `--kubeconfig`.
@@ -28,18 +27,19 @@ pub struct ClusterFlags {
 /// How a daemon reaches its clusters.
 #[derive(Debug, Clone)]
 pub struct ClusterAccess {
-    /// What the command line says.
+    /// The command line's flags.
     pub flags: ClusterFlags,
-    /// The only cluster, where there is one without a name: who names none hears at once that none can be found.
+    /// The only cluster, if it has no name. It is connected before the daemon starts, so that a missing kubeconfig is
+    /// reported at once.
     pub connected: Option<Cluster>,
 }
 
 impl ClusterAccess {
-    /// Logs in to the only cluster, if it has no name. Clusters with names are logged in to by the daemon, each on its
-    /// own, so that one that is down holds up no other.
+    /// Logs in to the only cluster, if it has no name. ClusterRegistry with names are logged in to by the daemon, each
+    /// on its own, so that one that is down holds up no other.
     ///
     /// # Errors
-    /// [`ClusterError`] when the flags do not fit the clusters, or the only one cannot be logged in to.
+    /// [`ClusterError`] when the flags do not fit the clusters, or logging in to the only one fails.
     pub async fn new(config: &crate::config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
         flags.judge(config)?;
         let connected = match config.clusters.get("") {
@@ -50,11 +50,11 @@ impl ClusterAccess {
     }
 }
 
-/// Why there is no client. That the cluster cannot be reached is none of these: it shows at the first request.
+/// Why there is no client. An unreachable cluster is not among these: it shows at the first request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// The kubeconfig that was named is of no use.
+    /// The given kubeconfig is unusable.
     #[error("kubeconfig {path}: {source}")]
     Kubeconfig {
         /// The file.
@@ -62,37 +62,37 @@ pub enum ClusterError {
         /// Why.
         source: KubeconfigError,
     },
-    /// The usual kubeconfig lacks what was asked for.
+    /// The default kubeconfig lacks the requested context.
     #[error("the kubeconfig ($KUBECONFIG, ~/.kube/config): {0}")]
     Context(#[source] KubeconfigError),
-    /// Nothing says which cluster.
+    /// No cluster is configured.
     #[error(
-        "no cluster is named: no kubeconfig in $KUBECONFIG or ~/.kube/config, no --kubeconfig, no [cluster] in the configuration, \
-         and this is no pod with a service account ({0}); to try things out without one: `informant apiserver --kubeconfig-out kubeconfig`"
+        "no cluster configured: there is no kubeconfig in $KUBECONFIG or ~/.kube/config, no --kubeconfig and no [cluster] in the configuration, \
+         and Informant does not run in a pod with a service account ({0}); to try it without a cluster: `informant apiserver --kubeconfig-out kubeconfig`"
     )]
     Nowhere(#[source] kube::config::InferConfigError),
-    /// `in-cluster`, and this is no pod.
+    /// `in-cluster` outside of a pod.
     #[error("in-cluster: {0}")]
-    InCluster(#[source] kube::config::InClusterError),
+    InformerKey(#[source] kube::config::InClusterError),
     /// `--context` where the configuration has several clusters.
     #[error(
-        "--context {context} could be meant for any of several clusters: name it in their sections, [cluster.NAME] with `context`, instead"
+        "--context {context} is ambiguous with several clusters: set `context` in each [cluster.NAME] section instead"
     )]
     WhichContext {
-        /// The flag's.
+        /// The flag's value.
         context: String,
     },
-    /// What logged in broke off.
-    #[error("the login broke off: {0}")]
+    /// The login task was aborted.
+    #[error("the login was aborted: {0}")]
     Ended(#[source] tokio::task::JoinError),
-    /// A client cannot be made of what the kubeconfig says.
-    #[error("the kubeconfig makes no client: {0}")]
+    /// The kubeconfig does not yield a client.
+    #[error("cannot build a client from the kubeconfig: {0}")]
     Client(#[source] kube::Error),
 }
 
 impl ClusterError {
-    /// Whether a kubeconfig that somebody named is of no use. It will be of none later either, unlike a cluster that is
-    /// away.
+    /// Whether an explicitly given kubeconfig is unusable. Retrying does not help then, unlike with an unreachable
+    /// cluster.
     #[must_use]
     pub fn is_of_a_named_kubeconfig(&self) -> bool {
         match self {
@@ -105,7 +105,7 @@ impl ClusterError {
     }
 }
 
-/// A cluster that can be asked.
+/// A cluster with its client.
 #[derive(Clone)]
 pub struct Cluster {
     /// Sends requests; cheap to clone.
@@ -116,7 +116,7 @@ pub struct Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The client knows tokens.
+        // The client holds tokens.
         f.debug_struct("Cluster")
             .field("url", &self.url)
             .finish_non_exhaustive()
@@ -124,15 +124,15 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// A client for the cluster that a section names, or else the environment. Asks the API server nothing; a login may
-    /// run a program, which blocks nobody but who waits for this.
+    /// Builds a client for the cluster of a section, or else of the environment. Sends no request to the API server; a
+    /// login may run a program, on a blocking thread.
     ///
     /// # Errors
-    /// [`ClusterError`] when none is named, its kubeconfig is of no use, or its login fails.
+    /// [`ClusterError`] when no cluster is configured, its kubeconfig is unusable, or its login fails.
     pub async fn connect(section: &ClusterSection) -> Result<Self, ClusterError> {
         let section = section.clone();
         let runtime = tokio::runtime::Handle::current();
-        // Reads files, and runs what `users[].user.exec` names: nothing that belongs on a thread that drives others.
+        // Reads files and runs the program of `users[].user.exec`, which must not block the runtime.
         let connected = tokio::task::spawn_blocking(move || runtime.block_on(Self::of(&section)));
         connected.await.map_err(ClusterError::Ended)?
     }
@@ -142,7 +142,7 @@ impl Cluster {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_MAX);
         config.read_timeout = None;
-        config.proxy_url = proxy::judge(&config);
+        config.proxy_url = proxy::select(&config);
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = Client::try_from(config).map_err(ClusterError::Client)?;
         Ok(Self { client, url })
@@ -150,8 +150,7 @@ impl Cluster {
 }
 
 impl ClusterFlags {
-    /// How a cluster of the configuration is reached by a program with these flags. For the only one they come before
-    /// the section; of several, those that name no kubeconfig take the flag's.
+    /// A cluster section with these flags applied. They override the section of an only cluster; where there are several, those without a kubeconfig use the flag's.
     #[must_use]
     pub fn over(&self, name: &str, section: &ClusterSection) -> ClusterSection {
         if !name.is_empty() {
@@ -168,7 +167,7 @@ impl ClusterFlags {
         }
     }
 
-    /// Whether the flags can be meant for these clusters.
+    /// Checks that the flags are unambiguous for these clusters.
     ///
     /// # Errors
     /// [`ClusterError::WhichContext`] for a context where there are several clusters.
@@ -184,7 +183,7 @@ impl ClusterFlags {
 
 async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
     if section.in_cluster {
-        return Config::incluster().map_err(ClusterError::InCluster);
+        return Config::incluster().map_err(ClusterError::InformerKey);
     }
     let options = KubeConfigOptions {
         context: section.context.clone(),
@@ -192,7 +191,7 @@ async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
     };
     match (&section.kubeconfig, &options.context) {
         (Some(path), _) => from_file(path, &options).await,
-        // Who names a context means a kubeconfig: the service account of the pod would be another cluster.
+        // A context implies a kubeconfig: the pod's service account would be another cluster.
         (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(ClusterError::Context),
         (None, None) => Config::infer().await.map_err(ClusterError::Nowhere),
     }

@@ -1,33 +1,34 @@
-//! `informant run` as a library: everything the configuration names, running, until it is stopped in order.
+//! `informant run` as a library: starts everything that the configuration names and stops it in order.
 //!
 //! ```text
-//! FileWatch ─ticks─▶ ConfigKeeper ─Config─▶ Fleet ─orders─▶ ClusterKeeper (one a cluster) ─▶ client
-//!                                                  ├─────▶ InformerKeeper (one an informer and cluster) ─▶ NamedInformer ─┐
-//!                                                  └─────▶ PluginKeeper (one a plugin) ─▶ Plugin ◀─ listener, index feed
-//!                     admin server ─reads─▶ Board ◀─write── keepers
+//! FileWatch ─ticks─▶ ConfigWatcher ─Config─▶ ConfigSupervisor
+//!                      ├─commands─▶ ClusterSupervisor (one per cluster) ─▶ client
+//!                      ├─commands─▶ InformerSupervisor (one per informer and cluster) ─▶ NamedInformer ─┐
+//!                      └─commands─▶ PluginSupervisor (one per plugin) ─▶ Plugin ◀─ listener, index feed ┘
+//!                     admin server ─reads─▶ StatusRegistry ◀─write── supervisors
 //! ```
 //!
-//! Informers and the admin server run on the runtime that starts the daemon, guests on another. One that cannot come up
-//! keeps nobody else from it. Owns the order in which things stop.
+//! Informers and the admin server run on the runtime that starts the daemon, guests on another one. A cluster, informer
+//! or plugin that cannot start does not block the others. Owns the shutdown order.
 
-mod at_rest;
-mod board;
-mod cluster_keeper;
-mod clusters;
-mod config_keeper;
+mod cluster_registry;
+mod cluster_supervisor;
+mod command;
+mod config_supervisor;
+mod config_watcher;
 mod configuration;
-mod content;
-mod durables;
+mod content_hash;
+mod desired_plugin;
+mod durable_state;
 mod exclude_warnings;
 mod file_watch;
-mod fleet;
-mod informer_keeper;
-mod order;
-mod plugin_keeper;
-mod plugin_spec;
-mod served;
+mod informer_supervisor;
+mod plugin_attachments;
+mod plugin_supervisor;
+mod read_stable;
+mod resource_follower;
+mod status_registry;
 mod stop;
-mod wiring;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,12 +43,15 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use board::{Board, InformerEntry, InformerPhase, Place, Places, PluginEntry, PluginPhase, RunningInformer};
-pub use cluster_keeper::{LOGIN_AWAITED_MAX, LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX};
+pub use cluster_supervisor::{LOGIN_RETRY_FIRST, LOGIN_RETRY_MAX, LOGIN_WAIT_MAX};
 pub use configuration::{Configuration, ReloadResult, Section};
+pub(crate) use desired_plugin::DesiredPlugin;
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
-pub use informer_keeper::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
-pub(crate) use plugin_spec::Wanted;
+pub use informer_supervisor::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
+pub use status_registry::{
+    InformerEntry, InformerPhase, InformerStatus as Place, InformerStatuses as Places, PluginEntry, PluginPhase,
+    RunningInformer, StatusRegistry as Board,
+};
 pub use stop::{STOP_MAX, StopReport};
 
 use crate::admin::{AdminServer, AdminState};
@@ -57,46 +61,47 @@ use crate::directories;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
 use crate::script_runner;
-use config_keeper::ConfigKeeper;
-use durables::Durables;
+use config_supervisor::{ConfigSupervisor, SupervisorParts};
+use config_watcher::ConfigWatcher;
+use durable_state::DurableState;
 use file_watch::FileWatch;
-use fleet::{Fleet, FleetParts};
+use status_registry::StatusRegistry;
 
-/// What a daemon is started with.
+/// The options of [`Daemon::start`].
 #[derive(Debug)]
 pub struct DaemonOptions {
-    /// What to run.
+    /// The configuration to run.
     pub config: Config,
-    /// How clusters are reached.
+    /// How to reach clusters.
     pub access: ClusterAccess,
-    /// Comes before the configuration's `[admin] listen`.
+    /// Overrides the configuration's `[admin] listen`.
     pub admin_listen: Option<SocketAddr>,
-    /// The runtime of the guests; a runtime apart, so that guests delay nobody else.
+    /// The runtime of the guests, a separate one, so that guests do not delay informers or the admin server.
     pub guests: Handle,
-    /// Where components are compiled.
+    /// Compiles components.
     pub compiler: Compiler,
-    /// Where compiled components are kept.
+    /// Where compiled components are cached.
     pub cache_dir: PathBuf,
 }
 
-/// Everything that runs.
+/// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
-    board: Board,
+    registry: StatusRegistry,
     metrics: Metrics,
     admin: AdminServer,
-    durables: Durables,
-    keepers: TaskTracker,
+    durables: DurableState,
+    supervisors: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Daemon {
     /// Starts everything and returns at once: informers sync and plugins load on their own.
-    ///
-    /// Takes a runtime of several threads: durable informers wait for a disk in place.
+    /// Needs a multi-threaded runtime: durable informers block in place while they wait for the disk.
     ///
     /// # Errors
-    /// When the admin server cannot listen, or the engine for guests cannot be made.
+    /// When the admin server cannot listen, the engine for guests cannot be created, or the state database cannot be
+    /// opened.
     pub async fn start(options: DaemonOptions) -> Result<Self> {
         let DaemonOptions {
             config,
@@ -114,7 +119,7 @@ impl Daemon {
         let guests_environment: Arc<dyn Environment> = Arc::new(environment.on(guests.clone()));
         let environment: Arc<dyn Environment> = Arc::new(environment);
         let (catalog, metrics, stop) = (Catalog::new(), Metrics::new(), CancellationToken::new());
-        let board = Board::new(
+        let registry = StatusRegistry::new(
             catalog.clone(),
             Configuration::new(config.path.clone(), environment.now()),
         );
@@ -126,42 +131,45 @@ impl Daemon {
             catalog,
             metrics: metrics.plugins.clone(),
             kube: Some(Arc::new(ClusterApi::of(
-                board.clusters().clone(),
+                registry.clusters().clone(),
                 Arc::clone(&environment),
             ))),
             script_runner: script_runner::component()?,
         })
-        .context("the engine for plugins cannot be made")?;
+        .context("cannot create the WebAssembly engine")?;
         let path = config.state.path.clone().or_else(directories::state_file);
         let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
-        let durables = Durables::new(path, metrics.state.clone());
+        let durables = DurableState::new(path, metrics.state.clone());
         durables
-            .begin(&config)
+            .open_if_needed(&config)
             .await
-            .context("what durable informers are to outlive the process by cannot be kept")?;
-        metrics.watch(board.clone());
-        let keepers = TaskTracker::new();
-        let parts = FleetParts {
-            board: board.clone(),
+            .context("cannot open the state database of durable informers")?;
+        metrics.watch(registry.clone());
+        let supervisors = TaskTracker::new();
+        let parts = SupervisorParts {
+            registry: registry.clone(),
             access,
             environment: Arc::clone(&environment),
             host,
             metrics: metrics.clone(),
             durables: durables.clone(),
-            tasks: keepers.clone(),
+            tasks: supervisors.clone(),
             stop: stop.clone(),
         };
-        // What is to be waited for has to be known before anybody can ask whether we are ready.
-        keep(&config, parts);
-        let admin = AdminServer::start(listener, AdminState::new(board.clone(), metrics.clone(), environment))
-            .inspect_err(|_| stop.cancel())?;
-        tracing::info!(address = %admin.address(), "admin server listens");
+        // The registry has to know what readiness waits for before the first readiness request.
+        supervise(&config, parts);
+        let admin = AdminServer::start(
+            listener,
+            AdminState::new(registry.clone(), metrics.clone(), environment),
+        )
+        .inspect_err(|_| stop.cancel())?;
+        tracing::info!(address = %admin.address(), "admin server listening");
         Ok(Self {
-            board,
+            registry,
             metrics,
             admin,
             durables,
-            keepers,
+            supervisors,
             stop,
         })
     }
@@ -172,37 +180,37 @@ impl Daemon {
         self.admin.address()
     }
 
-    /// How everything fares.
+    /// The status of clusters, informers and plugins.
     #[must_use]
-    pub fn board(&self) -> &Board {
-        &self.board
+    pub fn registry(&self) -> &StatusRegistry {
+        &self.registry
     }
 
-    /// The numbers.
+    /// All metrics.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 }
 
-/// Starts what the configuration says, and follows it.
-fn keep(config: &Config, parts: FleetParts) {
-    let (board, metrics) = (parts.board.clone(), parts.metrics.clone());
+/// Starts what the configuration names and follows its changes.
+fn supervise(config: &Config, parts: SupervisorParts) {
+    let (registry, metrics) = (parts.registry.clone(), parts.metrics.clone());
     let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
     let stop = parts.stop.clone();
     let watch = FileWatch::start(&environment, stop.clone());
-    let keeper = ConfigKeeper::new(
+    let watcher = ConfigWatcher::new(
         config,
-        board,
-        Fleet::new(parts),
+        registry,
+        ConfigSupervisor::new(parts),
         watch,
         metrics,
         Arc::clone(&environment),
     );
-    environment.spawn("config-keeper", Box::pin(tasks.track_future(keeper.run(stop))));
+    environment.spawn("config-watcher", Box::pin(tasks.track_future(watcher.run(stop))));
 }
 
-/// Where randomness begins: differs from process to process, so that restarted daemons do not knock all at once.
+/// The random seed. Differs from process to process, so that daemons restarted together do not reconnect together.
 pub(crate) fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()

@@ -1,4 +1,4 @@
-//! A place for guests where nobody needs to be quick: to look at components, not to run them.
+//! A plugin host for inspecting components, not for running them.
 
 use anyhow::{Context, Result};
 use informant_cache::Catalog;
@@ -19,14 +19,14 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// Makes one.
+    /// Creates one.
     pub(crate) fn for_inspection() -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("guest")
             .enable_all()
             .build()
-            .context("no runtime can be made")?;
+            .context("cannot create an async runtime")?;
         let host = PluginHost::new(HostOptions {
             cache_dir: directories::cache(),
             env: Arc::new(TokioEnvironment::new(runtime.handle().clone(), 0)),
@@ -37,7 +37,7 @@ impl Guests {
             kube: None,
             script_runner: script_runner::component()?,
         })
-        .context("the engine for plugins cannot be made")?;
+        .context("cannot create the WebAssembly engine")?;
         Ok(Self {
             runtime: Some(runtime),
             host,
@@ -51,14 +51,14 @@ impl Guests {
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime
             .as_ref()
-            .expect("the runtime is taken in drop alone")
+            .expect("only drop takes the runtime")
             .block_on(future)
     }
 }
 
 impl Drop for Guests {
     fn drop(&mut self) {
-        // A guest that spins would never come back to a runtime that waits for it.
+        // A runtime that waits for a spinning guest would never return.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

@@ -1,14 +1,12 @@
-//! How plugins act on the cluster: [`KubeApi`] over kube's client.
+//! Kubernetes calls of plugins: [`KubeApi`] over kube's client.
 //!
 //! ```text
 //! KubeCall ─▶ request (path, query, headers) ─▶ kube::Client ─▶ body, or the API server's Status as a KubeError
 //! ```
-//!
-//! Sends each call once: no retry, no discovery, because a resource is named exactly. What plugins are told of an error
-//! holds the API server's own words and never a credential. Grants were judged before.
-//!
-//! Requests run where informers do and not where guests do: connections are shared with the watches, and whoever opens
-//! one drives it. A guest that spins must not hold up a watch.
+//! Sends each call once: no retry, no discovery, because a call names its resource exactly. The errors that plugins
+//! receive contain the API server's own message and never a credential. Grants are checked before. Requests run on the
+//! informers' runtime, not on the guests': connections are shared with the watches, and the task that opens one drives
+//! it. A guest that spins must not delay a watch.
 
 mod errors;
 mod request;
@@ -24,56 +22,56 @@ use kube::Client;
 use kube::client::Body;
 use tokio::sync::oneshot;
 
-/// How much of an answer that refuses is read: a `Status` is small, an error page of a proxy need not be.
+/// How much of an error response is read: a `Status` is small, a proxy's error page may not be.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1_024;
 
-/// Where the clients of the moment are found, by cluster.
-pub trait Clients: Send + Sync {
-    /// All names; the empty one for the only cluster.
+/// Provides the current clients by cluster.
+pub trait ClientSource: Send + Sync {
+    /// All cluster names; empty for the only cluster.
     fn names(&self) -> Vec<String>;
 
-    /// The client for one.
+    /// The client of a cluster.
     ///
     /// # Errors
-    /// [`NoClient`] if there is none, or not yet.
-    fn client(&self, cluster: &str) -> Result<Client, NoClient>;
+    /// [`ClientUnavailable`] if there is none, or none yet.
+    fn client(&self, cluster: &str) -> Result<Client, ClientUnavailable>;
 }
 
 /// Why there is no client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoClient {
-    /// No cluster is called that.
+pub enum ClientUnavailable {
+    /// There is no cluster of that name.
     Unknown,
-    /// It is being logged in to; why that takes more than one try.
+    /// Authentication is pending; the last error, if any.
     NotYet(Option<Arc<str>>),
 }
 
-impl Clients for BTreeMap<String, Client> {
+impl ClientSource for BTreeMap<String, Client> {
     fn names(&self) -> Vec<String> {
         self.keys().cloned().collect()
     }
 
-    fn client(&self, cluster: &str) -> Result<Client, NoClient> {
-        self.get(cluster).cloned().ok_or(NoClient::Unknown)
+    fn client(&self, cluster: &str) -> Result<Client, ClientUnavailable> {
+        self.get(cluster).cloned().ok_or(ClientUnavailable::Unknown)
     }
 }
 
-/// The clusters that plugins may act on.
+/// The clusters that plugins may call.
 pub struct ClusterApi {
-    clusters: Box<dyn Clients>,
-    /// Where requests run.
+    clusters: Box<dyn ClientSource>,
+    /// Runs the requests.
     environment: Arc<dyn Environment>,
 }
 
 impl ClusterApi {
-    /// Of the only cluster, whose name is empty.
+    /// For the only cluster, whose name is empty.
     #[must_use]
     pub fn of_one(client: Client, environment: Arc<dyn Environment>) -> Self {
         Self::of(BTreeMap::from([(String::new(), client)]), environment)
     }
 
-    /// Of several clusters, which may come and go. A call that names none means the only one.
-    pub fn of(clusters: impl Clients + 'static, environment: Arc<dyn Environment>) -> Self {
+    /// For several clusters, which may be added and removed. A call without a cluster name means the only one.
+    pub fn of(clusters: impl ClientSource + 'static, environment: Arc<dyn Environment>) -> Self {
         Self {
             clusters: Box::new(clusters),
             environment,
@@ -87,19 +85,21 @@ impl ClusterApi {
             _ => cluster,
         };
         self.clusters.client(meant).map_err(|why| match why {
-            NoClient::Unknown => {
+            ClientUnavailable::Unknown => {
                 let known = match &names[..] {
-                    [only] if only.is_empty() => "config.toml has one, which has no name: leave it empty".to_owned(),
+                    [only] if only.is_empty() => {
+                        "config.toml has one cluster, without a name: leave it empty".to_owned()
+                    }
                     names => format!("config.toml has {}", names.join(", ")),
                 };
-                let message = format!("cluster: there is none called {cluster:?}; {known}");
+                let message = format!("there is no cluster named {cluster:?}; {known}");
                 KubeError::new(KubeErrorCode::Invalid, message)
             }
-            NoClient::NotYet(why) => {
-                let why = why.map_or("it is being logged in to".to_owned(), |why| why.to_string());
+            ClientUnavailable::NotYet(why) => {
+                let why = why.map_or("authentication is pending".to_owned(), |why| why.to_string());
                 KubeError::new(
                     KubeErrorCode::Unavailable,
-                    format!("cluster {meant:?} cannot be asked yet: {why}"),
+                    format!("cluster {meant:?} is not ready: {why}"),
                 )
             }
         })
@@ -108,7 +108,7 @@ impl ClusterApi {
 
 impl std::fmt::Debug for ClusterApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Clients know tokens.
+        // ClientSource know tokens.
         f.debug_tuple("ClusterApi").field(&self.clusters.names()).finish()
     }
 }
@@ -122,7 +122,7 @@ impl KubeApi for ClusterApi {
         Box::pin(async move {
             let (client, request) = prepared?;
             let (answer, answered) = oneshot::channel();
-            let sent = unless_given_up(answer, send(client, request, call.answer_bytes_max));
+            let sent = unless_abandoned(answer, send(client, request, call.answer_bytes_max));
             environment.spawn("plugin-kube", Box::pin(sent));
             answered
                 .await
@@ -131,12 +131,12 @@ impl KubeApi for ClusterApi {
     }
 }
 
-/// Does `work` and hands in what it comes to; ends at once when nobody waits for it any more.
-async fn unless_given_up<T>(mut answer: oneshot::Sender<T>, work: impl Future<Output = T>) {
+/// Runs `work` and sends its result; stops as soon as the receiver is dropped.
+async fn unless_abandoned<T>(mut answer: oneshot::Sender<T>, work: impl Future<Output = T>) {
     tokio::select! {
         biased;
         done = work => {
-            // Given up just now.
+            // Abandoned just now.
             let _ = answer.send(done);
         }
         () = answer.closed() => {}
@@ -147,7 +147,7 @@ async fn send(client: Client, request: Request<Body>, bytes_max: usize) -> Resul
     let response = client.send(request).await.map_err(|error| errors::of_client(&error))?;
     let (head, body) = response.into_parts();
     if !head.status.is_success() {
-        // An error that cannot be read is told by its status alone.
+        // An error response that cannot be read is reported by its status alone.
         let body = Limited::new(body, ERROR_BODY_BYTES_MAX).collect().await;
         let body = body.map(|body| body.to_bytes()).unwrap_or_default();
         return Err(errors::of_answer(&head, &body));
@@ -155,12 +155,12 @@ async fn send(client: Client, request: Request<Body>, bytes_max: usize) -> Resul
     match Limited::new(body, bytes_max).collect().await {
         Ok(body) => Ok(body.to_bytes().to_vec()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            let message = format!("the answer is longer than {bytes_max} bytes; ask for fewer objects at a time");
+            let message = format!("the response exceeds {bytes_max} bytes; request fewer objects per page");
             Err(KubeError::new(KubeErrorCode::TooLarge, message))
         }
         Err(error) => Err(KubeError::new(
             KubeErrorCode::Unavailable,
-            format!("the answer broke off: {error}"),
+            format!("the response was interrupted: {error}"),
         )),
     }
 }

@@ -1,12 +1,11 @@
 //! The daemon and its command line.
 //!
 //! ```text
-//! config.toml ──config──▶ Config ──▶ daemon: informers (informant-informer) ──listeners──▶ plugins (informant-plugin-host)
+//! config.toml ─config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins (informant-plugin-host)
 //! argv ──────────cli──▶ command             └── admin: /livez /readyz /metrics /api/v1
 //! ```
-//!
-//! Owns configuration, the command line, the admin server, how the rooms are wired, and the reload of components. What
-//! informers and plugins do is theirs; nothing here is on the way of an event.
+//! Owns configuration, the command line, the admin server, the wiring between the crates, and the reload of components.
+//! Informers and plugins have their own crates; nothing here is on the path of an event.
 
 pub mod admin;
 mod age;

@@ -1,7 +1,7 @@
-//! The registry of the process, and the numbers that are read when somebody scrapes.
+//! The metrics registry of the process, and the metrics that are collected at scrape time.
 //!
-//! The rooms count their own events; what a listener knows already is read here at scrape time, so that it costs
-//! nothing while nobody looks.
+//! Each crate counts its own events. What a listener knows already is read here when somebody scrapes, so that it costs
+//! nothing otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,24 +22,24 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::admin::running_in;
-use crate::daemon::{Board, InformerPhase, PluginPhase, ReloadResult};
+use crate::daemon::{Board as StatusRegistry, InformerPhase, PluginPhase, ReloadResult};
 use crate::version;
 
-/// All metrics of the process. A clone is the same registry.
+/// All metrics of the process. Clones share one registry.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    /// Those of the informer room.
+    /// Metrics of informers.
     pub informers: InformerMetrics,
-    /// Those of the plugin room.
+    /// Metrics of plugins.
     pub plugins: PluginMetrics,
-    /// Those of the state database.
+    /// Metrics of the state database.
     pub state: StateMetrics,
-    /// Those of this room.
+    /// Metrics of the daemon itself.
     pub daemon: DaemonMetrics,
 }
 
-/// What the daemon itself counts.
+/// Metrics of the daemon itself.
 #[derive(Clone, Debug, Default)]
 pub struct DaemonMetrics {
     discoveries: Family<InformerResult, Counter>,
@@ -93,18 +93,18 @@ impl DaemonMetrics {
             .inc();
     }
 
-    /// The configuration changed.
+    /// Counts a configuration change.
     pub(crate) fn config_changed(&self, result: ReloadResult) {
         let result = result.as_str();
         self.config_reloads.get_or_create(&ResultOnly { result }).inc();
     }
 
-    /// A question was answered `busy`, at this limit.
+    /// Counts a request that was answered `busy`, by the limit it hit.
     pub(crate) fn admin_was_busy(&self, limit: &'static str) {
         self.admin_busy.get_or_create(&LimitOnly { limit }).inc();
     }
 
-    /// The informer is gone from the cluster, and so are its series.
+    /// Removes the series of an informer that was removed from a cluster.
     pub(crate) fn forget_informer(&self, informer: &str, cluster: &str) {
         for result in ["ok", "error"] {
             let (informer, cluster) = (informer.to_owned(), cluster.to_owned());
@@ -116,7 +116,7 @@ impl DaemonMetrics {
         }
     }
 
-    /// The plugin is gone, and so are its series.
+    /// Removes the series of a plugin.
     pub(crate) fn forget_plugin(&self, plugin: &str) {
         for result in ["ok", "refused"] {
             let plugin = plugin.to_owned();
@@ -125,28 +125,24 @@ impl DaemonMetrics {
     }
 
     fn register(&self, registry: &mut Registry) {
-        // There from the start, so that a rate over them sees the first.
+        // Created up front, so that a rate sees the first increment.
         for limit in ["streams", "version-waits"] {
             drop(self.admin_busy.get_or_create(&LimitOnly { limit }));
         }
         registry.register(
             "informer_discoveries",
-            "Times the API server was asked what a resource is",
+            "Discoveries of an informer's resource, by result",
             self.discoveries.clone(),
         );
-        registry.register(
-            "plugin_loads",
-            "Components loaded at start, or refused",
-            self.loads.clone(),
-        );
+        registry.register("plugin_loads", "Components loaded or refused", self.loads.clone());
         registry.register(
             "config_reloads",
-            "Changes of the configuration seen, by what became of them",
+            "Configuration changes, by result",
             self.config_reloads.clone(),
         );
         registry.register(
             "admin_busy",
-            "Questions to the admin API that were answered busy, by the limit that was reached",
+            "Admin API requests answered busy, by the limit that was reached",
             self.admin_busy.clone(),
         );
     }
@@ -176,9 +172,9 @@ impl Metrics {
         }
     }
 
-    /// Lets what is on the board be read at each scrape.
-    pub(crate) fn watch(&self, board: Board) {
-        self.lock().register_collector(Box::new(BoardCollector(board)));
+    /// Collects the statistics of everything in the status registry at each scrape.
+    pub(crate) fn watch(&self, registry: StatusRegistry) {
+        self.lock().register_collector(Box::new(StatusCollector(registry)));
     }
 
     /// All metrics as OpenMetrics text.
@@ -208,49 +204,51 @@ impl Default for Metrics {
     }
 }
 
-/// Reads listeners when somebody scrapes.
+/// Collects listener statistics at scrape time.
 #[derive(Debug)]
-struct BoardCollector(Board);
+struct StatusCollector(StatusRegistry);
 
-/// A number of one plugin's listener.
+/// A statistic of one plugin's listener.
 type Reading = fn(&ListenerStats) -> u64;
 
-/// Gauges by plugin: name, help, and where the number is.
+/// Gauges by plugin: name, help and statistic.
 const GAUGES: [(&str, &str, Reading); 5] = [
     (
         "listener_pending",
-        "Events that wait for the plugin, those in back-off included",
+        "Events waiting for the plugin, including those in back-off",
         |stats| stats.pending as u64,
     ),
     ("listener_failing", "Keys in back-off", |stats| stats.failing as u64),
     (
         "listener_keyed",
-        "1 while new events fold into waiting ones of their key",
+        "1 while new events are coalesced into pending events of the same key",
         |stats| u64::from(stats.keyed),
     ),
     (
         "listener_bytes",
-        "Bytes of states that only this listener keeps",
+        "Bytes of object states that only this listener holds",
         |stats| stats.bytes as u64,
     ),
-    ("dead_letters", "Events that failed for good and are listed", |stats| {
-        stats.dead_letters as u64
-    }),
+    (
+        "dead_letters",
+        "Events that failed permanently and are listed",
+        |stats| stats.dead_letters as u64,
+    ),
 ];
 
 /// Counters by plugin.
 const COUNTERS: [(&str, &str, Reading); 14] = [
-    ("listener_accepted", "Changes taken from informers", |stats| {
+    ("listener_accepted", "Changes accepted from informers", |stats| {
         stats.counters.accepted
     }),
     (
         "listener_shown",
-        "Events made from the cache: initial adds, replays, resyncs",
+        "Events created from the cache: initial adds, replays, resyncs",
         |stats| stats.counters.shown,
     ),
     (
         "listener_coalesced",
-        "Events folded into an older one of their key",
+        "Events coalesced into an older event of the same key",
         |stats| stats.counters.coalesced,
     ),
     (
@@ -260,45 +258,45 @@ const COUNTERS: [(&str, &str, Reading); 14] = [
     ),
     (
         "listener_skipped",
-        "Failures passed over by on-failure = \"skip\"",
+        "Failures skipped by on-failure = \"skip\"",
         |stats| stats.counters.skipped,
     ),
     (
         "listener_resync_ticks_skipped",
-        "Resyncs left out because one still ran",
+        "Resyncs skipped because one was still running",
         |stats| stats.counters.resync_ticks_skipped,
     ),
     (
         "listener_olds_dropped",
-        "Old states dropped at the limit of bytes",
+        "Old states dropped at the byte limit",
         |stats| stats.counters.olds_dropped,
     ),
     (
         "listener_deletes_cut",
-        "Deletes cut to metadata at the limit of bytes",
+        "Deletes reduced to metadata at the byte limit",
         |stats| stats.counters.deletes_cut,
     ),
     (
         "listener_discarded",
-        "Events dropped with their source or at the end of the process",
+        "Events dropped with their source or at shutdown",
         |stats| stats.counters.discarded,
     ),
     (
         "listener_left_to_cursor",
-        "Changes of keys that a running initial list or replay was yet to show",
+        "Changes of keys that a running initial list or replay had not delivered yet",
         |stats| stats.counters.left_to_cursor,
     ),
     (
         "listener_unattached",
-        "Changes of sources whose first list was not complete, which will show them",
+        "Changes of sources before their initial list, which includes them",
         |stats| stats.counters.unattached,
     ),
     (
         "listener_refused",
-        "Changes that came after the plugin had begun to stop",
+        "Changes that arrived after the plugin began to stop",
         |stats| stats.counters.refused,
     ),
-    ("listener_late", "Answers to calls whose source had gone", |stats| {
+    ("listener_late", "Results of calls whose source was gone", |stats| {
         stats.counters.late
     }),
     (
@@ -308,7 +306,7 @@ const COUNTERS: [(&str, &str, Reading); 14] = [
     ),
 ];
 
-impl Collector for BoardCollector {
+impl Collector for StatusCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let plugins = self.0.plugins();
         let running = plugins.iter().filter_map(|entry| match entry.phase() {
@@ -333,30 +331,30 @@ impl Collector for BoardCollector {
     }
 }
 
-/// An age of a source; none before it began.
+/// An age of a source; none before it starts.
 type Age = fn(&SourceStatus) -> Option<Duration>;
 
-/// How long ago sources were heard of: name, help, and where the age is.
+/// Ages of sources: name, help and value.
 const AGES: [(&str, &str, Age); 2] = [
     (
         "source_event_age_seconds",
-        "Seconds since the watch last brought an event or a bookmark; of several sources, the longest",
+        "Seconds since the watch last delivered an event or a bookmark; the maximum over the informer's sources",
         |status| status.last_event_age,
     ),
     (
         "source_bookmark_age_seconds",
-        "Seconds since the last bookmark, which comes about once a minute; of several sources, the longest",
+        "Seconds since the last bookmark, which arrives about once a minute; the maximum over the informer's sources",
         |status| status.bookmark_age,
     ),
 ];
 
-impl BoardCollector {
-    /// How long ago the sources of each informer were heard of.
+impl StatusCollector {
+    /// The ages of the sources of each informer.
     fn encode_ages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut statuses: BTreeMap<(String, String), Vec<SourceStatus>> = BTreeMap::new();
         for entry in self.0.informers() {
-            for (cluster, place) in entry.places() {
-                let sources = running_in(&place).into_iter().map(|source| source.status());
+            for (cluster, status) in entry.places() {
+                let sources = running_in(&status).into_iter().map(|source| source.status());
                 statuses.insert((entry.name.clone(), cluster), sources.collect());
             }
         }
@@ -372,18 +370,18 @@ impl BoardCollector {
         Ok(())
     }
 
-    /// What is not running, and so shows in nobody else's metrics.
+    /// Informers and plugins that are not running, and so have no metrics of their own.
     fn encode_starting(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "1 while the API server has not told what the informer's resource is";
+        let help = "1 while discovery of the informer's resource has not succeeded";
         let mut family = encoder.encode_descriptor("informer_discovering", help, None, MetricType::Gauge)?;
         for entry in self.0.informers() {
-            for (cluster, place) in entry.places() {
-                let discovering = matches!(place.phase, InformerPhase::Discovering { .. });
+            for (cluster, status) in entry.places() {
+                let discovering = matches!(status.phase, InformerPhase::Discovering { .. });
                 let labels = [("informer", entry.name.as_str()), ("cluster", cluster.as_str())];
                 gauge(u64::from(discovering)).encode(family.encode_family(&labels)?)?;
             }
         }
-        let help = "1 while the plugin's component is refused and no older one runs";
+        let help = "1 while the plugin's component is refused and no older one is running";
         let mut family = encoder.encode_descriptor("plugin_refused", help, None, MetricType::Gauge)?;
         for entry in self.0.plugins() {
             let refused = matches!(entry.phase(), PluginPhase::Refused { .. });

@@ -1,21 +1,21 @@
-//! SIGINT and SIGTERM, one after the other.
+//! SIGINT and SIGTERM.
 
 use std::fmt;
 use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A signal that asks the process to end.
+/// A signal that asks the process to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// What a kubelet sends.
+    /// Sent by the kubelet.
     Terminate,
 }
 
 impl Signal {
-    /// What a shell reports for a process that the signal ended: 128 and the signal's number.
+    /// The exit code that a shell reports for a process killed by the signal: 128 plus the signal's number.
     #[must_use]
     pub(crate) fn exit_code(self) -> i32 {
         match self {
@@ -34,7 +34,7 @@ impl fmt::Display for Signal {
     }
 }
 
-/// Signals as they come.
+/// A stream of signals.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -42,10 +42,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals come here and no longer end the process.
+    /// Installs the handlers: from now on these signals no longer kill the process.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses to install them.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

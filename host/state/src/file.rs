@@ -1,4 +1,4 @@
-//! The file: made with narrow rights, locked, and believed only if it is whole and ours.
+//! The database file: created with owner-only permissions, locked, and used only if it is valid.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -7,27 +7,27 @@ use std::path::{Path, PathBuf};
 
 use redb::{Builder, Database, DatabaseError, ReadableTable as _, StorageError};
 
-use crate::row;
+use crate::schema;
 
-/// Bytes of pages that the database keeps in memory.
+/// Bytes of pages that the database caches in memory.
 const PAGE_CACHE_BYTES: usize = 16 * 1_024 * 1_024;
 
-/// How many files that were set aside are kept; the last takes the place of one before it.
+/// How many set-aside files are kept; the last one replaces the one before.
 const SET_ASIDE_FILES_MAX: usize = 3;
 
 /// Why there is no database.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process uses it.
     #[error(
-        "{path} is in use by another process: each Informant needs a file of its own; stop the other one, or name another file in [state] path"
+        "{path} is in use by another process: each Informant needs its own file; stop the other process, or set another file in [state] path"
     )]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// It can be neither read nor made.
-    #[error("{path}: {source}; name a file in a folder that can be written to in [state] path")]
+    /// It can be neither read nor created.
+    #[error("{path}: {source}; set a file in a writable directory in [state] path")]
     Io {
         /// The file.
         path: PathBuf,
@@ -36,42 +36,42 @@ pub enum OpenError {
     },
 }
 
-/// A database that is whole and ours.
-pub(crate) struct Opened {
+/// A valid database.
+pub(crate) struct OpenedDatabase {
     pub(crate) database: Database,
-    /// What was there before and is not believed, and where it is now.
+    /// The invalid file that was there before: its new path, and why it is invalid.
     pub(crate) set_aside: Option<(PathBuf, String)>,
 }
 
-/// Opens the file, or makes it. What it finds that is torn, foreign or of another version it sets aside.
-pub(crate) fn open(path: &Path) -> Result<Opened, OpenError> {
+/// Opens the file, or creates it. A file that is torn, foreign or of another version is set aside.
+pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
     let about = |source| OpenError::Io {
         path: path.to_owned(),
         source,
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    make_folder(folder).map_err(about)?;
+    create_directory(folder).map_err(about)?;
     let opened = open_or_set_aside(path)?;
-    // A name that a power cut takes back takes the file with it.
-    sync_folder(folder).map_err(about)?;
+    // A power cut that loses the directory entry loses the file with it.
+    sync_directory(folder).map_err(about)?;
     Ok(opened)
 }
 
-fn open_or_set_aside(path: &Path) -> Result<Opened, OpenError> {
+fn open_or_set_aside(path: &Path) -> Result<OpenedDatabase, OpenError> {
     let about = |source| OpenError::Io {
         path: path.to_owned(),
         source,
     };
-    match open_believed(path).map_err(|error| error.at(path))? {
-        Ok(database) => Ok(Opened {
+    match open_checked(path).map_err(|error| error.at(path))? {
+        Ok(database) => Ok(OpenedDatabase {
             database,
             set_aside: None,
         }),
         Err(reason) => {
             let aside = set_aside(path).map_err(about)?;
-            match open_believed(path).map_err(|error| error.at(path))? {
-                Ok(database) => Ok(Opened {
+            match open_checked(path).map_err(|error| error.at(path))? {
+                Ok(database) => Ok(OpenedDatabase {
                     database,
                     set_aside: Some((aside, reason)),
                 }),
@@ -81,12 +81,12 @@ fn open_or_set_aside(path: &Path) -> Result<Opened, OpenError> {
     }
 }
 
-enum Trouble {
+enum OpenFailure {
     InUse,
     Io(io::Error),
 }
 
-impl Trouble {
+impl OpenFailure {
     fn at(self, path: &Path) -> OpenError {
         let path = path.to_owned();
         match self {
@@ -96,14 +96,14 @@ impl Trouble {
     }
 }
 
-/// The database; or, within, why what is there cannot be believed.
-fn open_believed(path: &Path) -> Result<Result<Database, String>, Trouble> {
-    let file = make_file(path).map_err(Trouble::Io)?;
-    // What a torn page makes of the reader is a panic in the worst case.
-    let opened = catch_unwind(AssertUnwindSafe(|| judged(builder().create_file(file)?)));
+/// The database; or, in the inner result, why the file is invalid.
+fn open_checked(path: &Path) -> Result<Result<Database, String>, OpenFailure> {
+    let file = create_file(path).map_err(OpenFailure::Io)?;
+    // A torn page may make the reader panic.
+    let opened = catch_unwind(AssertUnwindSafe(|| validate(builder().create_file(file)?)));
     match opened {
         Ok(Ok(database)) => Ok(Ok(database)),
-        Ok(Err(error)) => judge(error),
+        Ok(Err(error)) => classify(error),
         Err(_) => Ok(Err("it is damaged".to_owned())),
     }
 }
@@ -114,54 +114,54 @@ fn builder() -> Builder {
     builder
 }
 
-/// The database, if it is whole and ours.
-fn judged(mut database: Database) -> Result<Database, redb::Error> {
-    // Every page is looked at: what a later read would stumble over is found now.
+/// The database, if it is valid.
+fn validate(mut database: Database) -> Result<Database, redb::Error> {
+    // Checks every page, so that a later read does not hit a damaged one.
     database.check_integrity()?;
     let write = database.begin_write()?;
     let is_new = write.list_tables()?.next().is_none();
     {
-        let mut meta = write.open_table(row::META)?;
+        let mut meta = write.open_table(schema::META)?;
         let format = meta.get("format")?.map(|value| value.value().to_vec());
         match format {
-            Some(format) if format == row::FORMAT => {}
-            None if is_new => drop(meta.insert("format", row::FORMAT)?),
+            Some(format) if format == schema::FORMAT => {}
+            None if is_new => drop(meta.insert("format", schema::FORMAT)?),
             _ => {
                 let reason = "it was written by another version of Informant, or by another program";
                 return Err(redb::Error::Corrupted(reason.to_owned()));
             }
         }
     }
-    write.open_table(row::SOURCES)?;
-    write.open_table(row::OBJECTS)?;
-    write.open_table(row::HANDLERS)?;
-    write.open_table(row::OPEN)?;
+    write.open_table(schema::SOURCES)?;
+    write.open_table(schema::OBJECTS)?;
+    write.open_table(schema::HANDLERS)?;
+    write.open_table(schema::OPEN)?;
     write.commit()?;
     Ok(database)
 }
 
-/// A database that is kept elsewhere than in a file.
+/// A database on another backend than a file.
 #[cfg(test)]
 pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, redb::Error> {
-    judged(builder().create_with_backend(backend)?)
+    validate(builder().create_with_backend(backend)?)
 }
 
-fn judge(error: redb::Error) -> Result<Result<Database, String>, Trouble> {
+fn classify(error: redb::Error) -> Result<Result<Database, String>, OpenFailure> {
     match error {
-        redb::Error::DatabaseAlreadyOpen => Err(Trouble::InUse),
-        redb::Error::Io(error) if !is_about_content(&error) => Err(Trouble::Io(error)),
+        redb::Error::DatabaseAlreadyOpen => Err(OpenFailure::InUse),
+        redb::Error::Io(error) if !is_about_content(&error) => Err(OpenFailure::Io(error)),
         redb::Error::Corrupted(reason) => Ok(Err(reason)),
         other => Ok(Err(other.to_string())),
     }
 }
 
-/// Whether an error says that the file is not what it should be, rather than that it cannot be had.
+/// Whether an error is about the file's content, rather than about access to it.
 fn is_about_content(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
 
-/// Whether an error of a running database says that its file cannot be believed any more.
-pub(crate) fn is_damage(error: &redb::Error) -> bool {
+/// Whether an error of an open database means that its file is damaged.
+pub(crate) fn is_corruption(error: &redb::Error) -> bool {
     match error {
         redb::Error::Io(error) => is_about_content(error),
         redb::Error::Corrupted(_) => true,
@@ -169,7 +169,7 @@ pub(crate) fn is_damage(error: &redb::Error) -> bool {
     }
 }
 
-/// Renames the file, so that somebody may look at it.
+/// Renames the file, so that it can be examined.
 pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let aside = |number: usize| {
         let mut name = path.as_os_str().to_owned();
@@ -183,27 +183,27 @@ pub(crate) fn set_aside(path: &Path) -> io::Result<PathBuf> {
 }
 
 #[cfg(unix)]
-fn make_folder(folder: &Path) -> io::Result<()> {
+fn create_directory(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
+fn sync_directory(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_folder: &Path) -> io::Result<()> {
+fn sync_directory(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn make_folder(folder: &Path) -> io::Result<()> {
+fn create_directory(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)
 }
 
-fn make_file(path: &Path) -> io::Result<File> {
+fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -215,13 +215,13 @@ fn make_file(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // One that was there may have been made by somebody with a wide umask.
+        // An existing file may have been created with a wide umask.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(file)
 }
 
-/// The kinds of errors in one.
+/// Converts to the database's error type.
 impl From<OpenError> for redb::Error {
     fn from(error: OpenError) -> Self {
         match error {
@@ -235,8 +235,8 @@ impl From<OpenError> for redb::Error {
 mod tests {
     use super::*;
 
-    /// What becomes of a file with this content.
-    fn opened(content: &[u8]) -> (tempfile::TempDir, Opened) {
+    /// Opens a file with this content.
+    fn opened(content: &[u8]) -> (tempfile::TempDir, OpenedDatabase) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         fs::write(&path, content).unwrap();
@@ -244,7 +244,7 @@ mod tests {
         (folder, opened)
     }
 
-    /// A file that was written and closed in order.
+    /// The bytes of a file that was written and closed properly.
     fn good_file() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
@@ -252,7 +252,7 @@ mod tests {
             let opened = open(&path).unwrap();
             let write = opened.database.begin_write().unwrap();
             {
-                let mut objects = write.open_table(row::OBJECTS).unwrap();
+                let mut objects = write.open_table(schema::OBJECTS).unwrap();
                 for number in 0..2_000u32 {
                     objects.insert(&number.to_be_bytes()[..], &[7u8; 100][..]).unwrap();
                 }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_file_is_set_aside_and_kept() {
+    fn foreign_file_is_set_aside() {
         for content in [&b"[cluster]\n"[..], &[0; 70_000], &[255; 5]] {
             let (folder, opened) = opened(content);
             let (aside, _) = opened.set_aside.expect("it was set aside");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_file_is_set_aside_and_never_fatal() {
+    fn torn_file_is_set_aside() {
         let good = good_file();
         for length in [100, 4_096, good.len() / 2, good.len() - 4_096, good.len() - 1] {
             let (_folder, opened) = opened(&good[..length]);
@@ -282,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_bytes_that_changed_is_set_aside_or_says_what_it_said() {
+    fn corrupted_file_is_set_aside_or_reads_as_before() {
         let good = good_file();
-        let mut believed = 0;
+        let mut accepted = 0;
         for place in (0..good.len()).step_by(good.len() / 97) {
             let mut bytes = good.clone();
             bytes[place] ^= 0x55;
@@ -292,9 +292,9 @@ mod tests {
             if opened.set_aside.is_some() {
                 continue;
             }
-            believed += 1;
+            accepted += 1;
             let read = redb::ReadableDatabase::begin_read(&opened.database).unwrap();
-            let objects = read.open_table(row::OBJECTS).unwrap();
+            let objects = read.open_table(schema::OBJECTS).unwrap();
             let rows: Vec<_> = objects
                 .range::<&[u8]>(..)
                 .unwrap()
@@ -305,18 +305,18 @@ mod tests {
                 "at {place}"
             );
         }
-        assert!(believed < 97, "no change was noticed");
+        assert!(accepted < 97, "no change was noticed");
     }
 
     #[test]
-    fn a_file_of_another_version_is_set_aside() {
+    fn file_of_another_version_is_set_aside() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         {
             let opened = open(&path).unwrap();
             let write = opened.database.begin_write().unwrap();
             write
-                .open_table(row::META)
+                .open_table(schema::META)
                 .unwrap()
                 .insert("format", &b"informant-state 0"[..])
                 .unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_files_are_kept_aside() {
+    fn number_of_set_aside_files_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         for number in 0..5 {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_use_is_refused_and_left_alone() {
+    fn file_in_use_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         let first = open(&path).unwrap();
@@ -353,7 +353,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn file_and_folder_are_for_their_owner_alone() {
+    fn file_and_directory_are_private_to_their_owner() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/state.redb");

@@ -1,58 +1,58 @@
-//! What must outlive the process, in one embedded database: what each durable source held, what each handler had
-//! acknowledged of it, and how new it was.
+//! Persists what must outlive the process, in one embedded database: the objects of each durable source, what each
+//! handler has acknowledged, and the high water mark of the resource version.
 //!
 //! ```text
-//! informer loop ──begin, push, attach──▶ SourceState ──group──▶ recorder (a thread): 1. acknowledgements looked up in listeners
-//!                                                                                     2. one transaction, on disk
-//!                                                                                     3. handed on to listeners
+//! informer loop ─begin, push, attach─▶ SourceJournal ─batch─▶ recorder thread: 1. read acknowledgements from listeners
+//!                                                                              2. one transaction, flushed to disk
+//!                                                                              3. deliver to listeners
 //! ```
 //!
-//! What is written when, and why nothing is lost wherever the process is killed:
+//! What is written when, and why nothing is lost whenever the process is killed:
 //!
-//! - **Told only what is kept.** A change reaches listeners after the transaction that keeps it: the object's state,
-//!   and for each handler that the key is *open*. So a handler that was told of an object is known to have been told,
-//!   and of a delete its last state is kept until it is done with.
-//! - **Closed only once acknowledged.** An open key is closed when its listener neither shows it, nor has it waiting,
-//!   in flight or as a dead letter. That is looked up at the beginning of a group: written late, never early.
-//! - **A handler that is shown all** has everything open, by one flag, until that is over.
-//! - At the start the first list is compared with what was kept. What is gone is open as a delete, what differs is open
-//!   as a state, for each handler; then
+//! - **Persisted before delivered.** A change reaches listeners after the transaction that persists the object's state
+//!   and, for each handler, that the key is *open*. So every delivered object is known to be delivered, and the last
+//!   state of a deleted object is kept until its delete is acknowledged.
+//! - **Closed only once acknowledged.** An open key is closed when its listener does not have it in a replay, waiting,
+//!   in flight or as a dead letter. Listeners are checked at the beginning of a batch: written late, never early.
+//! - **A replay opens every key** of its handler, by one flag, until the replay is over.
+//! - At start the first list is compared with the database. Objects that are gone are open as deletes, objects that
+//!   differ are open as changes, for each handler; then
 //!   [`ListenerHandle::attach_resumed`](informant_cache::ListenerHandle::attach_resumed).
 //!
-//! Nothing here is called by a guest or waits on the informer loop, and neither waits for the disk. What is waiting is
-//! bounded ([`QUEUED_CHANGES_MAX`]): above it changes are dropped, counted, and the difference of two snapshots takes
-//! their place. While the database fails, changes are handed on unkept, which is counted and said; what was missed is
-//! made up for from the snapshot when it is well again. A handler that is shown everything again is shown it once that
-//! is on the disk, so that the next process knows it is not done with anything. A database that does not answer is
-//! waited for: nothing is told before what comes before it. Who waits for the beginning of a source says so after
-//! [`OPEN_WAIT_SECONDS_MAX`].
+//! No guest calls into this crate, it does not wait for the informer loop, and neither of them waits for the disk.
+//! Pending changes are bounded by [`QUEUED_CHANGES_MAX`]: above it they are dropped and counted, and the difference of
+//! two snapshots takes their place. While the database fails, changes are delivered without being persisted, which is
+//! counted and logged; what was missed is persisted from the snapshot once the database recovers. A replay starts only
+//! once it is persisted that the handler receives one, so that the next process knows that nothing is acknowledged. A
+//! database that hangs is waited for: delivery keeps its order. Opening a source that waits for the disk is reported
+//! after [`OPEN_WAIT_SECONDS_MAX`].
 //!
-//! Every transaction is flushed to the disk before it counts (`fsync`). The recorder is a thread of its own because it
-//! does nothing but wait for disks; it is no part of a simulation, and the only thing here that knows time passes.
+//! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
+//! does nothing but wait for the disk. It is not part of the simulation, and it is the only part of this crate that
+//! reads the clock.
 
-mod catch_up;
+mod batch;
+mod cipher;
+mod database;
+mod deliver;
 mod file;
-mod forgetting;
-mod group;
-mod hand_on;
-mod handler;
+mod handler_state;
+mod journal;
 mod metrics;
-mod queue;
+mod reconcile;
 mod recorder;
-mod row;
-mod seal;
+mod schema;
 mod source;
-mod state;
-mod store;
+mod table_store;
 #[cfg(test)]
 mod tests;
 
+pub use cipher::{Cipher, KEY_BYTES, KeyFileError};
+pub use database::{OPEN_WAIT_SECONDS_MAX, StateClosed, StateDatabase};
 pub use file::OpenError;
-pub use handler::{OPEN_KEYS_ASKED_MAX, TOMBSTONES_MAX};
+pub use handler_state::{OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};
+pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
 pub use metrics::StateMetrics;
-pub use queue::{QUEUED_CHANGES_MAX, SourceState};
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};
-pub use row::Keep;
-pub use seal::{KEY_BYTES, KeyFileError, Sealer};
+pub use schema::StoredContent;
 pub use source::{OnStart, SourceIdentity, SourceOptions};
-pub use state::{OPEN_WAIT_SECONDS_MAX, State, StateClosed};

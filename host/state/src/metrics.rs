@@ -1,4 +1,4 @@
-//! The numbers of the database.
+//! The metrics of the state database.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// What the room counts. A clone counts in the same place.
+/// The metrics of the state database. Clones share the same counters.
 #[derive(Clone, Debug, Default)]
 pub struct StateMetrics {
     pub(crate) commits: Counter,
@@ -28,8 +28,8 @@ pub struct StateMetrics {
     void_deletes: Family<InformerLabel, Counter>,
     open: Family<HandlerLabel, Gauge>,
     tombstones_dropped: Family<HandlerLabel, Counter>,
-    /// How many sources show a handler.
-    shown: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
+    /// How many sources use the series of a handler.
+    users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,40 +45,40 @@ struct HandlerLabel {
     plugin: String,
 }
 
-/// One source's part of a gauge that shows the sum of several.
+/// One source's share of a gauge that is the sum over several.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct GaugeShare {
     sum: Gauge,
     own: AtomicI64,
 }
 
-/// The numbers of one source.
+/// The metrics of one source.
 #[derive(Debug)]
-pub(crate) struct SourceNumbers {
+pub(crate) struct SourceMetrics {
     of: InformerLabel,
     all: StateMetrics,
-    /// Changes that wait to be kept.
-    pub(crate) queued: Part,
-    /// Changes that were left out because more waited than may.
+    /// Changes that wait to be persisted.
+    pub(crate) queued: GaugeShare,
+    /// Changes that were dropped at the limit of waiting changes.
     pub(crate) behind: Counter,
-    /// Changes handed on although they could not be kept.
+    /// Changes delivered although they could not be persisted.
     pub(crate) unkept: Counter,
-    /// Changes that came after the end.
+    /// Changes that came after the database was closed.
     pub(crate) untold: Counter,
-    /// Deletes that were kept of what is there again.
+    /// Stored deletes of objects that exist again.
     pub(crate) void_deletes: Counter,
 }
 
-/// The numbers of one handler of one source.
+/// The metrics of one handler of one source.
 #[derive(Debug)]
-pub(crate) struct HandlerNumbers {
+pub(crate) struct HandlerMetrics {
     of: HandlerLabel,
     all: StateMetrics,
-    pub(crate) open: Part,
+    pub(crate) open: GaugeShare,
     pub(crate) tombstones_dropped: Counter,
 }
 
-impl Part {
+impl GaugeShare {
     fn of(sum: Gauge) -> Self {
         let own = AtomicI64::new(0);
         Self { sum, own }
@@ -91,7 +91,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for GaugeShare {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -105,80 +105,72 @@ impl StateMetrics {
         registry.register("state_commits", "Transactions of the state database", it.commits);
         registry.register(
             "state_commit_seconds",
-            "Time that transactions of the state database took, flushing included",
+            "Seconds spent in transactions of the state database, including the flush",
             it.commit_seconds,
         );
-        registry.register(
-            "state_errors",
-            "Transactions of the state database that failed",
-            it.errors,
-        );
+        registry.register("state_errors", "Failed transactions of the state database", it.errors);
         registry.register(
             "state_failing",
-            "1 while the state database cannot be written: events go out unkept",
+            "1 while the state database cannot be written and events are delivered without being persisted",
             it.failing,
         );
         registry.register(
             "state_open_waits",
-            "Durable sources whose beginning waited longer for the disk than it should",
+            "Durable sources whose opening was blocked on the disk for too long",
             it.open_waits,
         );
         registry.register(
             "state_set_aside",
-            "Files that were torn, foreign or of another version, and were renamed",
+            "Database files that were torn, foreign or of another version and were renamed",
             it.set_aside,
         );
         registry.register(
             "state_unreadable",
-            "Kept states that could not be read, as with another key",
+            "Stored states that could not be read, for example because of another key",
             it.unreadable,
         );
         registry.register("state_file_bytes", "Size of the state database", it.file_bytes);
         registry.register(
             "state_queued",
-            "Changes that wait to be kept, and to be told",
+            "Changes that wait to be persisted and delivered",
             it.queued,
         );
         registry.register(
             "state_behind",
-            "Changes that were left out because more waited to be kept than may; the difference took their place",
+            "Changes dropped at the limit of waiting changes and replaced by a snapshot difference",
             it.behind,
         );
         registry.register(
             "state_unkept",
-            "Changes told although they could not be kept",
+            "Changes delivered although they could not be persisted",
             it.unkept,
         );
         registry.register(
             "state_untold",
-            "Changes that came after the state database was closed, and nobody was told of",
+            "Changes that came after the state database was closed and were not delivered",
             it.untold,
         );
         registry.register(
             "state_void_deletes",
-            "Kept deletes that were not told because the same object is there again",
+            "Stored deletes that were not delivered because the same object exists again",
             it.void_deletes,
         );
-        registry.register(
-            "state_open_keys",
-            "Keys kept as not acknowledged by the plugin",
-            it.open,
-        );
+        registry.register("state_open_keys", "Keys that the plugin has not acknowledged", it.open);
         registry.register(
             "state_tombstones_dropped",
-            "Deletes that a plugin that does not take them would have had to be kept for, above the limit",
+            "Deletes not stored for a plugin because of the limit",
             it.tombstones_dropped,
         );
         metrics
     }
 
-    pub(crate) fn source(&self, informer: &str, cluster: &str) -> SourceNumbers {
+    pub(crate) fn source(&self, informer: &str, cluster: &str) -> SourceMetrics {
         let label = InformerLabel {
             informer: informer.to_owned(),
             cluster: cluster.to_owned(),
         };
-        SourceNumbers {
-            queued: Part::of(self.queued.get_or_create(&label).clone()),
+        SourceMetrics {
+            queued: GaugeShare::of(self.queued.get_or_create(&label).clone()),
             behind: self.behind.get_or_create(&label).clone(),
             unkept: self.unkept.get_or_create(&label).clone(),
             untold: self.untold.get_or_create(&label).clone(),
@@ -200,23 +192,23 @@ impl StateMetrics {
         self.void_deletes.remove(&label);
     }
 
-    fn shown(&self) -> MutexGuard<'_, BTreeMap<HandlerLabel, usize>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    fn users(&self) -> MutexGuard<'_, BTreeMap<HandlerLabel, usize>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl SourceNumbers {
-    /// The numbers of a handler, which are shown until the last of its sources drops them.
-    pub(crate) fn handler(&self, name: &str) -> HandlerNumbers {
+impl SourceMetrics {
+    /// The metrics of a handler. Its series are removed when the last of its sources drops them.
+    pub(crate) fn handler(&self, name: &str) -> HandlerMetrics {
         let of = HandlerLabel {
             informer: self.of.informer.clone(),
             cluster: self.of.cluster.clone(),
             plugin: name.to_owned(),
         };
-        let mut shown = self.all.shown();
-        *shown.entry(of.clone()).or_default() += 1;
-        HandlerNumbers {
-            open: Part::of(self.all.open.get_or_create(&of).clone()),
+        let mut users = self.all.users();
+        *users.entry(of.clone()).or_default() += 1;
+        HandlerMetrics {
+            open: GaugeShare::of(self.all.open.get_or_create(&of).clone()),
             tombstones_dropped: self.all.tombstones_dropped.get_or_create(&of).clone(),
             of,
             all: self.all.clone(),
@@ -228,13 +220,13 @@ impl SourceNumbers {
     }
 }
 
-impl Drop for HandlerNumbers {
+impl Drop for HandlerMetrics {
     fn drop(&mut self) {
-        let mut shown = self.all.shown();
-        let Some(left) = shown.get_mut(&self.of) else { return };
+        let mut users = self.all.users();
+        let Some(left) = users.get_mut(&self.of) else { return };
         *left -= 1;
         if *left == 0 {
-            shown.remove(&self.of);
+            users.remove(&self.of);
             self.all.open.remove(&self.of);
             self.all.tombstones_dropped.remove(&self.of);
         }
@@ -242,7 +234,7 @@ impl Drop for HandlerNumbers {
 }
 
 impl StateMetrics {
-    /// How many keys are kept as not acknowledged by a plugin; none if nothing is kept of it.
+    /// How many keys a plugin has not acknowledged; none if nothing is stored for it.
     #[must_use]
     pub fn open_keys_of(&self, informer: &str, cluster: &str, plugin: &str) -> Option<i64> {
         let of = HandlerLabel {

@@ -1,4 +1,4 @@
-//! The thread that writes: one transaction for all that has come meanwhile, of all sources.
+//! The recorder thread: one transaction for everything that is pending, of all sources.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,60 +6,60 @@ use std::time::{Duration, Instant};
 
 use redb::ReadableTable as _;
 
-use crate::catch_up::damaged;
-use crate::forgetting::Forgetting;
-use crate::group::Group;
+use crate::batch::SourceBatch;
+use crate::journal::{SourceJournal, SourceQueue, Wakeup};
 use crate::metrics::StateMetrics;
-use crate::queue::{Bell, Inbox, SourceState};
-use crate::row::SourceRow;
-use crate::source::{Names, Recorded, SourceIdentity, SourceOptions};
-use crate::store::{Store, Tables};
+use crate::reconcile::damaged;
+use crate::schema::SourceRow;
+use crate::source::Purge;
+use crate::source::{DurableSource, ListenerNames, SourceIdentity, SourceOptions};
+use crate::table_store::{TableStore, Tables};
 
-/// The least time between two transactions. What comes alone is written, flushed and handed on at once; what comes in a
-/// stream waits so long for company.
+/// The minimum interval between two transactions. A single change is written, flushed and delivered at once; a stream
+/// of changes is batched at this interval.
 pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often listeners are asked what they have acknowledged, while anything is open.
+/// How often listeners are checked for acknowledgements while any key is open.
 pub const ACKNOWLEDGED_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often a database that failed is tried again.
+/// How often a failed database is reopened.
 pub const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long nothing is looked at while nothing is open.
+/// The pause between checks while no key is open.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the owner of the state wants.
-pub(crate) enum Command {
-    Open(Box<SourceOptions>, Sender<SourceState>),
-    Forget(Forgetting),
-    /// Forget an informer in a cluster once those of its sources that are there now are over.
+/// A command from the [`StateDatabase`](crate::StateDatabase).
+pub(crate) enum RecorderCommand {
+    Open(Box<SourceOptions>, Sender<SourceJournal>),
+    Forget(Purge),
+    /// Deletes an informer's state in a cluster once its present sources have finished.
     ForgetAtEnd(String, String),
     Stop,
 }
 
-/// What the recorder shares with the owner.
+/// State shared between the recorder and the handle.
 #[derive(Default)]
 pub(crate) struct Shared {
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) wakeup: Arc<Wakeup>,
     commands: Mutex<Commands>,
-    pub(crate) names: Mutex<Names>,
+    pub(crate) names: Mutex<ListenerNames>,
 }
 
 #[derive(Default)]
 struct Commands {
-    waiting: Vec<Command>,
-    /// Nobody obeys any more.
+    waiting: Vec<RecorderCommand>,
+    /// The recorder has ended.
     over: bool,
 }
 
 impl Shared {
-    /// Has the recorder obey. Once it is over the command is dropped, and with it what it is to be answered by.
-    pub(crate) fn command(&self, command: Command) {
+    /// Sends a command. Once the recorder has ended the command is dropped, together with its reply channel.
+    pub(crate) fn command(&self, command: RecorderCommand) {
         let mut commands = self.commands();
         if !commands.over {
             commands.waiting.push(command);
             drop(commands);
-            self.bell.ring();
+            self.wakeup.notify();
         }
     }
 
@@ -69,17 +69,17 @@ impl Shared {
 }
 
 pub(crate) struct Recorder {
-    store: Store,
+    store: TableStore,
     shared: Arc<Shared>,
     metrics: StateMetrics,
-    sources: Vec<Recorded>,
-    /// What could not be forgotten while the database failed.
-    forgetting: Vec<Forgetting>,
+    sources: Vec<DurableSource>,
+    /// What could not be deleted while the database failed.
+    forgetting: Vec<Purge>,
     stopped: bool,
 }
 
 impl Recorder {
-    pub(crate) fn new(store: Store, shared: Arc<Shared>, metrics: StateMetrics) -> Self {
+    pub(crate) fn new(store: TableStore, shared: Arc<Shared>, metrics: StateMetrics) -> Self {
         Self {
             store,
             shared,
@@ -90,187 +90,192 @@ impl Recorder {
         }
     }
 
-    /// Runs until it is stopped, with all that waits written.
+    /// Runs until it is stopped; writes everything that is pending first.
     pub(crate) fn run(mut self) {
         let mut committed: Option<Instant> = None;
         let mut failed: Option<Instant> = None;
         while !self.stopped {
-            self.shared.bell.wait(self.pause());
+            self.shared.wakeup.wait(self.pause());
             if let Some(left) = committed.and_then(|at| COMMIT_INTERVAL.checked_sub(at.elapsed())) {
                 std::thread::sleep(left);
             }
-            if !self.store.is_well() {
+            if !self.store.is_open() {
                 let at = *failed.get_or_insert_with(Instant::now);
                 if at.elapsed() >= REOPEN_INTERVAL {
                     failed = None;
                     self.reopen();
                 }
             }
-            if self.turn() {
+            if self.run_once() {
                 committed = Some(Instant::now());
             }
         }
     }
 
     fn pause(&self) -> Duration {
-        if self.sources.iter().any(Recorded::awaits_acknowledgements) {
+        if self.sources.iter().any(DurableSource::awaits_acknowledgements) {
             ACKNOWLEDGED_INTERVAL
         } else {
             IDLE
         }
     }
 
-    /// Whether something was handed on that is not kept.
+    /// Whether something was delivered that is not persisted.
     #[cfg(test)]
     pub(crate) fn is_behind(&self) -> bool {
-        !self.store.is_well() || self.sources.iter().any(Recorded::must_catch_up)
+        !self.store.is_open() || self.sources.iter().any(DurableSource::needs_reconcile)
     }
 
     #[cfg(test)]
-    pub(crate) fn store(&mut self) -> &mut Store {
+    pub(crate) fn store(&mut self) -> &mut TableStore {
         &mut self.store
     }
 
     pub(crate) fn reopen(&mut self) {
         match self.store.reopen() {
             Ok(()) => {
-                tracing::info!("the state database can be written again");
+                tracing::info!("state database recovered");
                 self.forget();
                 self.compare();
             }
-            Err(error) => tracing::warn!("{error}"),
+            Err(error) => tracing::warn!(%error, "cannot reopen the state database; retrying"),
         }
     }
 
-    /// Doubts the sources that the file does not have as they were kept: it may be another file than the one that
-    /// failed, which was set aside or taken away.
+    /// Invalidates the sources whose rows in the file are not those that were written: it may be another file than the
+    /// one that failed, which was set aside or removed.
     fn compare(&mut self) {
         let sources = &mut self.sources;
-        // If it fails once more, it is compared once more.
+        // If it fails again, it is compared again.
         let _ = self.store.write(|tables| {
-            for source in sources.iter_mut().filter(|source| source.is_known) {
+            for source in sources.iter_mut().filter(|source| source.is_verified) {
                 let found = tables.sources.get(&source.options.identity.row_key()[..])?;
                 let found = found.map(|row| SourceRow::decode(row.value())).transpose();
                 if found.map_err(damaged)?.is_none_or(|row| row.number != source.number) {
-                    source.doubt();
+                    source.invalidate();
                 }
             }
             Ok(())
         });
     }
 
-    /// Writes all that waits and hands it on. Whether there was anything.
-    pub(crate) fn turn(&mut self) -> bool {
-        let groups = self.commit();
-        let any = groups.iter().any(Group::is_worth_keeping);
-        self.hand_on(groups);
+    /// Writes everything that is pending and delivers it. Returns whether there was anything.
+    pub(crate) fn run_once(&mut self) -> bool {
+        let batches = self.commit();
+        let any = batches.iter().any(SourceBatch::has_changes);
+        self.deliver(batches);
         any
     }
 
-    /// The first half of a turn: what waits is on the disk afterwards, and nobody was told.
-    pub(crate) fn commit(&mut self) -> Vec<Group> {
-        self.obey();
-        let mut groups: Vec<Group> = self.sources.iter_mut().map(Recorded::gather).collect();
-        let is_behind = |source: &Recorded| source.has_seen_more() || self.store.is_well() && source.must_catch_up();
-        if !groups.iter().any(Group::is_worth_keeping) && !self.sources.iter().any(is_behind) {
-            return groups;
+    /// The first half of [`run_once`](Self::run_once): pending changes are on the disk afterwards, and nothing is
+    /// delivered yet.
+    pub(crate) fn commit(&mut self) -> Vec<SourceBatch> {
+        self.handle_commands();
+        let mut batches: Vec<SourceBatch> = self.sources.iter_mut().map(DurableSource::gather).collect();
+        let is_behind =
+            |source: &DurableSource| source.high_water_advanced() || self.store.is_open() && source.needs_reconcile();
+        if !batches.iter().any(SourceBatch::has_changes) && !self.sources.iter().any(is_behind) {
+            return batches;
         }
         let names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let sources = &mut self.sources;
         let kept = self.store.write(|tables| {
-            for (source, group) in sources.iter_mut().zip(&mut groups) {
-                if !source.is_forgotten {
-                    source.keep(tables, group, &names)?;
+            for (source, batch) in sources.iter_mut().zip(&mut batches) {
+                if !source.is_transient {
+                    source.keep(tables, batch, &names)?;
                 }
             }
             Ok(())
         });
-        for (source, group) in self.sources.iter_mut().zip(&mut groups) {
-            if kept.is_ok() && !source.is_forgotten {
+        for (source, batch) in self.sources.iter_mut().zip(&mut batches) {
+            if kept.is_ok() && !source.is_transient {
                 source.left.clear();
-                source.unkept_gone.clear();
+                source.unpersisted_deletes.clear();
             } else {
-                source.was_not_kept(group, &names);
+                source.persist_failed(batch, &names);
             }
         }
-        groups
+        batches
     }
 
-    /// The second half: listeners are told.
-    pub(crate) fn hand_on(&mut self, groups: Vec<Group>) {
-        for (source, group) in self.sources.iter_mut().zip(groups) {
-            source.hand_on(group);
+    /// The second half: delivery to listeners.
+    pub(crate) fn deliver(&mut self, batches: Vec<SourceBatch>) {
+        for (source, batch) in self.sources.iter_mut().zip(batches) {
+            source.deliver(batch);
         }
-        let is_over = |source: &mut Recorded| source.inbox.is_over();
-        let over: Vec<Recorded> = self.sources.extract_if(.., is_over).collect();
+        let is_finished = |source: &mut DurableSource| source.queue.is_finished();
+        let over: Vec<DurableSource> = self.sources.extract_if(.., is_finished).collect();
         for source in over {
-            source.let_replays_go();
-            if source.forget_at_end && !source.is_forgotten {
-                self.forgetting.push(Forgetting::Source(source.options.identity));
+            source.release_replays();
+            if source.forget_at_end && !source.is_transient {
+                self.forgetting.push(Purge::Source(source.options.identity));
                 self.forget();
             }
         }
     }
 
-    fn obey(&mut self) {
+    fn handle_commands(&mut self) {
         let commands = std::mem::take(&mut self.shared.commands().waiting);
         for command in commands {
             match command {
-                Command::Open(options, reply) => {
+                RecorderCommand::Open(options, reply) => {
                     let source = self.open(*options);
-                    // Whoever asked may have gone.
+                    // The receiver may be gone.
                     let _ = reply.send(source);
                 }
-                Command::Forget(what) => {
-                    let goes = |source: &&mut Recorded| what.covers(&source.options.identity.row_key());
-                    self.sources.iter_mut().filter(goes).for_each(Recorded::be_forgotten);
-                    if let Forgetting::InCluster(informer, cluster) = &what {
+                RecorderCommand::Forget(what) => {
+                    let goes = |source: &&mut DurableSource| what.covers(&source.options.identity.row_key());
+                    self.sources
+                        .iter_mut()
+                        .filter(goes)
+                        .for_each(DurableSource::stop_persisting);
+                    if let Purge::Informer(informer, cluster) = &what {
                         self.metrics.forget_informer(informer, cluster);
                     }
                     self.forgetting.push(what);
                     self.forget();
                 }
-                Command::ForgetAtEnd(informer, cluster) => {
+                RecorderCommand::ForgetAtEnd(informer, cluster) => {
                     let is_it = |known: &SourceIdentity| known.informer == informer && known.cluster == cluster;
                     let sources = self.sources.iter_mut();
                     sources
                         .filter(|source| is_it(&source.options.identity))
                         .for_each(|source| source.forget_at_end = true);
                 }
-                Command::Stop => {
+                RecorderCommand::Stop => {
                     self.stopped = true;
-                    self.sources.iter().for_each(|source| source.inbox.end());
+                    self.sources.iter().for_each(|source| source.queue.end());
                 }
             }
         }
     }
 
-    fn open(&mut self, options: SourceOptions) -> SourceState {
+    fn open(&mut self, options: SourceOptions) -> SourceJournal {
         let row_key = options.identity.row_key();
-        let numbers = self
+        let metrics = self
             .metrics
             .source(&options.identity.informer, &options.identity.cluster);
-        let numbers = Arc::new(numbers);
-        // Where the database cannot be asked, it is asked again before the first row is written.
+        let metrics = Arc::new(metrics);
+        // If the database cannot be read now, it is read again before the first row is written.
         let found = self.store.write(|tables| source_row(tables, &row_key, &options.form));
         let kept = found.unwrap_or_default();
-        let inbox = Inbox::new(kept.high_water, Arc::clone(&self.shared.bell), Arc::clone(&numbers));
-        let inbox = Arc::new(inbox);
-        let state = SourceState::new(Arc::clone(&inbox));
-        let mut opened = Recorded::new(options, inbox, numbers);
+        let queue = SourceQueue::new(kept.high_water, Arc::clone(&self.shared.wakeup), Arc::clone(&metrics));
+        let queue = Arc::new(queue);
+        let state = SourceJournal::new(Arc::clone(&queue));
+        let mut opened = DurableSource::new(options, queue, metrics);
         opened.number = kept.number;
-        // Of two with one name the newer one counts. What the older one still tells is told, but not kept.
-        let is_same = |source: &&mut Recorded| source.options.identity == opened.options.identity;
+        // If two sources have the same identity, the newer one is persisted. The older one still delivers, unpersisted.
+        let is_same = |source: &&mut DurableSource| source.options.identity == opened.options.identity;
         for older in self.sources.iter_mut().filter(is_same) {
-            let (_, has_more) = older.inbox.waiting();
-            opened.distrusted |= older.forget_at_end || has_more;
-            older.be_forgotten();
+            let (_, has_more) = older.queue.waiting();
+            opened.versions_incomparable |= older.forget_at_end || has_more;
+            older.stop_persisting();
         }
         self.sources.push(opened);
         state
     }
 
-    /// Forgets what is to be forgotten. What cannot be forgotten now is forgotten before the database is written again.
+    /// Deletes what is to be deleted. What cannot be deleted now is deleted before the database is written again.
     fn forget(&mut self) {
         let forgetting = &self.forgetting;
         let forgotten = self.store.write(|tables| {
@@ -294,7 +299,7 @@ impl Recorder {
     }
 }
 
-/// However it ends, nobody waits for it any more.
+/// Releases everybody who waits for the recorder, however it ends.
 impl Drop for Recorder {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -307,15 +312,15 @@ impl Drop for Recorder {
         };
         drop(waiting);
         for source in &self.sources {
-            source.inbox.end();
-            let left = source.inbox.take();
-            left.into_iter().for_each(|order| source.inbox.let_fall(order));
-            source.let_replays_go();
+            source.queue.end();
+            let left = source.queue.take();
+            left.into_iter().for_each(|entry| source.queue.discard(entry));
+            source.release_replays();
         }
     }
 }
 
-/// What is kept of a source; a new number if nothing is.
+/// The row of a source; with a new number if there is none.
 pub(crate) fn source_row(tables: &mut Tables<'_>, row_key: &[u8], form: &str) -> Result<SourceRow, redb::Error> {
     if let Some(found) = tables.sources.get(row_key)? {
         return SourceRow::decode(found.value()).map_err(damaged);

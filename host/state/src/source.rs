@@ -1,4 +1,4 @@
-//! One durable source, as the recorder knows it.
+//! A durable source as the recorder sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use informant_cache::{ListenerHandle, Moment, Snapshot};
 use informant_object::{Key, SourceId};
 
-use crate::handler::Handler;
-use crate::metrics::SourceNumbers;
-use crate::queue::Inbox;
-use crate::row::{Keep, OpenRow, SourceRow};
-use crate::seal::Sealer;
+use crate::cipher::Cipher;
+use crate::handler_state::HandlerState;
+use crate::journal::SourceQueue;
+use crate::metrics::SourceMetrics;
+use crate::schema::{OpenRow, SourceRow, StoredContent};
 
-/// What a source is called from one process to the next.
+/// The identity of a source across processes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceIdentity {
     /// The informer's name.
     pub informer: String,
     /// The cluster's name; empty where there is only one.
     pub cluster: String,
-    /// Where its API server is: at another place there is another cluster, whose versions and objects are others.
+    /// The URL of its API server: another URL is another cluster, with other versions and objects.
     pub server: String,
-    /// What is watched, for example `apps/v1/deployments`.
+    /// The watched resource, for example `apps/v1/deployments`.
     pub resource: String,
-    /// `None` is all of them.
+    /// `None` for all namespaces.
     pub namespace: Option<String>,
 }
 
@@ -40,105 +40,105 @@ impl SourceIdentity {
         parts.join("\0").into_bytes()
     }
 
-    /// What the rows of an informer in a cluster begin with.
+    /// The prefix of the rows of an informer in a cluster.
     pub(crate) fn cluster_prefix(informer: &str, cluster: &str) -> Vec<u8> {
         format!("{informer}\0{cluster}\0").into_bytes()
     }
 }
 
-/// How a source is kept.
+/// How to persist a source.
 #[derive(Clone, Debug)]
 pub struct SourceOptions {
-    /// Which.
+    /// Which source.
     pub identity: SourceIdentity,
-    /// How much of an object.
-    pub keep: Keep,
-    /// In what form objects come: what is cut from them. Where it is another than before, one version may mean two
-    /// states, and everything is shown.
+    /// How much of each object to store.
+    pub content: StoredContent,
+    /// What is removed from objects before they reach the cache. If it changed, one version may mean two states, and
+    /// everything is delivered again.
     pub form: String,
-    /// Enciphers what is kept of objects, but for their names.
-    pub sealer: Option<Sealer>,
-    /// Handlers that are expected; what was kept of others is forgotten.
+    /// Encrypts stored objects, except their names.
+    pub cipher: Option<Cipher>,
+    /// The expected handlers; the rows of others are deleted.
     pub handlers: BTreeSet<String>,
 }
 
-/// What a handler that an earlier process told of a source is shown.
+/// How a handler of an earlier process starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStart {
-    /// What vanished meanwhile as deletes, and everything that is there as adds.
+    /// Receives deletes for objects that are gone, and adds for all present objects.
     #[default]
     Replay,
-    /// What vanished meanwhile as deletes, and as adds what it has not acknowledged in the state it is in.
+    /// Receives deletes for objects that are gone, and adds for objects whose present state it has not acknowledged.
     Continue,
 }
 
-/// Which listeners are handlers with a name that survives the process.
-pub(crate) type Names = Vec<(ListenerHandle, String, OnStart)>;
+/// The listeners that are handlers with a name that is stable across processes.
+pub(crate) type ListenerNames = Vec<(ListenerHandle, String, OnStart)>;
 
-pub(crate) struct Recorded {
+pub(crate) struct DurableSource {
     pub(crate) number: u32,
     pub(crate) options: SourceOptions,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) numbers: Arc<SourceNumbers>,
-    /// Its number in this process; none before the first list.
+    pub(crate) queue: Arc<SourceQueue>,
+    pub(crate) metrics: Arc<SourceMetrics>,
+    /// Its id in this process; none before the first list.
     pub(crate) id: Option<SourceId>,
-    /// What was handed on.
+    /// The snapshot that was delivered last.
     pub(crate) current: Snapshot,
-    /// When something was handed on last.
+    /// When something was delivered last.
     pub(crate) now: Moment,
-    /// Whether the database is known to say what was recorded; else it is to be read and compared.
-    pub(crate) is_known: bool,
-    /// Everything is to be open: versions do not compare with what was kept.
-    pub(crate) distrusted: bool,
-    pub(crate) handlers: BTreeMap<String, Handler>,
+    /// Whether the database is known to match; if not, it has to be read and compared.
+    pub(crate) is_verified: bool,
+    /// Every key is to be opened: versions are not comparable with the stored ones.
+    pub(crate) versions_incomparable: bool,
+    pub(crate) handlers: BTreeMap<String, HandlerState>,
     /// Listeners without a name.
     pub(crate) others: Vec<ListenerHandle>,
-    /// The row, as the database has it.
-    pub(crate) row_kept: Option<SourceRow>,
-    /// Handlers that left, and whose rows may be there still.
+    /// The row in the database.
+    pub(crate) stored_row: Option<SourceRow>,
+    /// Handlers that were detached and may still have rows.
     pub(crate) left: BTreeSet<String>,
-    /// What was told to be gone while it could not be kept: the database may never have known of it.
-    pub(crate) unkept_gone: BTreeMap<Key, OpenRow>,
-    /// Nothing is kept of it any more; what it shows is handed on all the same.
-    pub(crate) is_forgotten: bool,
-    /// What was kept of it is forgotten once it is over.
+    /// Deletes that were delivered while they could not be persisted: the database may never have had these objects.
+    pub(crate) unpersisted_deletes: BTreeMap<Key, OpenRow>,
+    /// The source is no longer persisted; it is still delivered.
+    pub(crate) is_transient: bool,
+    /// Its rows are deleted once it ends.
     pub(crate) forget_at_end: bool,
 }
 
-impl Recorded {
-    pub(crate) fn new(options: SourceOptions, inbox: Arc<Inbox>, numbers: Arc<SourceNumbers>) -> Self {
+impl DurableSource {
+    pub(crate) fn new(options: SourceOptions, queue: Arc<SourceQueue>, metrics: Arc<SourceMetrics>) -> Self {
         Self {
             number: 0,
             options,
-            inbox,
-            numbers,
+            queue,
+            metrics,
             id: None,
             current: Snapshot::default(),
             now: Moment::ZERO,
-            is_known: false,
-            distrusted: false,
+            is_verified: false,
+            versions_incomparable: false,
             handlers: BTreeMap::new(),
             others: Vec::new(),
-            row_kept: None,
+            stored_row: None,
             left: BTreeSet::new(),
-            unkept_gone: BTreeMap::new(),
-            is_forgotten: false,
+            unpersisted_deletes: BTreeMap::new(),
+            is_transient: false,
             forget_at_end: false,
         }
     }
 
-    /// Has what the database says compared, and mended, before anything more is written of it.
-    pub(crate) fn doubt(&mut self) {
-        self.is_known = false;
-        self.row_kept = None;
+    /// Lets the database be compared and repaired before anything more is written.
+    pub(crate) fn invalidate(&mut self) {
+        self.is_verified = false;
+        self.stored_row = None;
     }
 
-    /// Keeps nothing any more, but goes on handing on.
-    pub(crate) fn be_forgotten(&mut self) {
-        self.is_forgotten = true;
-        self.is_known = false;
-        self.unkept_gone.clear();
-        self.handlers.values_mut().for_each(|handler| handler.numbers = None);
+    /// Stops persisting, but continues to deliver.
+    pub(crate) fn stop_persisting(&mut self) {
+        self.is_transient = true;
+        self.is_verified = false;
+        self.unpersisted_deletes.clear();
+        self.handlers.values_mut().for_each(|handler| handler.metrics = None);
     }
 
     /// Every listener that is attached.
@@ -147,28 +147,29 @@ impl Recorded {
         named.chain(&self.others)
     }
 
-    /// Whether what was handed on was not kept.
-    pub(crate) fn must_catch_up(&self) -> bool {
-        self.id.is_some() && !self.is_known && !self.is_forgotten
+    /// Whether something was delivered that is not persisted.
+    pub(crate) fn needs_reconcile(&self) -> bool {
+        self.id.is_some() && !self.is_verified && !self.is_transient
     }
 
-    /// Whether more was seen than is kept.
-    pub(crate) fn has_seen_more(&self) -> bool {
-        let kept = self.row_kept.as_ref().and_then(|row| row.high_water);
-        self.is_known && self.inbox.high_water() != kept
+    /// Whether a higher version was seen than is stored.
+    pub(crate) fn high_water_advanced(&self) -> bool {
+        let kept = self.stored_row.as_ref().and_then(|row| row.high_water);
+        self.is_verified && self.queue.high_water() != kept
     }
 
-    /// Whether somebody may acknowledge something.
+    /// Whether any handler has something to acknowledge.
     pub(crate) fn awaits_acknowledgements(&self) -> bool {
-        let awaits = |handler: &Handler| handler.listener.is_some() && (handler.all_open || !handler.open.is_empty());
-        !self.is_forgotten && self.handlers.values().any(awaits)
+        let awaits =
+            |handler: &HandlerState| handler.listener.is_some() && (handler.all_open || !handler.open.is_empty());
+        !self.is_transient && self.handlers.values().any(awaits)
     }
 
-    /// Notes whose `listener` is. None if it has no name: it is told all the same.
+    /// Assigns `listener` to its handler. None if it has no name: it is delivered to nevertheless.
     ///
-    /// Of two that say they are the same handler the newer one is believed, as one that was told nothing; the other is
-    /// told on as one without a name.
-    pub(crate) fn claim(&mut self, listener: &ListenerHandle, names: &Names) -> Option<(String, OnStart)> {
+    /// If two listeners have the same name, the newer one is persisted, as one that has received nothing; the older one
+    /// continues without a name.
+    pub(crate) fn claim(&mut self, listener: &ListenerHandle, names: &ListenerNames) -> Option<(String, OnStart)> {
         let Some((_, name, on_start)) = names.iter().find(|(known, ..)| known.ptr_eq(listener)) else {
             self.others.push(listener.clone());
             return None;
@@ -177,18 +178,18 @@ impl Recorded {
         let before = self.handlers.get(name).and_then(|handler| handler.listener.as_ref());
         if let Some(before) = before.filter(is_another).cloned() {
             let informer = &self.options.identity.informer;
-            tracing::warn!(%informer, handler = %name, "two handlers have one name: what the first one acknowledges is kept no more");
+            tracing::warn!(%informer, handler = %name, "duplicate handler name; acknowledgements of the first handler are no longer persisted");
             self.others.push(before);
             self.handlers.remove(name);
         }
         Some((name.clone(), *on_start))
     }
 
-    /// Forgets the listener.
-    pub(crate) fn lose(&mut self, listener: &ListenerHandle) -> Option<String> {
+    /// Removes the listener.
+    pub(crate) fn remove_listener(&mut self, listener: &ListenerHandle) -> Option<String> {
         self.others.retain(|other| !other.ptr_eq(listener));
         let mut handlers = self.handlers.iter();
-        let is_it = |handler: &Handler| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
+        let is_it = |handler: &HandlerState| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
         let name = handlers
             .find(|(_, handler)| is_it(handler))
             .map(|(name, _)| name.clone());
@@ -196,5 +197,35 @@ impl Recorded {
             self.handlers.remove(name);
             self.left.insert(name.clone());
         })
+    }
+}
+
+/// Which rows to delete.
+#[derive(Clone, Debug)]
+pub(crate) enum Purge {
+    /// All sources of an informer in a cluster.
+    Informer(String, String),
+    /// All sources of an informer in a cluster but these: those of another API server, of another resource or in other
+    /// namespaces.
+    OtherSources(String, String, BTreeSet<SourceIdentity>),
+    /// All informers but these, each in a cluster.
+    AllBut(BTreeSet<(String, String)>),
+    /// One source.
+    Source(SourceIdentity),
+}
+
+impl Purge {
+    /// Whether this covers the source with this row key.
+    pub(crate) fn covers(&self, row_key: &[u8]) -> bool {
+        let is_in =
+            |informer: &str, cluster: &str| row_key.starts_with(&SourceIdentity::cluster_prefix(informer, cluster));
+        match self {
+            Self::Informer(informer, cluster) => is_in(informer, cluster),
+            Self::OtherSources(informer, cluster, stay) => {
+                is_in(informer, cluster) && !stay.iter().any(|identity| identity.row_key() == row_key)
+            }
+            Self::AllBut(stay) => !stay.iter().any(|(informer, cluster)| is_in(informer, cluster)),
+            Self::Source(identity) => identity.row_key() == row_key,
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The recorder by hand, turn by turn, with real stores and listeners: what a later process knows, wherever this one
-//! was killed.
+//! Drives the recorder step by step, with real stores and listeners: what a later process knows, whenever this one was
+//! killed.
 
 mod behavior;
 mod crashes;
@@ -18,12 +18,12 @@ use informant_cache::{Journal, ListenerHandle, Moment, Reason, StoreWriter};
 use informant_object::{Key, KeyRef, Object, ResourceVersion, Shape, SourceId};
 
 use crate::StateMetrics;
-use crate::queue::SourceState;
-use crate::recorder::{Command, Recorder, Shared};
-use crate::row::Keep;
-use crate::seal::Sealer;
+use crate::cipher::Cipher;
+use crate::journal::SourceJournal;
+use crate::recorder::{Recorder, RecorderCommand, Shared};
+use crate::schema::StoredContent;
 use crate::source::{OnStart, SourceIdentity, SourceOptions};
-use crate::store::Store;
+use crate::table_store::TableStore;
 
 const SOURCE: SourceId = SourceId(7);
 const HANDLER: &str = "greeter";
@@ -48,33 +48,33 @@ fn options() -> SourceOptions {
             resource: "v1/pods".to_owned(),
             namespace: None,
         },
-        keep: Keep::Metadata,
+        content: StoredContent::Metadata,
         form: "whole".to_owned(),
-        sealer: None,
+        cipher: None,
         handlers: BTreeSet::from([HANDLER.to_owned()]),
     }
 }
 
-/// One process: a source with its store, one handler.
+/// A process with one source, its store, and one handler.
 struct Process {
     path: PathBuf,
     shared: Arc<Shared>,
     recorder: Recorder,
     metrics: StateMetrics,
-    source: Option<SourceState>,
+    source: Option<SourceJournal>,
     store: StoreWriter,
     listener: ListenerHandle,
 }
 
 impl Process {
-    /// One that finds the file as it is.
+    /// Starts on the file as it is.
     fn start(path: &Path, options: SourceOptions) -> Self {
         let metrics = StateMetrics::default();
-        let store = Store::open(path.to_owned(), metrics.clone()).unwrap();
+        let store = TableStore::open(path.to_owned(), metrics.clone()).unwrap();
         Self::start_on(path, store, metrics, options)
     }
 
-    fn start_on(path: &Path, store: Store, metrics: StateMetrics, options: SourceOptions) -> Self {
+    fn start_on(path: &Path, store: TableStore, metrics: StateMetrics, options: SourceOptions) -> Self {
         let shared = Arc::new(Shared::default());
         let mut process = Self {
             path: path.to_owned(),
@@ -89,22 +89,22 @@ impl Process {
         process
     }
 
-    fn open(&mut self, options: SourceOptions) -> SourceState {
+    fn open(&mut self, options: SourceOptions) -> SourceJournal {
         let (reply, answer) = std::sync::mpsc::channel();
-        self.command(Command::Open(Box::new(options), reply));
-        self.recorder.turn();
+        self.command(RecorderCommand::Open(Box::new(options), reply));
+        self.recorder.run_once();
         answer.try_recv().unwrap()
     }
 
-    fn command(&self, command: Command) {
+    fn command(&self, command: RecorderCommand) {
         self.shared.command(command);
     }
 
-    fn journal(&self) -> &SourceState {
+    fn journal(&self) -> &SourceJournal {
         self.source.as_ref().unwrap()
     }
 
-    /// The first list is there.
+    /// Publishes the first list.
     fn sync(&mut self, objects: impl IntoIterator<Item = Object>) {
         for object in objects {
             self.store.add(object);
@@ -152,12 +152,12 @@ impl Process {
         self.journal().push(&snapshot, &[change], Moment::ZERO);
     }
 
-    /// One delivery, if there is one.
+    /// Takes one delivery, if there is one.
     fn take(&self) -> Option<Delivery> {
         loop {
             match self.listener.next(Moment::ZERO) {
                 Next::Deliver(delivery) => return Some(delivery),
-                // A cursor let others have the lock.
+                // A cursor yielded the lock.
                 Next::WaitUntil(Moment::ZERO) => {}
                 _ => return None,
             }
@@ -168,26 +168,26 @@ impl Process {
         self.listener.done(delivery.token, outcome, Moment::ZERO);
     }
 
-    /// Handles all there is.
+    /// Handles all deliveries.
     fn handle_all(&self) -> String {
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         while let Some(delivery) = self.take() {
-            told.push(shown(&delivery));
+            received.push(shown(&delivery));
             self.done(&delivery, Outcome::Ok);
         }
-        told.join(", ")
+        received.join(", ")
     }
 
-    /// Turns until nothing is left to do and what was handled is known.
+    /// Runs the recorder until nothing is pending and everything handled is known.
     fn settle(&mut self) -> String {
-        self.recorder.turn();
-        let told = self.handle_all();
-        self.recorder.turn();
-        self.recorder.turn();
-        told
+        self.recorder.run_once();
+        let received = self.handle_all();
+        self.recorder.run_once();
+        self.recorder.run_once();
+        received
     }
 
-    /// The file as a crash would leave it now.
+    /// Copies the file as a crash would leave it now.
     fn crash(&self, to: &Path) {
         fs::copy(&self.path, to).unwrap();
     }
@@ -210,7 +210,7 @@ fn shown(delivery: &Delivery) -> String {
     }
 }
 
-/// What the next process tells the handler, which finds the file `path` and lists `objects`.
+/// What the next process delivers to the handler. It finds the file `path` and lists `objects`.
 fn next_process(path: &Path, objects: &[(&str, &str, u64)], on_start: OnStart) -> String {
     next_process_with(path, objects, on_start, options())
 }
@@ -222,7 +222,7 @@ fn next_process_with(path: &Path, objects: &[(&str, &str, u64)], on_start: OnSta
     process.settle()
 }
 
-/// A folder and a file in it, which a process has filled with `a`, `b` and `c`, all acknowledged.
+/// A directory with a file that a process has filled with `a`, `b` and `c`, all acknowledged.
 fn kept(options: SourceOptions) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");
@@ -235,7 +235,7 @@ fn kept(options: SourceOptions) -> (tempfile::TempDir, PathBuf) {
 
 fn sealed() -> SourceOptions {
     SourceOptions {
-        sealer: Some(Sealer::of([1; 32])),
+        cipher: Some(Cipher::of([1; 32])),
         ..options()
     }
 }

@@ -1,4 +1,4 @@
-//! What became of the configuration's last change: taken in, in part, or refused, and what waits for what.
+//! The result of the last configuration change: applied, partially applied or refused, and the pending sections.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,31 +7,31 @@ use std::sync::Arc;
 
 use informant_cache::Moment;
 
-/// How the file and what runs relate.
+/// How the running configuration relates to the file.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     /// The file.
     pub path: PathBuf,
-    /// When the file was last read with a content that was new; at first, when the daemon started.
+    /// When new content was last read from the file; at first, when the daemon started.
     pub read: Moment,
-    /// What became of it; none while that is not known yet.
+    /// The result of that change; none while it is being applied.
     pub result: Option<ReloadResult>,
-    /// Why the file as it is now is not taken at all; an older content is what runs.
+    /// Why the present file is refused as a whole; the previous configuration stays in effect.
     pub refused: Option<Arc<str>>,
-    /// Sections of which an older version runs, or none, each with the reason.
+    /// Sections whose newest version is not running, each with the reason.
     pub waiting: BTreeMap<Section, Arc<str>>,
 }
 
-/// What became of a change of the file.
+/// The result of a change of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReloadResult {
-    /// All of it runs.
+    /// All of it is applied.
     Ok,
-    /// Some sections keep their old version.
+    /// Some sections keep their previous version.
     Partial,
-    /// The file as a whole is wrong; nothing has changed.
+    /// The file is invalid; nothing has changed.
     Refused,
-    /// Its text is another, what it says is not.
+    /// The text changed, but not its meaning.
     Unchanged,
 }
 
@@ -44,14 +44,14 @@ pub enum Section {
     Admin,
     /// `[state]`
     State,
-    /// `[informer.NAME]`, in one of its clusters (empty: the only one)
+    /// `[informer.NAME]`, in one of its clusters (empty for the only one)
     Informer(String, String),
     /// `[plugin.NAME]`
     Plugin(String),
 }
 
 impl Configuration {
-    /// That of a daemon that starts.
+    /// The state of a daemon that starts.
     #[must_use]
     pub fn new(path: PathBuf, now: Moment) -> Self {
         Self {
@@ -63,16 +63,16 @@ impl Configuration {
         }
     }
 
-    /// Notes whether a section waits, and for what.
-    pub(super) fn note(&mut self, section: Section, waits: Option<Arc<str>>) {
-        match waits {
+    /// Marks a section as pending for a reason, or as applied.
+    pub(super) fn set_pending(&mut self, section: Section, reason: Option<Arc<str>>) {
+        match reason {
             Some(reason) => self.waiting.insert(section, reason),
             None => self.waiting.remove(&section),
         };
     }
 
-    /// How the file and what runs relate now, which may be better than it was: a component was mended, an informer let
-    /// go.
+    /// The present state, which may be better than the result of the last change: a component may have been repaired,
+    /// or an unused informer removed since.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match (&self.refused, self.waiting.is_empty()) {

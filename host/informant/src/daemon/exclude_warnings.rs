@@ -1,43 +1,42 @@
-//! When the log says that an entry of `exclude` leaves nothing out: once, and when every cluster of the informer has
-//! said so.
-//!
-//! An entry that leaves something out in one cluster may well be of no use in another. What is not known of a cluster,
-//! because it or the entry's group does not answer, keeps the entry waiting for a verdict.
+//! Decides when to log that an `exclude` entry matches nothing: once, when it matches nothing in every cluster of the
+//! informer.
+//! An entry may match in one cluster and not in another. While a cluster, or the entry's group in it, does not answer,
+//! nothing is logged for the entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use informant_informer::{Exclude, Exclusion, Idle, ResourcePattern};
 
-/// What the clusters of one informer said of its `exclude`.
+/// What the `exclude` entries of one informer match in its clusters.
 #[derive(Debug, Default)]
 pub(super) struct ExcludeWarnings {
-    /// What was judged; another one is judged from the beginning.
-    judged: Option<(ResourcePattern, Exclude)>,
-    /// Entries that left something out at some time, and those the log has been told of.
+    /// The section that was checked; another section starts from scratch.
+    checked: Option<(ResourcePattern, Exclude)>,
+    /// Entries that matched at some time, and those that were logged.
     settled: BTreeSet<String>,
-    /// Of the other entries, the clusters in which they leave nothing out.
+    /// For each other entry, the clusters in which it matches nothing.
     idle: BTreeMap<String, BTreeMap<String, Idle>>,
 }
 
 impl ExcludeWarnings {
-    /// What `cluster` says of each entry now; `clusters` are all that the informer is in. Returns the entries that the
-    /// log is to be told of.
-    pub(super) fn take(
+    /// Sets what each entry matches in `cluster`; `clusters` are all clusters of the informer. Returns the entries to
+    /// log.
+    pub(super) fn update(
         &mut self,
         cluster: &str,
         clusters: &[String],
         (pattern, exclude): (&ResourcePattern, &Exclude),
-        said: &BTreeMap<String, Exclusion>,
+        exclusions: &BTreeMap<String, Exclusion>,
     ) -> Vec<(String, Idle)> {
         let is_same = |(own_pattern, own): &(ResourcePattern, Exclude)| own_pattern == pattern && own == exclude;
-        if !self.judged.as_ref().is_some_and(is_same) {
+        if !self.checked.as_ref().is_some_and(is_same) {
             *self = Self {
-                judged: Some((pattern.clone(), exclude.clone())),
+                checked: Some((pattern.clone(), exclude.clone())),
                 ..Self::default()
             };
         }
         let mut due = Vec::new();
-        for (entry, exclusion) in said {
+        for (entry, exclusion) in exclusions {
             if self.settled.contains(entry) {
                 continue;
             }
@@ -72,7 +71,7 @@ mod tests {
         }
     }
 
-    fn said(plural: &str, exclusion: &Exclusion) -> BTreeMap<String, Exclusion> {
+    fn exclusions(plural: &str, exclusion: &Exclusion) -> BTreeMap<String, Exclusion> {
         BTreeMap::from([(format!("v1/{plural}"), exclusion.clone())])
     }
 
@@ -82,43 +81,57 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_entry_is_said_once_until_the_section_says_something_else() {
+    fn idle_entry_is_logged_once_per_section() {
         let mut warnings = ExcludeWarnings::default();
         let only = [String::new()];
-        let mut take = |plural: &str, exclusion: &Exclusion| {
-            let due = warnings.take("", &only, (&EVERYTHING, &exclude(plural)), &said(plural, exclusion));
+        let mut update = |plural: &str, exclusion: &Exclusion| {
+            let due = warnings.update(
+                "",
+                &only,
+                (&EVERYTHING, &exclude(plural)),
+                &exclusions(plural, exclusion),
+            );
             due.len()
         };
-        assert_eq!(take("secret", &idle()), 1);
-        assert_eq!(take("secret", &idle()), 0);
-        assert_eq!(take("sekrets", &idle()), 1, "another entry");
-        assert_eq!(take("secret", &idle()), 1, "and the first one back");
-        assert_eq!(take("secrets", &Exclusion::LeavesOut), 0);
-        assert_eq!(take("secrets", &idle()), 0, "its kind went, which is no mistake");
+        assert_eq!(update("secret", &idle()), 1);
+        assert_eq!(update("secret", &idle()), 0);
+        assert_eq!(update("sekrets", &idle()), 1, "another entry");
+        assert_eq!(update("secret", &idle()), 1, "and the first one back");
+        assert_eq!(update("secrets", &Exclusion::LeavesOut), 0);
+        assert_eq!(
+            update("secrets", &idle()),
+            0,
+            "its kind was removed, which is not a mistake"
+        );
     }
 
     #[test]
-    fn an_entry_is_said_when_it_is_idle_in_every_cluster() {
+    fn entry_is_logged_once_idle_in_every_cluster() {
         let clusters = ["east".to_owned(), "west".to_owned()];
         let exclude = exclude("secret");
         let mut warnings = ExcludeWarnings::default();
-        let mut take = |cluster: &str, said: &BTreeMap<String, Exclusion>| {
-            let due = warnings.take(cluster, &clusters, (&EVERYTHING, &exclude), said);
+        let mut update = |cluster: &str, exclusions: &BTreeMap<String, Exclusion>| {
+            let due = warnings.update(cluster, &clusters, (&EVERYTHING, &exclude), exclusions);
             due.len()
         };
-        assert_eq!(take("east", &said("secret", &idle())), 0);
-        assert_eq!(take("east", &said("secret", &idle())), 0);
-        assert_eq!(take("west", &BTreeMap::new()), 0, "its group does not answer there");
-        assert_eq!(take("west", &said("secret", &idle())), 1);
-        assert_eq!(take("east", &said("secret", &idle())), 0);
+        assert_eq!(update("east", &exclusions("secret", &idle())), 0);
+        assert_eq!(update("east", &exclusions("secret", &idle())), 0);
+        assert_eq!(update("west", &BTreeMap::new()), 0, "its group does not answer there");
+        assert_eq!(update("west", &exclusions("secret", &idle())), 1);
+        assert_eq!(update("east", &exclusions("secret", &idle())), 0);
 
         let mut warnings = ExcludeWarnings::default();
-        let mut take = |cluster: &str, exclusion: &Exclusion| {
-            let due = warnings.take(cluster, &clusters, (&EVERYTHING, &exclude), &said("secret", exclusion));
+        let mut update = |cluster: &str, exclusion: &Exclusion| {
+            let due = warnings.update(
+                cluster,
+                &clusters,
+                (&EVERYTHING, &exclude),
+                &exclusions("secret", exclusion),
+            );
             due.len()
         };
-        assert_eq!(take("east", &idle()), 0);
-        assert_eq!(take("west", &Exclusion::LeavesOut), 0);
-        assert_eq!(take("east", &idle()), 0);
+        assert_eq!(update("east", &idle()), 0);
+        assert_eq!(update("west", &Exclusion::LeavesOut), 0);
+        assert_eq!(update("east", &idle()), 0);
     }
 }

@@ -1,15 +1,15 @@
-//! Tells when files may have changed.
+//! Ticks when files may have changed.
 //!
 //! ```text
-//! notify (every folder on the way) ──▶ settle 20 ms ──▶ tick ──▶ whoever subscribed compares content hashes
-//! slow poll (30 s) ────────────────────────────────────▲
+//! notify (every directory on the path) ──▶ settle 20 ms ──▶ tick ──▶ subscribers compare content hashes
+//! slow poll (30 s) ───────────────────────────────────────▲
 //! ```
-//!
-//! Folders are watched, not files: a ConfigMap swaps a symlink, after which a watched file tells nothing more. A folder
-//! that was replaced by another of its name is noticed in its parent and watched anew. Any event is a hint only. Where
-//! folders cannot be watched (out of inotify watches, network file systems) the poll remains.
+//! Directories are watched, not files: a ConfigMap swaps a symlink, after which a watch on the file reports nothing
+//! more. A directory that was replaced by another one of the same name is noticed in its parent and watched again.
+//! Every event is only a hint. Where directories cannot be watched (no inotify watches left, network file systems),
+//! polling remains.
 
-mod way;
+mod watched_paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,51 +22,51 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use way::Ways;
+use watched_paths::WatchedPaths;
 
-/// How long files must be left alone before they are looked at: an editor or a compiler writes in several steps.
+/// How long files must be unchanged before they are read: an editor or a compiler writes in several steps.
 pub const SETTLE: Duration = Duration::from_millis(20);
 
-/// After how long they are looked at although they are not left alone, or somebody who wrote to one has not closed it.
+/// After how long they are read although they keep changing, or a writer has not closed one.
 pub const SETTLE_MAX: Duration = Duration::from_secs(1);
 
-/// How often files are looked at even if nobody said that they changed.
+/// How often files are read without any notification.
 pub const POLL_PERIOD: Duration = Duration::from_secs(30);
 
-/// Whether the system tells when a file that was written to is closed.
-const TELLS_OF_CLOSING: bool = cfg!(target_os = "linux");
+/// Whether the system reports that a writer closed a file.
+const REPORTS_CLOSE: bool = cfg!(target_os = "linux");
 
-/// Ticks when a file may have changed. Each subscriber sees the newest tick only.
+/// Ticks when a file may have changed. Each subscriber sees only the newest tick.
 pub(crate) type Ticks = watch::Receiver<u64>;
 
-/// Watches some files.
+/// Watches files.
 pub(crate) struct FileWatch {
     ticks: watch::Receiver<u64>,
-    seen: Arc<Seen>,
+    shared: Arc<SharedState>,
 }
 
 impl FileWatch {
-    /// Watches nothing until it is told [which files](Self::set_files); ends with `stop`.
+    /// Watches nothing until [`set_files`](Self::set_files); ends with `stop`.
     pub(crate) fn start(environment: &Arc<dyn Environment>, stop: CancellationToken) -> Self {
-        let seen = Arc::new(Seen::default());
+        let shared = Arc::new(SharedState::default());
         let (sender, ticks) = watch::channel(0);
-        let task = Watching {
-            folders: Folders::new(Arc::clone(&seen)),
-            seen: Arc::clone(&seen),
+        let task = WatchTask {
+            directories: WatchedDirectories::new(Arc::clone(&shared)),
+            shared: Arc::clone(&shared),
             environment: Arc::clone(environment),
             ticks: sender,
             stop,
         };
         environment.spawn("file-watch", Box::pin(task.run()));
-        Self { ticks, seen }
+        Self { ticks, shared }
     }
 
-    /// Watches these files and no others. Ticks once they are watched, so that no change before it is missed.
+    /// Watches exactly these files. Ticks once they are watched, so that no change before is missed.
     pub(crate) fn set_files(&self, files: BTreeSet<PathBuf>) {
-        let mut parts = self.seen.parts();
+        let mut parts = self.shared.parts();
         if parts.files != files {
             parts.files = files;
-            self.seen.hint.notify_one();
+            self.shared.hint.notify_one();
         }
     }
 
@@ -75,47 +75,47 @@ impl FileWatch {
     }
 }
 
-/// What the thread of notify and the task share.
+/// State shared between notify's thread and the task.
 #[derive(Default)]
-struct Seen {
+struct SharedState {
     hint: Notify,
-    parts: Mutex<SeenParts>,
+    parts: Mutex<WatchState>,
 }
 
 #[derive(Default)]
-struct SeenParts {
+struct WatchState {
     files: BTreeSet<PathBuf>,
-    ways: Ways,
-    /// Files that were written to and not closed yet.
+    paths: WatchedPaths,
+    /// Files that have been written to but not closed.
     writing: BTreeSet<PathBuf>,
 }
 
-impl Seen {
-    fn parts(&self) -> MutexGuard<'_, SeenParts> {
-        // Changed by single assignments: whole after any panic.
+impl SharedState {
+    fn parts(&self) -> MutexGuard<'_, WatchState> {
+        // Changed by single assignments, so it is consistent after any panic.
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called by notify for everything that happens in the folders.
+    /// Called by notify for every event in the directories.
     fn note(&self, event: notify::Result<Event>) {
         let Ok(event) = event else {
             return self.hint.notify_one();
         };
         let closed = matches!(event.kind, EventKind::Access(AccessKind::Close(AccessMode::Write)));
-        // Reading a file is no change of it, and we read whenever we are told.
+        // Reading a file does not change it, and every tick leads to reads.
         if event.kind.is_access() && !closed {
             return;
         }
         let mut parts = self.parts();
         let mut concerns = event.need_rescan() || event.paths.is_empty();
         for path in event.paths {
-            if !parts.ways.pass(&path) {
+            if !parts.paths.contains(&path) {
                 continue;
             }
             concerns = true;
             if closed {
                 parts.writing.remove(&path);
-            } else if TELLS_OF_CLOSING && matches!(event.kind, EventKind::Modify(ModifyKind::Data(_))) {
+            } else if REPORTS_CLOSE && matches!(event.kind, EventKind::Modify(ModifyKind::Data(_))) {
                 parts.writing.insert(path);
             }
         }
@@ -126,63 +126,63 @@ impl Seen {
     }
 }
 
-struct Watching {
-    folders: Folders,
-    seen: Arc<Seen>,
+struct WatchTask {
+    directories: WatchedDirectories,
+    shared: Arc<SharedState>,
     environment: Arc<dyn Environment>,
     ticks: watch::Sender<u64>,
     stop: CancellationToken,
 }
 
-impl Watching {
+impl WatchTask {
     async fn run(mut self) {
         loop {
-            self.folders.follow(&self.seen);
+            self.directories.follow(&self.shared);
             self.ticks.send_modify(|tick| *tick += 1);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                () = self.seen.hint.notified() => self.settle().await,
+                () = self.shared.hint.notified() => self.settle().await,
                 () = self.environment.sleep(POLL_PERIOD) => {}
             }
         }
     }
 
-    /// Waits until hints have ceased for [`SETTLE`] and nobody is writing, at most [`SETTLE_MAX`].
+    /// Waits until there are no hints for [`SETTLE`] and no file is being written, at most [`SETTLE_MAX`].
     async fn settle(&self) {
         let mut enough = self.environment.sleep(SETTLE_MAX);
         loop {
             tokio::select! {
                 biased;
                 () = &mut enough => break,
-                () = self.seen.hint.notified() => {}
+                () = self.shared.hint.notified() => {}
                 () = self.environment.sleep(SETTLE) => {
-                    if self.seen.parts().writing.is_empty() {
+                    if self.shared.parts().writing.is_empty() {
                         break;
                     }
                 }
             }
         }
-        // Who keeps a file open for longer, or whose file was replaced meanwhile, is not waited for again.
-        self.seen.parts().writing.clear();
+        // A writer that keeps a file open for longer, or whose file was replaced, is not waited for again.
+        self.shared.parts().writing.clear();
     }
 }
 
-/// The folders that are watched.
-struct Folders {
+/// The watched directories.
+struct WatchedDirectories {
     watcher: Option<RecommendedWatcher>,
-    /// Which folder it was when it began to be watched: another of the same name is another folder.
+    /// The identity of each directory when its watch began: another one of the same name is another directory.
     watched: BTreeMap<PathBuf, Identity>,
 }
 
 /// Device and inode.
 type Identity = (u64, u64);
 
-impl Folders {
-    fn new(seen: Arc<Seen>) -> Self {
-        let watcher = notify::recommended_watcher(move |event| seen.note(event));
+impl WatchedDirectories {
+    fn new(shared: Arc<SharedState>) -> Self {
+        let watcher = notify::recommended_watcher(move |event| shared.note(event));
         let watcher = watcher
-            .inspect_err(|error| tracing::warn!(%error, "folders cannot be watched: files are looked at every 30 s"))
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch directories; polling every 30 s"))
             .ok();
         Self {
             watcher,
@@ -190,42 +190,42 @@ impl Folders {
         }
     }
 
-    /// Watches the folders that lead to the files now, and no others.
-    fn follow(&mut self, seen: &Seen) {
+    /// Watches exactly the directories that lead to the files now.
+    fn follow(&mut self, shared: &SharedState) {
         let Some(watcher) = &mut self.watcher else {
             return;
         };
-        let files = seen.parts().files.clone();
-        let ways = Ways::to(files.iter().map(PathBuf::as_path));
-        self.watched.retain(|folder, _| {
-            let stays = ways.has_folder(folder);
-            if !stays {
+        let files = shared.parts().files.clone();
+        let paths = WatchedPaths::resolve(files.iter().map(PathBuf::as_path));
+        self.watched.retain(|directory, _| {
+            let is_needed = paths.has_directory(directory);
+            if !is_needed {
                 // It may be gone already.
-                let _ = watcher.unwatch(folder);
+                let _ = watcher.unwatch(directory);
             }
-            stays
+            is_needed
         });
-        for folder in ways.folders() {
-            let now = identity(folder);
-            if now.is_some() && self.watched.get(folder).copied() == now {
+        for directory in paths.directories() {
+            let now = identity(directory);
+            if now.is_some() && self.watched.get(directory).copied() == now {
                 continue;
             }
-            if self.watched.remove(folder).is_some() {
-                let _ = watcher.unwatch(folder);
+            if self.watched.remove(directory).is_some() {
+                let _ = watcher.unwatch(directory);
             }
             let Some(now) = now else { continue };
-            match watcher.watch(folder, RecursiveMode::NonRecursive) {
-                Ok(()) => drop(self.watched.insert(folder.to_owned(), now)),
-                Err(error) => tracing::debug!(folder = %folder.display(), %error, "folder cannot be watched now"),
+            match watcher.watch(directory, RecursiveMode::NonRecursive) {
+                Ok(()) => drop(self.watched.insert(directory.to_owned(), now)),
+                Err(error) => tracing::debug!(directory = %directory.display(), %error, "cannot watch directory"),
             }
         }
-        seen.parts().ways = ways;
+        shared.parts().paths = paths;
     }
 }
 
-/// Which folder that is; none if it is no folder.
-fn identity(folder: &Path) -> Option<Identity> {
-    let metadata = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
+/// The identity of a directory; none if it is not a directory.
+fn identity(directory: &Path) -> Option<Identity> {
+    let metadata = std::fs::metadata(directory).ok().filter(std::fs::Metadata::is_dir)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;

@@ -1,8 +1,8 @@
-//! How a daemon ends in order.
+//! Stops a daemon in order.
 //!
-//! First nothing new begins (keepers), then informers take nothing more in and what they have accepted is delivered,
-//! then plugins end, and last the admin server, which shows all of it. What is not delivered within the deadline is
-//! counted and said.
+//! Supervisors stop first, so that nothing new starts. Then informers stop receiving and deliver what they accepted,
+//! then plugins stop, and last the admin server, which shows all of it. Events that are not delivered within the
+//! deadline are counted and logged.
 
 use std::time::Duration;
 
@@ -10,44 +10,44 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::Daemon;
-use super::board::{InformerPhase, PluginPhase};
+use super::status_registry::{InformerPhase, PluginPhase};
 
-/// How long an orderly stop may take.
+/// How long a graceful stop may take.
 pub const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// How much of the deadline is kept for what comes after delivery.
-const ENDING: Duration = Duration::from_millis(500);
+/// The part of the deadline that is reserved for what follows delivery.
+const AFTER_DELIVERY: Duration = Duration::from_millis(500);
 
-/// How an orderly stop went.
+/// The result of a graceful stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StopReport {
-    /// Events that were accepted and not delivered before the deadline.
+    /// Events that were accepted but not delivered before the deadline.
     pub undelivered: u64,
 }
 
 impl Daemon {
-    /// Stops everything within `deadline`: what was accepted is delivered, or counted in the report.
+    /// Stops everything within `deadline`. Accepted events are delivered, or counted in the report.
     pub async fn stop(self, deadline: Duration) -> StopReport {
         let until = Instant::now() + deadline;
         let before = self.discarded();
-        self.board.set_stopping();
+        self.registry.set_stopping();
         self.stop.cancel();
-        self.keepers.close();
-        self.keepers.wait().await;
-        self.stop_informers(until - ENDING).await;
+        self.supervisors.close();
+        self.supervisors.wait().await;
+        self.stop_informers(until - AFTER_DELIVERY).await;
         self.stop_plugins(until).await;
         let durables = self.durables.clone();
-        // The disk is waited for; the task is lost only while the process ends.
+        // Waits for the disk; the task is lost only while the process stops.
         let _ = tokio::task::spawn_blocking(move || durables.close()).await;
         let undelivered = self.discarded() - before;
         self.admin.stop();
         StopReport { undelivered }
     }
 
-    /// What listeners have dropped so far.
+    /// How many events listeners have dropped so far.
     fn discarded(&self) -> u64 {
         let listeners = self
-            .board
+            .registry
             .plugins()
             .into_iter()
             .filter_map(|entry| match entry.phase() {
@@ -58,14 +58,14 @@ impl Daemon {
     }
 
     async fn stop_informers(&self, until: Instant) {
-        let informers = self.board.informers();
-        let places = informers.iter().flat_map(|entry| entry.places().into_values());
-        let running = places.filter_map(|place| match place.phase {
+        let informers = self.registry.informers();
+        let statuses = informers.iter().flat_map(|entry| entry.places().into_values());
+        let running = statuses.filter_map(|status| match status.phase {
             InformerPhase::Running(running) => Some(running.shared.clone()),
             _ => None,
         });
-        let leaving = std::mem::take(&mut *self.board.leaving());
-        let stopping = running.chain(leaving).map(|informer| async move {
+        let retiring = std::mem::take(&mut *self.registry.retiring());
+        let stopping = running.chain(retiring).map(|informer| async move {
             let report = informer.stop(until - Instant::now()).await;
             tracing::debug!(
                 informer = informer.name(),
@@ -74,13 +74,13 @@ impl Daemon {
             );
         });
         join_all(stopping).await;
-        self.board.set_stopped();
+        self.registry.set_stopped();
     }
 
     async fn stop_plugins(&self, until: Instant) {
-        let stopping = self.board.plugins().into_iter().map(|entry| async move {
+        let stopping = self.registry.plugins().into_iter().map(|entry| async move {
             if let PluginPhase::Running(plugin) = entry.phase() {
-                let left = (until - Instant::now()).max(ENDING);
+                let left = (until - Instant::now()).max(AFTER_DELIVERY);
                 let stopped = plugin.stop(left).await;
                 tracing::debug!(plugin = %entry.name, undelivered = stopped.undelivered, "plugin stopped");
             }

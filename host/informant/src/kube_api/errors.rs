@@ -1,4 +1,4 @@
-//! What plugins are told of a call that did not come to what was wanted.
+//! Errors of Kubernetes calls as plugins receive them.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use http::response::Parts;
 use informant_plugin_host::{KubeError, KubeErrorCode};
 use serde::Deserialize;
 
-/// The longest that an API server may ask to be left alone: 5 min. A wrong figure must not silence a plugin for a day.
+/// The longest `Retry-After` that is passed on: 5 min. A wrong value must not silence a plugin for a day.
 const RETRY_AFTER_SECONDS_MAX: u64 = 300;
 
-/// How much of an answer is shown that is no `Status`.
+/// How much is shown of a response that is not a `Status`.
 const START_SHOWN_BYTES_MAX: usize = 120;
 
-/// The longest message that is passed on. A `Status` repeats what was sent.
+/// The longest message that is passed on. A `Status` may repeat the request.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// Kubernetes' `Status`, as far as it decides and explains.
+/// The fields of Kubernetes' `Status` that classify and explain an error.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Status {
@@ -32,7 +32,7 @@ struct Details {
     retry_after_seconds: Option<u64>,
 }
 
-/// An answer that refuses.
+/// The error of an unsuccessful response.
 pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
     let code = head.status.as_u16();
     let status = serde_json::from_slice(body).ok();
@@ -61,14 +61,14 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
     }
 }
 
-/// What kind of trouble it is: by the reason where one number stands for two, else by the number.
+/// Classifies an error: by the reason where one status code has two meanings, else by the status code.
 ///
 /// Source: apimachinery `pkg/apis/meta/v1/types.go`, `StatusReason`.
 fn classify(code: u16, reason: &str) -> KubeErrorCode {
     match (code, reason) {
         (_, "AlreadyExists") => KubeErrorCode::AlreadyExists,
         (_, "Expired" | "Gone") | (410, _) => KubeErrorCode::Expired,
-        // The API server gave up; what it was to do may be done.
+        // The API server gave up; the operation may have been carried out.
         (_, "Timeout" | "ServerTimeout") | (504, _) => KubeErrorCode::Timeout,
         (401, _) => KubeErrorCode::Unauthorized,
         (403, _) => KubeErrorCode::Forbidden,
@@ -82,12 +82,12 @@ fn classify(code: u16, reason: &str) -> KubeErrorCode {
     }
 }
 
-/// An answer without a `Status`: the API server's to a path that it does not know, or a proxy's.
+/// A response without a `Status`: the API server's for an unknown path, or a proxy's.
 fn unexplained(code: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let start = cut(text.trim(), START_SHOWN_BYTES_MAX);
     let hint = match code {
-        404 => "; is that resource served in this version, and does it live in a namespace or outside?",
+        404 => "; check that this version serves the resource, and whether the resource is namespaced",
         _ => "",
     };
     format!("the API server answered {code}: {start}{hint}")
@@ -101,12 +101,13 @@ fn cut(text: &str, bytes_max: usize) -> String {
     }
 }
 
-/// No answer. Of a login that failed nothing is passed on: what an exec plugin printed may be the token.
+/// The error of a request without a response. A failed login passes nothing on: an exec plugin may have printed a
+/// token.
 pub(super) fn of_client(error: &kube::Error) -> KubeError {
     let (code, message) = match error {
         kube::Error::Auth(_) => (
             KubeErrorCode::Unauthorized,
-            "Informant could not log in to the cluster".to_owned(),
+            "Informant cannot authenticate to the cluster".to_owned(),
         ),
         error => {
             let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));

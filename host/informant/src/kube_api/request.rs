@@ -1,4 +1,4 @@
-//! Calls as requests.
+//! Builds the HTTP request of a call.
 
 use form_urlencoded::Serializer;
 use http::{HeaderValue, Method, Request, header};
@@ -9,13 +9,13 @@ use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
-/// What is escaped in a segment of a path: everything but what RFC 3986 leaves unreserved.
+/// The characters to escape in a path segment: all but RFC 3986's unreserved ones.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The request of a call.
 ///
 /// # Errors
-/// [`KubeErrorCode::Invalid`] if it cannot be written as one.
+/// [`KubeErrorCode::Invalid`] if it is not a valid request.
 pub(super) fn of(call: &KubeCall) -> Result<Request<Body>, KubeError> {
     let (method, content_type, body) = match &call.action {
         KubeAction::Get | KubeAction::List(_) => (Method::GET, None, Vec::new()),
@@ -39,7 +39,7 @@ pub(super) fn of(call: &KubeCall) -> Result<Request<Body>, KubeError> {
     }
     request
         .body(Body::from(body))
-        .map_err(|error| KubeError::new(KubeErrorCode::Invalid, format!("it makes no request: {error}")))
+        .map_err(|error| KubeError::new(KubeErrorCode::Invalid, format!("invalid request: {error}")))
 }
 
 fn media_type(kind: KubePatchKind) -> &'static str {
@@ -47,7 +47,7 @@ fn media_type(kind: KubePatchKind) -> &'static str {
         KubePatchKind::Merge => "application/merge-patch+json",
         KubePatchKind::Json => "application/json-patch+json",
         KubePatchKind::Strategic => "application/strategic-merge-patch+json",
-        // JSON is YAML, and older servers know no other name.
+        // JSON is YAML, and older servers know only this media type.
         KubePatchKind::Apply => "application/apply-patch+yaml",
     }
 }
@@ -94,11 +94,11 @@ fn query(action: &KubeAction) -> String {
             } = write;
             add("fieldManager", field_manager);
             add("dryRun", if *dry_run { "All" } else { "" });
-            // Anything else than apply is refused with it.
+            // The API server refuses it for anything but apply.
             let apply = matches!(action, KubeAction::Patch(KubePatchKind::Apply, ..));
             add("force", if *force && apply { "true" } else { "" });
         }
-        // In the body, with the rest.
+        // The options are in the body.
         KubeAction::Delete(_) => {}
     }
     pairs.finish()

@@ -59,7 +59,7 @@ async fn refused(api: &ClusterApi, name: &str, action: KubeAction) -> String {
 }
 
 #[tokio::test]
-async fn every_verb_and_every_kind_of_patch_arrives() {
+async fn every_verb_and_patch_type_arrives() {
     let server = ApiServer::new(Options::default());
     let api = api(&server);
     let made = done(&api, "", KubeAction::Create(bytes(&map("m")), write())).await;
@@ -113,7 +113,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart_in_the_api_servers_words() {
+async fn errors_carry_the_api_servers_messages() {
     let server = ApiServer::new(Options::default());
     let api = api(&server);
     done(&api, "", KubeAction::Create(bytes(&map("m")), write())).await;
@@ -130,7 +130,7 @@ async fn refusals_are_told_apart_in_the_api_servers_words() {
         refused(&api, "", KubeAction::Create(b"{".to_vec(), write())).await,
     ];
     let unknown = api
-        .call(call("shop.example.com/v1/orders", "a", KubeAction::Get))
+        .call(call("shop.example.com/v1/commands", "a", KubeAction::Get))
         .await
         .unwrap_err();
     text.push(format!(
@@ -154,13 +154,13 @@ async fn refusals_are_told_apart_in_the_api_servers_words() {
     409 conflict: Operation cannot be fulfilled on configmaps "m": the object has been modified; please apply your changes to the latest version and try again
     409 conflict: Operation cannot be fulfilled on configmaps "m": the UID in the precondition (x) does not match the UID in record (UID). The object might have been deleted and then recreated
     400 invalid: the object provided is unrecognized: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
-    404 not-found: the API server answered 404: 404 page not found; is that resource served in this version, and does it live in a namespace or outside?
-    cluster: there is none called "east"; config.toml has one, which has no name: leave it empty
-    the answer is longer than 10 bytes; ask for fewer objects at a time
+    404 not-found: the API server answered 404: 404 page not found; check that this version serves the resource, and whether the resource is namespaced
+    there is no cluster named "east"; config.toml has one cluster, without a name: leave it empty
+    the response exceeds 10 bytes; request fewer objects per page
     "#);
 }
 
-/// Runs tasks as another does, and says when one has ended.
+/// Runs tasks as another environment does, and reports when one has ended.
 struct Watched {
     environment: TokioEnvironment,
     ended: tokio::sync::mpsc::UnboundedSender<tokio::runtime::Id>,
@@ -190,7 +190,7 @@ impl Environment for Watched {
 }
 
 #[tokio::test]
-async fn requests_run_where_informers_do_whoever_asks() {
+async fn requests_run_on_the_informers_runtime() {
     let server = ApiServer::new(Options::default());
     let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
     let environment = Arc::new(Watched {
@@ -210,7 +210,7 @@ async fn requests_run_where_informers_do_whoever_asks() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_given_up_ends() {
+async fn abandoned_request_ends() {
     let never =
         tower::service_fn(|_: Request<Body>| std::future::pending::<Result<http::Response<Body>, std::io::Error>>());
     let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
@@ -226,7 +226,7 @@ async fn a_request_that_is_given_up_ends() {
 }
 
 #[tokio::test]
-async fn a_busy_api_server_says_for_how_long() {
+async fn retry_after_of_a_busy_api_server_is_passed_on() {
     let (head, ()) = http::Response::builder()
         .status(429)
         .header("retry-after", "7")
@@ -245,7 +245,7 @@ async fn a_busy_api_server_says_for_how_long() {
 }
 
 #[test]
-fn what_is_sent_names_the_plugin_and_leads_where_it_says() {
+fn request_has_the_plugins_user_agent_and_an_escaped_path() {
     let mut of_status = call(
         "apps/v1/deployments",
         "a:b",

@@ -1,4 +1,4 @@
-//! Several clusters in one process: each with its own connections and its own fate.
+//! Several clusters in one process, independent of each other.
 
 use std::path::Path;
 use std::process::Output;
@@ -18,7 +18,7 @@ fn cluster(name: &str, kubeconfig: &Path) -> String {
     format!("[cluster.{name}]\nkubeconfig = {kubeconfig:?}\n")
 }
 
-/// The lines of readiness, sorted.
+/// The lines of readiness.
 async fn checks(daemon: &Running) -> Vec<String> {
     let (_, text) = daemon.get("/readyz?verbose").await;
     text.lines().map(str::to_owned).collect()
@@ -45,7 +45,7 @@ async fn get(daemon: &Running, args: &[&str]) -> Output {
     command.output().await.unwrap()
 }
 
-/// Its stdout; it must have gone well.
+/// Its stdout; it must succeed.
 async fn got(daemon: &Running, args: &[&str]) -> String {
     let output = get(daemon, args).await;
     assert!(
@@ -71,12 +71,13 @@ fn with_hanging_login(file: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
+async fn failing_cluster_does_not_block_the_others() {
     let (east, west) = (World::start().await, World::unreachable().await);
     east.create_pod("web-0", "nginx");
     west.create_pod("web-1", "nginx");
     east.install("guest-recorder", "recorder.wasm");
-    // The process ends only when all its threads do, that of the login too: with the folder, at the end of the test.
+    // The process ends only when all its threads do, including that of the login: with the directory, at the end of the
+    // test.
     let hangs = east.path("hangs.kubeconfig");
     east.write("hangs.kubeconfig", with_hanging_login(&hangs).as_bytes());
     east.write("broken.kubeconfig", b"{{{");
@@ -96,7 +97,7 @@ async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
     wait_for_check(&daemon, "[-]informer/pods/hangs failed", "asking").await;
     assert_eq!(daemon.names("/api/v1/get/pods?cluster=east").await, ["web-0"]);
 
-    // Who asks all of them is not given a part for the whole.
+    // A query over all clusters does not return a part of them.
     let refused = get(&daemon, &["pods"]).await;
     let said = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(5), "{said}");
@@ -105,7 +106,7 @@ async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
         "{said}"
     );
 
-    // Nor does it hold up a change of the configuration.
+    // It does not block configuration changes.
     let maps = "[informer.maps]\nresource = \"v1/configmaps\"\nclusters = [\"east\"]\n";
     east.configure(&format!("{clusters}{PODS}{RECORDER}{maps}"));
     daemon
@@ -113,7 +114,7 @@ async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
         .await;
     wait_for_check(&daemon, "[+]informer/maps/east ok", "Live").await;
 
-    // What comes back is there without anybody's doing.
+    // A cluster that comes back is picked up by itself.
     west.begin_to_serve().await;
     daemon.wait_for_events("recorder", "add", 2.0).await;
     assert_eq!(
@@ -135,8 +136,8 @@ async fn a_cluster_that_is_down_or_cannot_log_in_holds_up_no_other() {
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
 }
 
-/// Waits until nothing is left of the cluster `west`, nor of its gauges.
-async fn wait_until_west_is_gone(daemon: &Running) {
+/// Waits until the cluster `west` and its gauges are removed.
+async fn wait_until_west_is_removed(daemon: &Running) {
     until("the cluster to be gone", async || {
         let sources = daemon.json("/api/v1/sources").await;
         let gone = sources["items"].as_array().is_some_and(|items| items.len() == 1);
@@ -152,12 +153,12 @@ async fn wait_until_west_is_gone(daemon: &Running) {
         "informant_informer_discovering",
     ] {
         let of_west = format!("{gone}{{informer=\"pods\",cluster=\"west\"");
-        assert!(!text.contains(&of_west), "its gauges go with it:\n{text}");
+        assert!(!text.contains(&of_west), "its gauges are still there:\n{text}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clusters_come_change_and_go_while_everything_else_runs() {
+async fn clusters_are_added_changed_and_removed_while_running() {
     let (east, west, other) = (World::start().await, World::start().await, World::start().await);
     east.create_pod("web-0", "nginx");
     west.create_pod("web-0", "nginx");
@@ -172,20 +173,20 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
     wait_for_check(&daemon, "[+]informer/pods/east ok", "Live").await;
     let asked = east.server.requests().len();
 
-    // One more.
+    // Add a cluster.
     east.configure(&format!("{both}{PODS}{RECORDER}"));
     daemon.wait_for_events("recorder", "add", 2.0).await;
     daemon.wait_until_ready().await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0", "web-0"]);
 
-    // The informer leaves it: its handlers are told.
+    // Remove the informer from it: its handlers receive deletes.
     east.configure(&format!("{both}{in_east}{RECORDER}"));
     daemon.wait_for_events("recorder", "delete", 1.0).await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
     east.configure(&format!("{both}{PODS}{RECORDER}"));
     daemon.wait_for_events("recorder", "add", 3.0).await;
 
-    // Its section means another cluster now.
+    // Let its section mean another cluster.
     east.configure(&format!(
         "{one}{}{PODS}{RECORDER}",
         cluster("west", &other.kubeconfig())
@@ -201,7 +202,7 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
     })
     .await;
 
-    // And now one that cannot be logged in to: what runs goes on.
+    // And one whose login fails: the running client stays.
     east.configure(&format!(
         "{one}{}{PODS}{RECORDER}",
         cluster("west", Path::new("nowhere"))
@@ -216,20 +217,20 @@ async fn clusters_come_change_and_go_while_everything_else_runs() {
     );
     assert_eq!(daemon.names("/api/v1/get/pods?cluster=west").await, ["web-2"]);
 
-    // It goes: nobody knows what became of its objects, so nobody is told anything.
+    // Remove it: the fate of its objects is unknown, so handlers receive nothing.
     east.configure(&format!("{one}{PODS}{RECORDER}"));
-    wait_until_west_is_gone(&daemon).await;
+    wait_until_west_is_removed(&daemon).await;
     let labels = ["plugin=\"recorder\"", "event=\"delete\""];
     assert_eq!(daemon.metric("informant_handler_events_total", &labels).await, 1.0);
     assert_eq!(
         east.server.requests().len(),
         asked,
-        "the first cluster was asked nothing more"
+        "the first cluster received no further request"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_informer_that_comes_back_to_a_cluster_is_told_after_the_deletes_by_which_it_left() {
+async fn readded_informer_waits_for_its_earlier_deletes() {
     let (east, west) = (World::start().await, World::start().await);
     west.create_pod("web-0", "nginx");
     east.install("guest-recorder", "recorder.wasm");
@@ -237,7 +238,7 @@ async fn an_informer_that_comes_back_to_a_cluster_is_told_after_the_deletes_by_w
     let in_east = PODS.replace("index", "clusters = [\"east\"]\nindex");
     let minutes = "{ event = \"delete\", attempts = 1, do = { retry-after-ms = 600_000 } }";
     let slow = format!("{RECORDER}config = {{ rules = [{minutes}] }}\n");
-    let mended = format!("{RECORDER}config = {{ label = \"mended\" }}\n");
+    let repaired = format!("{RECORDER}config = {{ label = \"repaired\" }}\n");
 
     let daemon = east.daemon(&format!("{clusters}{PODS}{slow}")).await;
     daemon.wait_for_events("recorder", "add", 1.0).await;
@@ -248,18 +249,23 @@ async fn an_informer_that_comes_back_to_a_cluster_is_told_after_the_deletes_by_w
         .await;
 
     east.configure(&format!("{clusters}{PODS}{slow}"));
-    wait_for_check(&daemon, "[-]informer/pods/west failed", "handlers are yet to be told").await;
-    // Another version has what failed tried again at once.
-    east.configure(&format!("{clusters}{PODS}{mended}"));
+    wait_for_check(
+        &daemon,
+        "[-]informer/pods/west failed",
+        "waiting for handlers to receive the deletes",
+    )
+    .await;
+    // A new version retries failed events at once.
+    east.configure(&format!("{clusters}{PODS}{repaired}"));
     daemon.wait_for_events("recorder", "add", 2.0).await;
-    let told = ["plugin=\"recorder\"", "event=\"delete\"", "result=\"ok\""];
-    assert_eq!(daemon.metric("informant_handler_events_total", &told).await, 1.0);
+    let delivered = ["plugin=\"recorder\"", "event=\"delete\"", "result=\"ok\""];
+    assert_eq!(daemon.metric("informant_handler_events_total", &delivered).await, 1.0);
     daemon.wait_until_ready().await;
     assert_eq!(daemon.names("/api/v1/get/pods").await, ["web-0"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_are_over_one_cluster_or_all_and_mix_nothing() {
+async fn queries_cover_one_cluster_or_all() {
     let (east, west) = (World::start().await, World::start().await);
     for name in ["web-0", "web-1"] {
         east.create_pod(name, "nginx");

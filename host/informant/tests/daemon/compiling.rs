@@ -1,5 +1,5 @@
-//! Components are compiled by this program in a process of its own: what a hostile one takes is bounded, and nothing
-//! else of the daemon notices.
+//! Components are compiled in a child process, with limits on time and memory, so that a hostile one does not affect
+//! the daemon.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::world::component;
 
-/// A host that compiles with the program, in `folder`.
+/// A host that compiles in a child process, in `folder`.
 fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
     let env: Arc<dyn Environment> = Arc::new(TokioEnvironment::current(1));
     PluginHost::new(HostOptions {
@@ -35,7 +35,7 @@ fn host(folder: &Path, limits: CompileLimits) -> PluginHost {
     .unwrap()
 }
 
-/// A component that has the names of a plugin, with `module` as its code.
+/// A component with a plugin's exports and `module` as its code.
 fn with_module(module: &str) -> Vec<u8> {
     let text = format!(
         r#"(component
@@ -47,7 +47,7 @@ fn with_module(module: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()
 }
 
-/// A small module that takes a compiler much time and memory: in each of many nested loops each of many variables may
+/// A small module that takes much time and memory to compile: in each of many nested loops each of many variables may
 /// have one of two values.
 fn bomb(loops: usize, variables: usize) -> String {
     let mut text = String::from("(func (param i32)");
@@ -73,7 +73,7 @@ fn bomb(loops: usize, variables: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_is_hard_to_compile_is_refused_and_the_old_one_runs_on() {
+async fn uncompilable_component_is_refused_and_the_previous_one_continues() {
     let folder = tempfile::tempdir().unwrap();
     let limits = CompileLimits {
         time: Duration::from_secs(30),
@@ -81,7 +81,7 @@ async fn a_component_that_is_hard_to_compile_is_refused_and_the_old_one_runs_on(
     };
     let patient = host(folder.path(), limits);
     let spec = PluginSpec::new("recorder", component("guest-recorder"));
-    // Compiled by the child, found in the folder, run here.
+    // Compiled by the child, loaded from the directory, run here.
     let plugin = patient.load(spec.clone()).await.unwrap();
     plugin.start().await;
     let digest = plugin.digest();
@@ -91,7 +91,7 @@ async fn a_component_that_is_hard_to_compile_is_refused_and_the_old_one_runs_on(
     let too_large = plugin.swap(&file).await.map(|_| ()).unwrap_err();
     fs::write(&file, vec![0; 1 << 20]).unwrap();
     let zeroes = plugin.swap(&file).await.map(|_| ()).unwrap_err();
-    // Well-formed, but its code is not: wasmtime's words come back from the child.
+    // A well-formed component with invalid code: wasmtime's message comes back from the child.
     let mut broken = with_module("(func call 0)");
     let call = broken.windows(2).position(|pair| pair == [0x10, 0x00]).unwrap();
     broken[call + 1] = 7;
@@ -108,7 +108,7 @@ async fn a_component_that_is_hard_to_compile_is_refused_and_the_old_one_runs_on(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_compiles_for_ever_is_given_up() {
+async fn compilation_is_limited_in_time() {
     let folder = tempfile::tempdir().unwrap();
     let limits = CompileLimits {
         time: Duration::from_secs(2),
@@ -122,7 +122,7 @@ async fn a_component_that_compiles_for_ever_is_given_up() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_takes_all_memory_to_compile_is_given_up() {
+async fn compilation_is_limited_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let limits = CompileLimits {
         time: Duration::from_secs(120),

@@ -1,4 +1,4 @@
-//! config.toml changes while everything runs.
+//! config.toml changes while the daemon runs.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 const MAPS: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n";
 const RELOADS: &str = "informant_config_reloads_total";
 
-/// A recorder under this name.
+/// A recorder with this name.
 fn plugin(name: &str, informer: &str, rest: &str) -> String {
     format!("[plugin.{name}]\ncomponent = \"recorder.wasm\"\ninformers = [\"{informer}\"]\n{rest}\n")
 }
@@ -23,7 +23,7 @@ async fn configuration(daemon: &Running) -> Value {
     daemon.json("/api/v1/configuration").await
 }
 
-/// Lists and watches that the API server was asked for.
+/// The lists and watches that the API server received.
 fn requests(world: &World) -> usize {
     let requests = world.server.requests();
     let of_objects = requests
@@ -32,14 +32,14 @@ fn requests(world: &World) -> usize {
     of_objects.count()
 }
 
-/// How often the plugin got an instance, by its reloads.
+/// How many new instances the plugin got, by its reloads.
 async fn new_instances(daemon: &Running, plugin: &str) -> f64 {
     let labels = [&*format!("plugin=\"{plugin}\"")];
     daemon.metric("informant_plugin_reloads_total", &labels).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plugins_come_late_and_go_while_nothing_else_is_touched() {
+async fn plugins_are_added_and_removed_without_affecting_others() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -53,11 +53,11 @@ async fn plugins_come_late_and_go_while_nothing_else_is_touched() {
     daemon.wait_for_events("late", "add", 1.0).await;
     daemon.wait_for_events("late", "sync", 1.0).await;
 
-    // Moved about in the file, the section that stays is the same.
+    // A section that only moved in the file is unchanged.
     world.configure(&format!("# reordered\n{}{PODS}", plugin("stays", "pods", "")));
     reloads(&daemon, "ok", 2.0).await;
     let (_, text) = daemon.get("/metrics").await;
-    assert!(!text.contains("plugin=\"late\""), "its series go with it:\n{text}");
+    assert!(!text.contains("plugin=\"late\""), "its series are still there:\n{text}");
     world.create_pod("web-1", "nginx");
     daemon.wait_for_events("stays", "add", 2.0).await;
     assert_eq!(requests(&world), asked, "the informer keeps its watch");
@@ -66,7 +66,7 @@ async fn plugins_come_late_and_go_while_nothing_else_is_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_informer_that_is_removed_tells_no_deletes_and_gives_its_objects_back() {
+async fn removed_informer_delivers_no_deletes_and_frees_its_objects() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -95,7 +95,7 @@ async fn an_informer_that_is_removed_tells_no_deletes_and_gives_its_objects_back
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_config_is_a_new_instance_and_other_keys_are_not() {
+async fn only_a_changed_config_creates_a_new_instance() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -112,7 +112,7 @@ async fn a_changed_config_is_a_new_instance_and_other_keys_are_not() {
         "resync = \"1s\"\nlimits = { pending = 7 }\nrequired = \"always\"\non-failure = \"skip\"",
     ));
     reloads(&daemon, "ok", 1.0).await;
-    // Told again, as an update to itself.
+    // Redelivered, as an update to itself.
     until("a resync", async || {
         let updates = daemon
             .metric("informant_handler_events_total", &["event=\"update\""])
@@ -135,7 +135,7 @@ async fn a_changed_config_is_a_new_instance_and_other_keys_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in() {
+async fn failing_section_keeps_its_previous_version_others_apply() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -143,8 +143,8 @@ async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in(
     let daemon = world.daemon(&old).await;
     daemon.wait_for_events("old", "sync", 1.0).await;
 
-    // The recorder does not know the key; the other one's component is not there yet; and an informer that `old` still
-    // runs on goes.
+    // The recorder does not know the key; the other component does not exist yet; and an informer that `old` still uses
+    // is removed.
     let next = format!(
         "{MAPS}{}{}[plugin.late]\ncomponent = \"late.wasm\"\ninformers = [\"maps\"]\n",
         plugin("old", "maps", "config = { lable = \"x\" }"),
@@ -165,17 +165,13 @@ async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in(
         .collect();
     assert_eq!(sections, ["informer.pods", "plugin.late", "plugin.old"]);
     let reason = |at: usize| waiting[at]["reason"].as_str().unwrap();
-    assert!(
-        reason(0).contains("[plugin.old], which still runs on it"),
-        "{}",
-        reason(0)
-    );
+    assert!(reason(0).contains("[plugin.old] still uses it"), "{}", reason(0));
     assert!(reason(1).contains("late.wasm: cannot be read"), "{}", reason(1));
     assert!(reason(2).contains("lable"), "{}", reason(2));
     world.create_pod("web-1", "nginx");
     daemon.wait_for_events("old", "add", 2.0).await;
 
-    // What was missing comes, and what was wrong is mended: nothing waits any more, and the informer goes.
+    // The missing component arrives and the error is fixed: nothing is pending, and the informer is removed.
     world.install("guest-recorder", "late.wasm");
     daemon.wait_for_events("late", "sync", 1.0).await;
     world.configure(&next.replace("lable", "label"));
@@ -186,7 +182,7 @@ async fn a_section_that_fails_keeps_its_old_version_and_the_others_are_taken_in(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_wrong_empty_or_gone_changes_nothing_that_runs() {
+async fn invalid_empty_or_missing_file_changes_nothing() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     let good = format!("{PODS}{}", plugin("recorder", "pods", ""));
@@ -222,7 +218,7 @@ async fn a_file_that_is_wrong_empty_or_gone_changes_nothing_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_edits_the_last_one_wins() {
+async fn last_of_many_edits_wins() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     let with = |label: &str| {
@@ -235,7 +231,7 @@ async fn of_many_edits_the_last_one_wins() {
     let mut pace = tokio::time::interval(std::time::Duration::from_millis(5));
     for edit in 0..300 {
         pace.tick().await;
-        // In place, as an editor that keeps the file does it.
+        // In place, like an editor that keeps the file.
         let text = if edit == 299 {
             with("permanent")
         } else {
@@ -249,13 +245,13 @@ async fn of_many_edits_the_last_one_wins() {
     daemon
         .wait_for_metric("informant_dead_letters", &["plugin=\"recorder\""], 1.0)
         .await;
-    let judged = daemon.metric(RELOADS, &[]).await;
-    assert!(judged < 100.0, "{judged} of 300 edits were judged one by one");
+    let applied = daemon.metric(RELOADS, &[]).await;
+    assert!(applied < 100.0, "{applied} of 300 edits were applied one by one");
     assert_eq!(daemon.metric(RELOADS, &["result=\"refused\""]).await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_config_map_swaps_file_and_component_together() {
+async fn config_map_swaps_file_and_component_together() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     for (folder, guest, label) in [("v1", "guest-recorder", "one"), ("v2", "guest-recorder-v2", "two")] {
@@ -281,7 +277,7 @@ async fn a_config_map_swaps_file_and_component_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_takes_a_restart_says_so() {
+async fn sections_that_need_a_restart_are_pending() {
     let world = World::start().await;
     let daemon = world.daemon(PODS).await;
     daemon.wait_until_ready().await;
@@ -293,16 +289,19 @@ async fn what_takes_a_restart_says_so() {
     let now = configuration(&daemon).await;
     assert_eq!(now["waiting"][0]["section"], "admin");
     assert!(
-        now["waiting"][0]["reason"].as_str().unwrap().contains("restarted"),
+        now["waiting"][0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("after a restart"),
         "{now}"
     );
     daemon.wait_until_ready().await;
-    // What does not take one is taken in.
+    // Sections that need no restart are applied.
     assert_eq!(daemon.get("/api/v1/get/maps").await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_informer_tells_the_difference_and_nobody_else_notices() {
+async fn changed_informer_delivers_only_the_difference() {
     let world = World::start().await;
     for name in ["web-0", "both-0", "db-0"] {
         world.create_pod(name, "nginx");
@@ -336,7 +335,7 @@ async fn a_changed_informer_tells_the_difference_and_nobody_else_notices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn namespaces_come_and_go_while_the_informer_runs() {
+async fn namespaces_are_added_and_removed_while_running() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     let mut elsewhere = pod("web-1", "nginx");
@@ -357,7 +356,7 @@ async fn namespaces_come_and_go_while_the_informer_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_resource_under_the_same_name_is_another_informer() {
+async fn changed_resource_is_a_new_informer() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");

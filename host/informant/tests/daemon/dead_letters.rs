@@ -1,10 +1,10 @@
-//! What the log says of events that plugins fail on for good.
+//! The log of events that failed permanently.
 
 use crate::program::{Program, transcript};
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_becomes_a_dead_letter_has_a_line_in_the_log_that_says_how_it_is_told_again() {
+async fn dead_letter_is_logged_with_the_command_to_requeue_it() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -30,7 +30,7 @@ async fn an_event_that_becomes_a_dead_letter_has_a_line_in_the_log_that_says_how
     assert_eq!(fields["error"], "told to fail for good");
     assert_eq!(fields["attempts"], 1);
 
-    let listens = program.logged("admin server listens").await;
+    let listens = program.logged("admin server listening").await;
     let address = listens["fields"]["address"].as_str().unwrap();
     let args = [
         "plugin",

@@ -1,4 +1,4 @@
-//! Objects on their way from the API server to handlers, indexes and readers.
+//! Objects from the API server to handlers, indexes and queries.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::world::{Running, World, pod};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = \"/spec/nodeName\" }\n";
 
-/// A world with a pod, and a daemon with a plugin that writes down what it is told.
+/// A world with a pod, and a daemon with a plugin that records its events.
 async fn recorded() -> (World, Running) {
     let world = World::start().await;
     world.create_pod("web-0", "nginx:1.27");
@@ -18,7 +18,7 @@ async fn recorded() -> (World, Running) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
+async fn handler_receives_present_objects_and_changes() {
     let (world, daemon) = recorded().await;
     daemon.wait_for_events("recorder", "add", 1.0).await;
     daemon.wait_for_events("recorder", "sync", 1.0).await;
@@ -35,17 +35,17 @@ async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
         .unwrap();
     world.server.delete("v1/pods", "default", "web-0").unwrap();
     daemon.wait_for_events("recorder", "delete", 1.0).await;
-    let told = daemon
+    let delivered = daemon
         .metric(
             "informant_handler_events_total",
             &["plugin=\"recorder\"", "result=\"ok\""],
         )
         .await;
-    // The patch may have come before the add was delivered, and be folded into it.
-    let folded = daemon
+    // The patch may have arrived before the add was delivered, and be coalesced into it.
+    let coalesced = daemon
         .metric("informant_listener_coalesced_total", &["plugin=\"recorder\""])
         .await;
-    assert_eq!(told + folded, 5.0);
+    assert_eq!(delivered + coalesced, 5.0);
 
     let plugins = daemon.json("/api/v1/plugins").await;
     assert_eq!(plugins["items"][0]["state"], "running");
@@ -54,7 +54,7 @@ async fn a_handler_is_told_of_what_is_there_and_of_what_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cache_is_read_by_name_namespace_selector_and_index() {
+async fn cache_is_queried_by_name_namespace_selector_and_index() {
     let world = World::start().await;
     for (name, image) in [
         ("web-0", "nginx:1.27"),
@@ -107,7 +107,7 @@ async fn the_cache_is_read_by_name_namespace_selector_and_index() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_not_ready_and_not_known_are_told_apart() {
+async fn missing_unready_and_unknown_have_distinct_errors() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx:1.27");
     let missing = "[informer.widgets]\nresource = \"example.com/v1/widgets\"\nrequired = false\n";
@@ -152,7 +152,7 @@ fn families(text: &str) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_series_is_openmetrics_and_has_its_settled_name() {
+async fn metric_families_are_stable() {
     let (_world, daemon) = recorded().await;
     daemon.wait_for_events("recorder", "sync", 1.0).await;
     let (_, text) = daemon.get("/metrics").await;

@@ -1,4 +1,4 @@
-//! Reading one's own writes, and when a source was last heard of.
+//! Read-your-writes, and the freshness of sources.
 
 use informant_apiserver::{Ending, Filter};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::world::{Running, World, until};
 
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 
-/// Status, code and document of an answer that is an error.
+/// Status, code and document of an error response.
 async fn refusal(daemon: &Running, path: &str) -> (u16, String, Value) {
     let (status, text) = daemon.get(path).await;
     let document: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{path}: {status} {text}"));
@@ -21,7 +21,7 @@ async fn only_source(daemon: &Running) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_is_in_the_cache_once_its_version_was_waited_for() {
+async fn write_is_visible_after_waiting_for_its_version() {
     let world = World::start().await;
     let daemon = world.daemon(PODS).await;
     daemon.wait_until_ready().await;
@@ -46,7 +46,7 @@ async fn what_was_written_is_in_the_cache_once_its_version_was_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_is_waited_for_in_vain_says_what_was_seen() {
+async fn version_that_is_not_reached_reports_the_present_one() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx:1.27");
     let daemon = world.daemon(PODS).await;
@@ -81,7 +81,7 @@ async fn a_version_that_is_waited_for_in_vain_says_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_ends_when_its_source_does() {
+async fn wait_ends_with_its_source() {
     let world = World::start().await;
     let daemon = world.daemon(PODS).await;
     daemon.wait_until_ready().await;
@@ -95,7 +95,7 @@ async fn a_wait_ends_when_its_source_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_says_when_it_was_last_heard_of_and_what_went_wrong() {
+async fn readiness_shows_last_event_relists_and_last_error() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx:1.27");
     let daemon = world.daemon(PODS).await;

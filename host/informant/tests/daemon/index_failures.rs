@@ -1,4 +1,4 @@
-//! What readers are told of objects that an index function failed on.
+//! Objects for which an index function failed.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const CONFIG: &str = "[informer.pods]\nresource = \"v1/pods\"\nindex = { node = 
     [plugin.index]\ncomponent = \"index.wasm\"\ninformers = [\"pods\"]\n";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_an_index_lacks_are_listed_and_whoever_asks_the_index_is_warned() {
+async fn objects_missing_from_an_index_are_listed_and_warned_of() {
     let world = World::start().await;
     for name in ["fail-0", "web-0"] {
         world.create_pod(name, "nginx");
@@ -58,7 +58,7 @@ async fn objects_that_an_index_lacks_are_listed_and_whoever_asks_the_index_is_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_object_that_an_index_fails_on_is_in_the_log_at_once() {
+async fn first_index_failure_is_logged_at_once() {
     let world = World::start().await;
     world.create_pod("fail-0", "nginx");
     world.install("guest-index", "index.wasm");

@@ -1,4 +1,4 @@
-//! The metrics that docs/reference/metrics.md lists are the metrics that there are.
+//! The metrics in docs/reference/metrics.md match those of the daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::world::{Running, World, pod, until};
 /// Family to label names.
 type Families = BTreeMap<String, BTreeSet<String>>;
 
-/// What a daemon shows, without the prefix and what OpenMetrics appends to a family's name.
+/// The families of a scrape, without the prefix and the suffixes that OpenMetrics adds.
 fn scraped(text: &str) -> Families {
     let mut families = Families::new();
     let mut current = String::new();
@@ -35,7 +35,7 @@ fn scraped(text: &str) -> Families {
     families
 }
 
-/// What the table of docs/reference/metrics.md lists: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
+/// The families in the table of docs/reference/metrics.md: `a{x}`, `b{y}`, or `a`, `b` `{x}` for all in the row.
 fn documented(page: &str) -> Families {
     let section = page
         .split("\n## Metrics\n")
@@ -61,15 +61,15 @@ fn documented(page: &str) -> Families {
     families
 }
 
-/// Those whose series are there only when something went wrong or did not happen yet: their labels cannot be seen here.
+/// Whether a family has no series here, so that its labels are unknown: some exist only after an error.
 fn without_series(family: &BTreeSet<String>) -> bool {
     family.is_empty()
 }
 
-/// Shown once a plugin has called the cluster, which none does here.
+/// Present once a plugin has called the Kubernetes API, which none does here.
 const OF_PLUGINS_THAT_ACT: [&str; 2] = ["plugin_kube_calls_total", "plugin_kube_seconds"];
 
-/// A daemon to which everything has happened that is counted.
+/// A daemon in which everything that is counted has happened.
 async fn eventful(world: &World) -> Running {
     for name in ["web-0", "trap-0", "fail-0"] {
         world.create_pod(name, "nginx");
@@ -113,7 +113,7 @@ async fn eventful(world: &World) -> Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_documented_metrics_are_those_that_a_daemon_shows() {
+async fn documented_metrics_match_the_scraped_ones() {
     let world = World::start().await;
     let daemon = eventful(&world).await;
     let (_, text) = daemon.get("/metrics").await;
@@ -135,7 +135,7 @@ async fn the_documented_metrics_are_those_that_a_daemon_shows() {
     );
     for (name, labels) in &scraped {
         let mut labels = labels.clone();
-        // The page says once that series of informers carry it.
+        // The page says once that series of informers have it.
         if !documented[name].contains("cluster") {
             labels.remove("cluster");
         }
@@ -147,9 +147,9 @@ async fn the_documented_metrics_are_those_that_a_daemon_shows() {
     }
 }
 
-/// Names and labels that others build on: dashboards and alerts.
+/// Names and labels that dashboards and alerts depend on.
 #[test]
-fn the_settled_metrics_are_documented() {
+fn stable_metrics_are_documented() {
     let documented = documented(include_str!("../../../../docs/reference/metrics.md"));
     for settled in [
         "reflector_lists_total{informer,result}",

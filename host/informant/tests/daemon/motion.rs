@@ -1,5 +1,5 @@
-//! What writers do to config.toml: half a text, links that are swapped, touches, many edits. Each content is taken in
-//! once at most.
+//! Ways of writing config.toml: partial writes, swapped symlinks, touches, many edits. Each content is applied at most
+//! once.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use super::world::{Running, World, until};
 const PODS: &str = "[informer.pods]\nresource = \"v1/pods\"\n";
 const RELOADS: &str = "informant_config_reloads_total";
 
-/// A configuration whose first half is sound by itself, and ends the plugin.
+/// A configuration whose first half is valid by itself, and removes the plugin.
 fn text(label: &str) -> (String, String) {
     let first = format!("[admin]\nlisten = \"127.0.0.1:0\"\n{PODS}");
     let plugin = "[plugin.recorder]\ncomponent = \"recorder.wasm\"\ninformers = [\"pods\"]\non-reload = \"continue\"\n";
@@ -31,8 +31,8 @@ async fn started(world: &World) -> Running {
     daemon
 }
 
-/// So many contents were taken in, and nothing else was ever judged.
-async fn taken_in(daemon: &Running, contents: usize) {
+/// Asserts that this many contents were applied, and nothing else was validated.
+async fn wait_for_applied(daemon: &Running, contents: usize) {
     daemon
         .wait_for_metric(RELOADS, &["result=\"ok\""], contents as f64)
         .await;
@@ -44,7 +44,7 @@ async fn taken_in(daemon: &Running, contents: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_text_is_never_taken_in() {
+async fn half_a_text_is_never_wait_for_applied() {
     let world = World::start().await;
     let daemon = started(&world).await;
     let pauses_ms = [0, 5, 15, 25, 60, 150, 400];
@@ -52,19 +52,19 @@ async fn half_a_text_is_never_taken_in() {
         let (first, second) = text(&format!("{}", number + 1));
         let mut file = File::create(world.path("config.toml")).unwrap();
         file.write_all(first.as_bytes()).unwrap();
-        // The writer is slow, not the reader waited for.
+        // A slow writer.
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         file.write_all(second.as_bytes()).unwrap();
         drop(file);
-        taken_in(&daemon, number + 1).await;
+        wait_for_applied(&daemon, number + 1).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_swap_of_a_config_map_is_taken_in_once_and_only_if_its_content_is_another() {
+async fn config_map_swap_is_applied_once_if_its_content_changed() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
-    // Of two versions in a row each second one says the same.
+    // Some consecutive versions are equal.
     let versions = ["0", "0", "1", "1", "2", "2", "3"];
     for (number, label) in versions.iter().enumerate() {
         std::fs::create_dir(world.path(&format!("v{number}"))).unwrap();
@@ -77,14 +77,14 @@ async fn each_swap_of_a_config_map_is_taken_in_once_and_only_if_its_content_is_a
     for (number, label) in versions.iter().enumerate().skip(1) {
         symlink(format!("v{number}"), world.path("..data_tmp")).unwrap();
         std::fs::rename(world.path("..data_tmp"), world.path("..data")).unwrap();
-        // As kubelet does: what is no more pointed to goes.
+        // Like the kubelet: the old target is removed.
         std::fs::remove_dir_all(world.path(&format!("v{}", number - 1))).unwrap();
-        taken_in(&daemon, label.parse().unwrap()).await;
+        wait_for_applied(&daemon, label.parse().unwrap()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_touched_or_rewritten_with_the_same_bytes_is_not_taken_in_again() {
+async fn touched_or_rewritten_file_is_not_applied_again() {
     let world = World::start().await;
     let daemon = started(&world).await;
     let mut pace = tokio::time::interval(Duration::from_millis(10));
@@ -98,19 +98,19 @@ async fn a_file_that_is_touched_or_rewritten_with_the_same_bytes_is_not_taken_in
                 file.set_modified(SystemTime::now()).unwrap();
             }
             _ => {
-                // Away, and back under its name.
+                // Moved away and back.
                 std::fs::rename(world.path("config.toml"), world.path("elsewhere")).unwrap();
                 std::fs::rename(world.path("elsewhere"), world.path("config.toml")).unwrap();
             }
         }
     }
-    // What comes last is seen last: had any of these been taken in, it would have been counted before.
+    // The last change is seen last: if any of these had been applied, it would have been counted before.
     world.write("config.toml", whole("1").as_bytes());
-    taken_in(&daemon, 1).await;
+    wait_for_applied(&daemon, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_hundred_edits_a_second_none_is_taken_in_twice_and_the_last_one_is() {
+async fn last_of_a_hundred_edits_a_second_is_applied_once() {
     const EDITS: usize = 200;
     let world = World::start().await;
     let daemon = started(&world).await;
@@ -125,7 +125,7 @@ async fn of_a_hundred_edits_a_second_none_is_taken_in_twice_and_the_last_one_is(
         let label = format!("{edit}\"{rest} }}\n# {{ \"");
         world.write("config.toml", whole(&label).as_bytes());
     }
-    // Only the last version refuses what it is told.
+    // Only the last version fails on its events.
     let mut pods = 0;
     until("the last version to be in force", async || {
         pods += 1;
@@ -137,7 +137,7 @@ async fn of_a_hundred_edits_a_second_none_is_taken_in_twice_and_the_last_one_is(
         }
     })
     .await;
-    let judged = daemon.metric(RELOADS, &[]).await;
+    let total = daemon.metric(RELOADS, &[]).await;
     let good = daemon.metric(RELOADS, &["result=\"ok\""]).await;
-    assert!(judged == good && good <= EDITS as f64, "{good} of {judged}");
+    assert!(total == good && good <= EDITS as f64, "{good} of {total}");
 }

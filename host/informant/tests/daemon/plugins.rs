@@ -1,4 +1,4 @@
-//! What people do about a plugin that is stuck: resume it, requeue what it failed on.
+//! Handling a stuck plugin: resume it, or requeue its dead letters.
 
 use std::fmt::Write as _;
 
@@ -22,13 +22,13 @@ async fn post(daemon: &Running, path: &str, body: &Value) -> (u16, Value) {
 const REQUEUE: &str = "/api/v1/plugins/recorder/requeue";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_requeue_tells_the_current_state_or_the_last_known_delete() {
+async fn requeue_redelivers_the_current_state_or_the_last_delete() {
     let world = World::start().await;
     for name in ["stays", "goes", "fine"] {
         world.create_pod(name, "nginx");
     }
     world.install("guest-recorder", "recorder.wasm");
-    // Each instance fails on everything but `fine`, until another config makes another one.
+    // The instance fails on everything but `fine`, until another config creates another instance.
     let failing = "config = { rules = [{ name = \"fine\", do = \"ok\" }, { do = \"permanent\" }] }";
     let daemon = world.daemon(&config(failing)).await;
     let letters = |wanted| daemon.wait_for_metric("informant_dead_letters", &["plugin=\"recorder\""], wanted);
@@ -51,14 +51,14 @@ async fn a_requeue_tells_the_current_state_or_the_last_known_delete() {
         (200, json!({ "queued": 2, "waiting": 0 }))
     );
     letters(0.0).await;
-    let told = |event: &'static str, wanted| daemon.wait_for_events("recorder", event, wanted);
-    told("delete", 1.0).await;
+    let delivered = |event: &'static str, wanted| daemon.wait_for_events("recorder", event, wanted);
+    delivered("delete", 1.0).await;
     // `fine` and, by the requeue, `stays`.
-    told("add", 2.0).await;
-    // One that never failed.
+    delivered("add", 2.0).await;
+    // An object that never failed.
     let fine = json!({ "key": "default/fine" });
     assert_eq!(post(&daemon, REQUEUE, &fine).await.0, 200);
-    told("add", 3.0).await;
+    delivered("add", 3.0).await;
     assert_eq!(
         post(&daemon, REQUEUE, &json!({})).await,
         (200, json!({ "queued": 0, "waiting": 0 }))
@@ -66,7 +66,7 @@ async fn a_requeue_tells_the_current_state_or_the_last_known_delete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_in_quarantine_is_resumed() {
+async fn quarantined_plugin_is_resumed() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -97,7 +97,7 @@ async fn a_plugin_in_quarantine_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_behind_a_quarantine_says_how_to_end_it() {
+async fn index_of_a_quarantined_plugin_reports_how_to_resume_it() {
     let world = World::start().await;
     for number in 0..40 {
         world.create_pod(&format!("trap-{number}"), "nginx");
@@ -119,7 +119,7 @@ async fn an_index_behind_a_quarantine_says_how_to_end_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_says_why() {
+async fn refused_requests_report_why() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     let broken = "[plugin.broken]\ncomponent = \"broken.wasm\"\ninformers = [\"pods\"]\n";
@@ -130,7 +130,7 @@ async fn what_cannot_be_done_says_why() {
         .await;
     let mut answers = String::new();
     for (path, body) in [
-        (REQUEUE, json!({ "key": "default/nobody" })),
+        (REQUEUE, json!({ "key": "default/missing" })),
         (REQUEUE, json!({ "key": "a/b/c" })),
         (REQUEUE, json!({ "keys": "x" })),
         ("/api/v1/plugins/recodrer/resume", json!({})),
@@ -142,13 +142,13 @@ async fn what_cannot_be_done_says_why() {
         writeln!(answers, "{status} {} {message}", answer["code"]).unwrap();
     }
     insta::assert_snapshot!(answers, @r#"
-    404 "not-found" plugin recorder is told of no object default/nobody, and has no dead letter of it
+    404 "not-found" plugin recorder is told of no object default/missing, and has no dead letter of it
     400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
     400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
     404 "unknown-plugin" no plugin is called "recodrer"; did you mean `recorder`?
     503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
     "#);
-    // A form, as a web page could send it unasked.
+    // A request that a web page could send on its own.
     let (status, _) = super::world::http_get(daemon.address(), REQUEUE).await;
     assert_eq!(status, 405);
 }

@@ -1,4 +1,4 @@
-//! Components change while everything runs.
+//! Components change while the daemon runs.
 
 use super::world::World;
 
@@ -12,7 +12,7 @@ fn config(on_reload: &str) -> String {
 const RELOADS: &str = "informant_plugin_reloads_total";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_component_is_swapped_in_and_goes_on_where_the_old_one_stopped() {
+async fn changed_component_is_reloaded_and_continues() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -31,7 +31,7 @@ async fn a_changed_component_is_swapped_in_and_goes_on_where_the_old_one_stopped
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_replay_a_new_component_is_shown_the_cache_again() {
+async fn reload_with_replay_redelivers_the_cache() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "recorder.wasm");
@@ -44,7 +44,7 @@ async fn with_replay_a_new_component_is_shown_the_cache_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_component_leaves_the_old_one_running() {
+async fn refused_component_leaves_the_previous_one_running() {
     let world = World::start().await;
     world.install("guest-recorder", "recorder.wasm");
     let daemon = world.daemon(&config("continue")).await;
@@ -61,7 +61,7 @@ async fn a_refused_component_leaves_the_old_one_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_behind_a_symlink_is_swapped_as_config_maps_do_it() {
+async fn component_behind_a_config_map_symlink_is_reloaded() {
     let world = World::start().await;
     for (folder, guest) in [("v1", "guest-recorder"), ("v2", "guest-recorder-v2")] {
         std::fs::create_dir(world.path(folder)).unwrap();
@@ -80,7 +80,7 @@ async fn a_component_behind_a_symlink_is_swapped_as_config_maps_do_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_plugin_that_is_swapped_for_another_brings_its_own_indexes() {
+async fn reload_exchanges_the_indexes_of_a_plugin() {
     let world = World::start().await;
     world.create_pod("web-0", "nginx");
     world.install("guest-recorder", "plugin.wasm");
@@ -104,7 +104,7 @@ async fn an_index_plugin_that_is_swapped_for_another_brings_its_own_indexes() {
     world.install("guest-recorder", "plugin.wasm");
     daemon.wait_for_metric(RELOADS, &["result=\"ok\""], 2.0).await;
     world.create_pod("web-1", "nginx");
-    // It was shown the cache again when it came back.
+    // It received a replay of the cache when it came back.
     daemon
         .wait_for_metric("informant_listener_pending", &["plugin=\"p\""], 0.0)
         .await;

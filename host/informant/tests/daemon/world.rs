@@ -1,4 +1,4 @@
-//! An embedded API server, a folder with a configuration, and daemons on them.
+//! An embedded API server, a directory with a configuration, and daemons that use them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How long anything may take, compiling on a busy machine included.
+/// How long anything may take, including compilation on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
@@ -61,12 +61,12 @@ impl World {
         self.path("kubeconfig")
     }
 
-    /// Puts a built guest into the folder under another name, as a file that is renamed into place.
+    /// Copies a built guest into the directory under another name, renaming it into place.
     pub(crate) fn install(&self, guest: &str, name: &str) {
         self.write(name, &std::fs::read(component(guest)).unwrap());
     }
 
-    /// Replaces a file at once.
+    /// Replaces a file atomically.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) {
         let aside = self.path("aside");
         std::fs::write(&aside, bytes).unwrap();
@@ -88,7 +88,7 @@ impl World {
         self.daemon_on_file().await
     }
 
-    /// A daemon with the config.toml that is there, in this process.
+    /// A daemon with the present config.toml, in this process.
     pub(crate) async fn daemon_on_file(&self) -> Running {
         let config = Config::load(&self.path("config.toml")).unwrap_or_else(|problems| panic!("{problems}"));
         let flags = ClusterFlags {
@@ -148,7 +148,7 @@ impl Running {
         serde_json::from_str(&body).unwrap()
     }
 
-    /// The names of the objects that the admin API finds.
+    /// The names of the objects that the admin API returns.
     pub(crate) async fn names(&self, path: &str) -> Vec<String> {
         let (status, body) = self.get(path).await;
         assert_eq!(status, 200, "{path}: {body}");
@@ -192,7 +192,7 @@ impl Running {
         reached.await;
     }
 
-    /// Waits until the events of a kind that ended well are this many.
+    /// Waits until this many events of a kind have succeeded.
     pub(crate) async fn wait_for_events(&self, plugin: &str, event: &str, wanted: f64) {
         let labels = [
             format!("plugin=\"{plugin}\""),
@@ -217,7 +217,7 @@ impl Drop for Running {
     }
 }
 
-/// Looks at a condition until it holds.
+/// Polls a condition until it holds.
 pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T, String>) -> T {
     let begin = Instant::now();
     loop {
@@ -229,12 +229,12 @@ pub(crate) async fn until<T>(what: &str, mut condition: impl AsyncFnMut() -> Res
     }
 }
 
-/// One GET on a connection of its own.
+/// One GET on its own connection.
 pub(crate) async fn http_get(address: SocketAddr, path: &str) -> (u16, String) {
     exchange(address, &format!("GET {path} HTTP/1.0\r\nhost: test\r\n\r\n")).await
 }
 
-/// HTTP/1.0, so that the body is neither chunked nor followed by another answer.
+/// HTTP/1.0, so that the body is neither chunked nor followed by another response.
 async fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(request.as_bytes()).await.unwrap();
@@ -245,7 +245,7 @@ async fn exchange(address: SocketAddr, request: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// A built guest: from `INFORMANT_GUESTS_DIR`, or from where cargo puts them.
+/// A built guest: from `INFORMANT_GUESTS_DIR`, or from cargo's target directory.
 pub(crate) fn component(guest: &str) -> PathBuf {
     let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
         || {
@@ -264,7 +264,7 @@ pub(crate) fn component(guest: &str) -> PathBuf {
     path
 }
 
-/// Compiled guests, shared by all tests: each is compiled once.
+/// Compiled guests, shared by all tests, so that each is compiled once.
 pub(crate) fn artifacts() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("artifacts")
 }
@@ -290,7 +290,7 @@ fn kubeconfig(address: SocketAddr) -> String {
     .to_string()
 }
 
-/// One POST of a JSON document on a connection of its own.
+/// One POST of a JSON document on its own connection.
 pub(crate) async fn http_post(address: SocketAddr, path: &str, body: &str) -> (u16, String) {
     let length = body.len();
     let head = format!(

@@ -1,25 +1,45 @@
-//! The end at any moment: after each thing that a handler did, and within each transaction after each write, killed or
-//! by a power cut.
+//! Kills and power cuts at any moment: after each step of a handler, and within each transaction after each write.
 
 use super::disk::{Disk, Platter, start_on};
 use super::property::{Handler, Step, World, step_of, verify};
 use super::*;
 
-/// A life with everything in it: changes while the handler is at something, failures, a replay, an object that comes
-/// again.
+/// A schedule with everything in it: changes while the handler is busy, failures, a replay, an object that is
+/// recreated.
 fn life() -> Vec<Step> {
-    use Step::{Accept, Delete, Fail, HalfTurn, Replace, Replay, Take, Turn, Write};
+    use Step::{Accept, CommitOnly, Delete, Fail, Replace, Replay, RunOnce, Take, Write};
     let first_list = [
-        Turn, Take, Accept, Take, Turn, Accept, Take, Accept, Take, Accept, Turn, Turn,
+        RunOnce, Take, Accept, Take, RunOnce, Accept, Take, Accept, Take, Accept, RunOnce, RunOnce,
     ];
-    let changes = [Write(0), Write(3), Turn, Take, Write(0), Turn, Accept, Take, Fail, Turn];
-    let delete = [Delete(1), HalfTurn, Turn, Take, Turn, Accept, Turn];
-    let comes_again = [Replace(2), Turn, Take, Accept, Turn, Take, Turn, Accept, Turn];
-    let replay = [Replay, Turn, Take, Accept, Delete(0), Turn];
+    let changes = [
+        Write(0),
+        Write(3),
+        RunOnce,
+        Take,
+        Write(0),
+        RunOnce,
+        Accept,
+        Take,
+        Fail,
+        RunOnce,
+    ];
+    let delete = [Delete(1), CommitOnly, RunOnce, Take, RunOnce, Accept, RunOnce];
+    let comes_again = [
+        Replace(2),
+        RunOnce,
+        Take,
+        Accept,
+        RunOnce,
+        Take,
+        RunOnce,
+        Accept,
+        RunOnce,
+    ];
+    let replay = [Replay, RunOnce, Take, Accept, Delete(0), RunOnce];
     let rest = [Take, Accept].repeat(8);
     let mut life = Vec::new();
     life.extend(first_list.into_iter().chain(changes).chain(delete).chain(comes_again));
-    life.extend(replay.into_iter().chain(rest).chain([Turn, Turn]));
+    life.extend(replay.into_iter().chain(rest).chain([RunOnce, RunOnce]));
     life
 }
 
@@ -27,9 +47,9 @@ fn life() -> Vec<Step> {
 struct Scene {
     world: World,
     handler: Handler,
-    /// How many ends were tried.
+    /// How many kills were tried.
     ends: usize,
-    /// The handler was told something: from here on nothing may be forgotten.
+    /// The handler has received something: from here on nothing may be lost.
     has_begun: bool,
 }
 
@@ -47,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// Lives a whole [`life`], and looks at the disk after each write within a step, and after each step.
+    /// Runs a whole [`life`], and examines the disk after each write within a step, and after each step.
     fn live(
         &mut self,
         after_write: impl Fn(&mut Self, &Platter, usize),
@@ -69,17 +89,17 @@ impl Scene {
         }
     }
 
-    /// That the handler was told all while it lived.
+    /// Asserts that the handler received everything while the process ran.
     fn knows_all(&self) {
-        let (told, there) = (self.handler.told.keys(), self.world.objects.keys());
+        let (received, there) = (self.handler.received.keys(), self.world.objects.keys());
         assert!(
-            self.handler.in_flight.is_empty() && told.eq(there),
+            self.handler.in_flight.is_empty() && received.eq(there),
             "{:?}",
             self.handler
         );
     }
 
-    /// What the next process makes of what the end left on the disk; with something deleted meanwhile every other time.
+    /// Verifies the next process on what is left on the disk; every other time with an object deleted meanwhile.
     fn end(&mut self, left: Vec<u8>, how: &str) {
         self.ends += 1;
         let mut world = self.world.clone();
@@ -94,14 +114,14 @@ impl Scene {
         let next = match start_on(&Disk::of(left)) {
             Some(next) => next,
             None if !self.has_begun => start_on(&Disk::default()).unwrap(),
-            None => panic!("{how}: what is left is not believed"),
+            None => panic!("{how}: the file is not accepted"),
         };
         verify(next, &world, &self.handler, on_start).unwrap_or_else(|error| panic!("{how}: {error}"));
     }
 }
 
 #[test]
-fn killed_after_any_side_effect_and_any_write_the_next_process_ends_in_the_same_state() {
+fn kill_after_any_write_leads_to_the_same_state() {
     let mut scene = Scene::new();
     scene.live(
         |scene, platter, place| {
@@ -117,7 +137,7 @@ fn killed_after_any_side_effect_and_any_write_the_next_process_ends_in_the_same_
 }
 
 #[test]
-fn after_a_power_cut_at_any_moment_what_handlers_were_told_is_known() {
+fn power_cut_loses_no_delivered_event() {
     Scene::new().live(
         |scene, platter, place| {
             let cut = format!("power cut in step {place}");
@@ -130,7 +150,7 @@ fn after_a_power_cut_at_any_moment_what_handlers_were_told_is_known() {
 }
 
 #[test]
-fn wherever_the_disk_gets_full_handlers_are_told_and_once_there_is_room_nothing_is_missing() {
+fn full_disk_at_any_write_loses_nothing_after_recovery() {
     let mut failed = 0;
     for room in 0..90 {
         let (disk, mut scene) = (Disk::default(), Scene::new());
@@ -143,11 +163,11 @@ fn wherever_the_disk_gets_full_handlers_are_told_and_once_there_is_room_nothing_
             step_of(&step, &mut process, &mut scene.world, &mut scene.handler, &mut half);
         }
         scene.knows_all();
-        failed += usize::from(!process.recorder.store().is_well());
+        failed += usize::from(!process.recorder.store().is_open());
         disk.set_room(None);
         process.recorder.reopen();
-        process.recorder.turn();
-        process.recorder.turn();
+        process.recorder.run_once();
+        process.recorder.run_once();
         let mut platter = Platter::default();
         disk.ops().into_iter().for_each(|op| platter.apply(op));
         scene.has_begun = true;

@@ -1,4 +1,4 @@
-//! A disk that remembers every write, may be full, and may be looked at as a crash would leave it.
+//! A disk that records every write, may be full, and can be examined as a crash would leave it.
 
 use std::fmt;
 use std::io;
@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard};
 use redb::StorageBackend;
 
 use super::*;
-use crate::file::{self, OpenError, Opened};
+use crate::file::{self, OpenError, OpenedDatabase};
 
-/// What was done to a disk.
+/// An operation on a disk.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Write(u64, Vec<u8>),
@@ -18,7 +18,7 @@ pub(super) enum Op {
     Sync,
 }
 
-/// A disk; clones are the same.
+/// A disk; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Disk(Arc<Mutex<Content>>);
 
@@ -26,11 +26,11 @@ pub(super) struct Disk(Arc<Mutex<Content>>);
 struct Content {
     bytes: Vec<u8>,
     ops: Vec<Op>,
-    /// How many writes it takes before it is full.
+    /// How many writes it accepts before it is full.
     room: Option<usize>,
 }
 
-/// A process on it. None if what is there is not believed.
+/// A process on it. None if the content is not accepted.
 pub(super) fn start_on(disk: &Disk) -> Option<Process> {
     let metrics = StateMetrics::default();
     let store = catch_unwind(AssertUnwindSafe(|| disk.store(metrics.clone())));
@@ -38,7 +38,7 @@ pub(super) fn start_on(disk: &Disk) -> Option<Process> {
     Some(Process::start_on(Path::new("disk"), store, metrics, options()))
 }
 
-/// What a power cut may leave of a disk: what was flushed is there, of the rest who knows.
+/// What a power cut may leave: flushed writes survive, others may or may not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Platter {
     flushed: Vec<u8>,
@@ -52,26 +52,26 @@ impl Disk {
         disk
     }
 
-    /// As it is when the process is killed now.
+    /// Its content if the process is killed now.
     pub(super) fn after_kill(&self) -> Self {
         Self::of(self.content().bytes.clone())
     }
 
-    /// What was done since this was asked last.
+    /// The operations since the last call.
     pub(super) fn ops(&self) -> Vec<Op> {
         std::mem::take(&mut self.content().ops)
     }
 
-    /// It is full after so many more writes; `None`: there is room.
+    /// It is full after this many writes; `None`: never.
     pub(super) fn set_room(&self, writes: Option<usize>) {
         self.content().room = writes;
     }
 
-    /// A store on it. None if what is there is not believed.
-    pub(super) fn store(&self, metrics: StateMetrics) -> Option<Store> {
+    /// A store on it. None if the content is not accepted.
+    pub(super) fn store(&self, metrics: StateMetrics) -> Option<TableStore> {
         let disk = self.clone();
         let open = move || match file::open_on(disk.clone()) {
-            Ok(database) => Ok(Opened {
+            Ok(database) => Ok(OpenedDatabase {
                 database,
                 set_aside: None,
             }),
@@ -80,7 +80,7 @@ impl Disk {
                 source: io::Error::other(error),
             }),
         };
-        Store::open_by(Box::new(open), "disk".into(), metrics).ok()
+        TableStore::open_by(Box::new(open), "disk".into(), metrics).ok()
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -99,12 +99,12 @@ impl Platter {
         }
     }
 
-    /// With all that was written: the process is gone, the system goes on.
+    /// With all writes: the process is gone, the system continues.
     pub(super) fn after_kill(&self) -> Vec<u8> {
         self.with(|_| true)
     }
 
-    /// The last write half done.
+    /// With half of the last write.
     pub(super) fn torn(&self) -> Option<Vec<u8>> {
         let (Op::Write(offset, data), before) = self.since.split_last()? else {
             return None;
@@ -115,7 +115,7 @@ impl Platter {
         Some(torn.after_kill())
     }
 
-    /// With those of the writes that were not flushed of which `survives` says so.
+    /// With those unflushed writes for which `survives` returns true.
     pub(super) fn with(&self, survives: impl Fn(usize) -> bool) -> Vec<u8> {
         let mut bytes = self.flushed.clone();
         for (place, op) in self.since.iter().enumerate() {

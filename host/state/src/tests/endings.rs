@@ -1,14 +1,14 @@
-//! How things end: sources that are forgotten or opened anew with something on its way, a database that is closed, a
-//! thread that panics.
+//! How things end: sources that are forgotten or reopened with changes in flight, a closed database, a thread that
+//! panics.
 
 use std::sync::mpsc;
 
 use super::*;
-use crate::forgetting::Forgetting;
-use crate::state::{State, StateClosed};
+use crate::database::{StateClosed, StateDatabase};
+use crate::source::Purge;
 
-/// A flush of `process`, and whether it is answered.
-fn flush(source: &SourceState) -> mpsc::Receiver<()> {
+/// Starts a flush; the receiver gets its completion.
+fn flush(source: &SourceJournal) -> mpsc::Receiver<()> {
     let (done, flushed) = mpsc::channel();
     source.flush(Box::new(move || {
         // The test may not wait for it.
@@ -17,8 +17,8 @@ fn flush(source: &SourceState) -> mpsc::Receiver<()> {
     flushed
 }
 
-/// A process that has told its handler of `a`, with an update and a flush on their way.
-fn with_something_on_its_way(path: &Path) -> (Process, mpsc::Receiver<()>) {
+/// A process whose handler has received `a`, with an update and a flush in flight.
+fn with_changes_in_flight(path: &Path) -> (Process, mpsc::Receiver<()>) {
     let mut process = Process::start(path, options());
     process.sync([object("a", "u1", 1)]);
     process.attach(OnStart::Continue);
@@ -35,15 +35,18 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn what_is_on_its_way_when_an_informer_is_forgotten_is_told_and_who_waits_is_answered() {
+fn in_flight_changes_of_a_forgotten_informer_are_delivered() {
     let (_folder, path) = folder();
-    let (mut process, flushed) = with_something_on_its_way(&path);
-    process.command(Command::Forget(Forgetting::InCluster("pods".to_owned(), String::new())));
-    process.recorder.turn();
+    let (mut process, flushed) = with_changes_in_flight(&path);
+    process.command(RecorderCommand::Forget(Purge::Informer(
+        "pods".to_owned(),
+        String::new(),
+    )));
+    process.recorder.run_once();
     assert_eq!(process.handle_all(), "update a@2");
-    flushed.try_recv().expect("the flush is answered");
+    flushed.try_recv().expect("the flush completes");
     process.write(object("a", "u1", 3));
-    assert_eq!(process.settle(), "update a@3", "it goes on, unkept");
+    assert_eq!(process.settle(), "update a@3", "delivery continues, unpersisted");
     drop(process);
     assert_eq!(
         next_process(&path, &[("b", "u2", 5)], OnStart::Continue),
@@ -53,12 +56,12 @@ fn what_is_on_its_way_when_an_informer_is_forgotten_is_told_and_who_waits_is_ans
 }
 
 #[test]
-fn what_is_on_its_way_when_a_source_is_opened_anew_is_told_and_its_handler_is_shown_all_again() {
+fn in_flight_changes_of_a_reopened_source_are_delivered() {
     let (_folder, path) = folder();
-    let (mut process, flushed) = with_something_on_its_way(&path);
+    let (mut process, flushed) = with_changes_in_flight(&path);
     let newer = process.open(options());
     assert_eq!(process.handle_all(), "update a@2");
-    flushed.try_recv().expect("the flush is answered");
+    flushed.try_recv().expect("the flush completes");
     process.listener.detach(SOURCE);
     process.source = Some(newer);
     process.sync([]);
@@ -66,35 +69,38 @@ fn what_is_on_its_way_when_a_source_is_opened_anew_is_told_and_its_handler_is_sh
     assert_eq!(
         process.settle(),
         "add a@2, synced",
-        "what the older one still told was not kept"
+        "the older source's deliveries were not persisted"
     );
 }
 
 #[test]
-fn what_an_informer_tells_as_it_leaves_is_kept_until_it_is_told_and_then_it_is_forgotten() {
+fn deletes_of_a_retiring_informer_are_kept_until_delivered() {
     let (folder, path) = folder();
     let crashed = folder.path().join("crashed");
-    let (mut process, _) = with_something_on_its_way(&path);
-    process.command(Command::ForgetAtEnd("pods".to_owned(), String::new()));
+    let (mut process, _) = with_changes_in_flight(&path);
+    process.command(RecorderCommand::ForgetAtEnd("pods".to_owned(), String::new()));
     process.delete("a", 3);
-    process.recorder.turn();
+    process.recorder.run_once();
     process.crash(&crashed);
-    let told = next_process(&crashed, &[], OnStart::Continue);
-    assert_eq!(told, "delete a@2, synced", "killed before it was told");
+    let received = next_process(&crashed, &[], OnStart::Continue);
+    assert_eq!(received, "delete a@2, synced", "killed before it was delivered");
     assert_eq!(process.settle(), "update a@2, delete a@2");
     process.source = None;
-    process.recorder.turn();
+    process.recorder.run_once();
     drop(process);
-    let told = next_process(&path, &[("a", "u1", 2)], OnStart::Continue);
-    assert_eq!(told, "add a@2, synced", "nothing is left of it");
+    let received = next_process(&path, &[("a", "u1", 2)], OnStart::Continue);
+    assert_eq!(received, "add a@2, synced", "nothing is left of it");
 }
 
 #[test]
-fn what_cannot_be_forgotten_while_the_disk_is_full_is_forgotten_before_it_is_believed_again() {
+fn purge_on_a_full_disk_happens_before_reuse() {
     let (_folder, path) = kept(options());
     let mut process = Process::start(&path, options());
-    process.recorder.store().break_off();
-    process.command(Command::Forget(Forgetting::InCluster("pods".to_owned(), String::new())));
+    process.recorder.store().fail_disk_full();
+    process.command(RecorderCommand::Forget(Purge::Informer(
+        "pods".to_owned(),
+        String::new(),
+    )));
     process.source = Some(process.open(options()));
     process.sync([object("a", "u1", 1)]);
     process.recorder.reopen();
@@ -102,55 +108,59 @@ fn what_cannot_be_forgotten_while_the_disk_is_full_is_forgotten_before_it_is_bel
     assert_eq!(
         process.settle(),
         "add a@1, synced",
-        "neither deletes nor what was acknowledged"
+        "neither deletes nor acknowledgements"
     );
 }
 
 #[test]
-fn a_handler_that_leaves_while_the_disk_is_full_and_comes_back_begins_anew() {
+fn handler_detached_on_a_full_disk_starts_from_scratch() {
     let (_folder, path) = kept(options());
     let mut process = Process::start(&path, options());
     process.sync([object("a", "u1", 1), object("b", "u2", 2)]);
     process.attach(OnStart::Continue);
     assert_eq!(process.settle(), "delete c@3?, synced");
-    process.recorder.store().break_off();
+    process.recorder.store().fail_disk_full();
     process.journal().detach(&process.listener);
     process.delete("a", 5);
-    process.recorder.turn();
+    process.recorder.run_once();
     process.recorder.reopen();
-    process.recorder.turn();
+    process.recorder.run_once();
     process.journal().attach(&process.listener, Moment::ZERO);
-    assert_eq!(process.settle(), "add b@2, synced", "no delete of what it left");
+    assert_eq!(
+        process.settle(),
+        "add b@2, synced",
+        "no delete from before it was detached"
+    );
 }
 
 #[test]
-fn a_delete_of_what_is_there_again_is_not_told_but_counted() {
+fn delete_of_a_recreated_object_is_counted_but_not_delivered() {
     let (_folder, path) = kept(options());
     let mut process = Process::start(&path, options());
     process.sync([object("b", "u2", 2), object("c", "u3", 3)]);
-    process.recorder.turn();
+    process.recorder.run_once();
     drop(process);
     let mut process = Process::start(&path, options());
     process.sync([object("a", "u1", 1), object("c", "other", 9)]);
     process.attach(OnStart::Continue);
-    // `b` and the first `c` are gone; `a` was, before the cluster went back.
+    // `b` and the first `c` are gone; `a` was, before the cluster was restored.
     assert_eq!(process.settle(), "delete b@2?, delete c@3?, add a@1, add c@9, synced");
     assert_eq!(process.metrics.source("pods", "").void_deletes.get(), 1);
 }
 
-fn state(path: &Path) -> (State, StateMetrics) {
+fn state(path: &Path) -> (StateDatabase, StateMetrics) {
     let metrics = StateMetrics::default();
-    (State::open(path.to_owned(), metrics.clone()).unwrap(), metrics)
+    (StateDatabase::open(path.to_owned(), metrics.clone()).unwrap(), metrics)
 }
 
 #[test]
-fn once_closed_nobody_waits_and_what_is_not_told_is_counted() {
+fn closed_database_blocks_nothing_and_counts_undelivered_changes() {
     let (_folder, path) = folder();
     let (state, metrics) = state(&path);
     let source = state.source(options()).unwrap();
     state.close();
     assert_eq!(state.source(options()).err(), Some(StateClosed));
-    flush(&source).recv().expect("the flush is answered");
+    flush(&source).recv().expect("the flush completes");
     let mut store = StoreWriter::default();
     let new = object("a", "u1", 1);
     store.add(new.clone());
@@ -161,21 +171,21 @@ fn once_closed_nobody_waits_and_what_is_not_told_is_counted() {
     };
     source.push(&store.publish(), &[change], Moment::ZERO);
     assert_eq!(metrics.source("pods", "").untold.get(), 1);
-    assert_eq!(metrics.failing.get(), 0, "it ended in order");
+    assert_eq!(metrics.failing.get(), 0, "it ended properly");
 }
 
 #[test]
-fn a_panic_of_the_thread_leaves_nobody_waiting_and_shows() {
+fn panic_of_the_thread_blocks_nothing_and_is_visible() {
     let (_folder, path) = folder();
     let (state, metrics) = state(&path);
     let source = state.source(options()).unwrap();
     source.flush(Box::new(|| panic!("on purpose")));
     let after = flush(&source);
-    // Whether it was answered or dropped: nobody waits.
+    // It completed or was dropped; nothing waits.
     let _ = after.recv();
     while state.source(options()).is_ok() {}
-    flush(&source).recv().expect("later ones are answered");
-    // It has ended for good before it says so.
+    flush(&source).recv().expect("later flushes complete");
+    // The thread must have ended before the metric is read.
     state.close();
     assert_eq!(metrics.failing.get(), 1);
 }

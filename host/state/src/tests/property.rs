@@ -1,4 +1,4 @@
-//! Against a naive model, killed at any moment: before, between and after the halves of a turn.
+//! Compares with a naive model while killed at any moment: before, between and after the halves of a run.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use proptest::prelude::*;
 use super::disk::{Disk, start_on};
 use super::*;
 
-/// What may happen.
+/// A step of a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Write(u8),
     Delete(u8),
-    /// The object is deleted and made again, unseen.
+    /// The object is deleted and recreated, unseen.
     Replace(u8),
     Take,
     Accept,
     Fail,
-    Turn,
-    /// A turn is begun; the next one ends it.
-    HalfTurn,
+    RunOnce,
+    /// Commits only; the next run delivers.
+    CommitOnly,
     Replay,
     /// The disk is full from now on.
     Full,
-    /// It is tried whether there is room again.
+    /// The database is reopened.
     Room,
 }
 
@@ -36,28 +36,28 @@ fn step() -> impl Strategy<Value = Step> {
         6 => Just(Step::Take),
         5 => Just(Step::Accept),
         1 => Just(Step::Fail),
-        4 => Just(Step::Turn),
-        2 => Just(Step::HalfTurn),
+        4 => Just(Step::RunOnce),
+        2 => Just(Step::CommitOnly),
         1 => Just(Step::Replay),
         1 => Just(Step::Full),
         1 => Just(Step::Room),
     ]
 }
 
-/// What the handler knows: of each key it was told of, the incarnation, and the state it accepted last.
+/// What the handler knows: the incarnation of each key it received, and the state it accepted last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handler {
-    pub(super) told: BTreeMap<String, String>,
+    pub(super) received: BTreeMap<String, String>,
     accepted: BTreeMap<String, (String, String)>,
     pub(super) in_flight: Vec<Delivery>,
 }
 
 impl Handler {
-    /// It is being told.
-    fn told(&mut self, delivery: &Delivery) {
+    /// A delivery begins.
+    fn begin(&mut self, delivery: &Delivery) {
         if let What::Add(object) | What::Update { new: object, .. } = &delivery.what {
-            self.told.insert(object.name().to_owned(), object.uid().to_owned());
-            // Until it accepts this, what it accepted before is not how it is.
+            self.received.insert(object.name().to_owned(), object.uid().to_owned());
+            // Until it accepts this, what it accepted before is outdated.
             self.accepted.remove(object.name());
         }
     }
@@ -69,7 +69,7 @@ impl Handler {
                 self.accepted.insert(object.name().to_owned(), state);
             }
             What::Delete { key, .. } => {
-                self.told.remove(key.name());
+                self.received.remove(key.name());
                 self.accepted.remove(key.name());
             }
             What::Synced => {}
@@ -77,7 +77,7 @@ impl Handler {
     }
 }
 
-/// The world that both processes see.
+/// The objects that both processes see.
 #[derive(Clone, Debug, Default)]
 pub(super) struct World {
     version: u64,
@@ -98,7 +98,7 @@ impl World {
     }
 }
 
-/// One life of the process: what happens until it is killed, and what happens in the world until the next one.
+/// One run of the process: the steps until it is killed, and what happens until the next one.
 #[derive(Clone, Debug)]
 struct Life {
     steps: Vec<Step>,
@@ -134,12 +134,12 @@ fn run(lives: &[Life], last_continues: bool) -> Result<(), TestCaseError> {
             step_of(step, &mut process, &mut world, &mut handler, &mut half);
         }
         if process.recorder.is_behind() {
-            // Killed before what was told is kept, it is forgotten, as is said.
-            if let Some(groups) = half.take() {
-                process.recorder.hand_on(groups);
+            // Killed before delivered changes are persisted, it forgets them, as documented.
+            if let Some(batches) = half.take() {
+                process.recorder.deliver(batches);
             }
             process.recorder.reopen();
-            process.recorder.turn();
+            process.recorder.run_once();
         }
         disk = disk.after_kill();
         handler.in_flight.clear();
@@ -160,18 +160,17 @@ fn meanwhile(steps: &[Step], world: &mut World) {
     }
 }
 
-/// That a handler which knew so much knows in the end what there is, and nothing else, if `next` tells it what it has
-/// to tell.
+/// Verifies that a handler with this knowledge ends up knowing exactly the present objects after `next` has delivered.
 pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start: OnStart) -> Result<(), String> {
     next.sync(world.objects.values().cloned());
     next.attach(on_start);
-    next.recorder.turn();
+    next.recorder.run_once();
     let mut knows = Handler {
         in_flight: Vec::new(),
         ..knew.clone()
     };
     while let Some(delivery) = next.take() {
-        knows.told(&delivery);
+        knows.begin(&delivery);
         knows.accepted(&delivery);
         next.done(&delivery, Outcome::Ok);
     }
@@ -181,8 +180,8 @@ pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start:
     let there: BTreeMap<_, _> = objects()
         .map(|(name, object)| (name.clone(), object.uid().to_owned()))
         .collect();
-    // Everything that is there was accepted as it is, and of nothing else does the handler think that it is there.
-    if knows.accepted != now || knows.told != there {
+    // Everything present was accepted as it is, and the handler knows of nothing else.
+    if knows.accepted != now || knows.received != there {
         return Err(format!("{knows:?} is not {now:?}; it knew {knew:?}"));
     }
     Ok(())
@@ -193,7 +192,7 @@ pub(super) fn step_of(
     process: &mut Process,
     world: &mut World,
     handler: &mut Handler,
-    half: &mut Option<Vec<crate::group::Group>>,
+    half: &mut Option<Vec<crate::batch::SourceBatch>>,
 ) {
     match step {
         Step::Write(number) => {
@@ -213,7 +212,7 @@ pub(super) fn step_of(
         }
         Step::Take => {
             if let Some(delivery) = process.take() {
-                handler.told(&delivery);
+                handler.begin(&delivery);
                 handler.in_flight.push(delivery);
             }
         }
@@ -228,13 +227,13 @@ pub(super) fn step_of(
                 process.done(&delivery, Outcome::Permanent("no".to_owned()));
             }
         }
-        Step::HalfTurn if half.is_none() => *half = Some(process.recorder.commit()),
-        Step::Turn | Step::HalfTurn => match half.take() {
-            Some(groups) => process.recorder.hand_on(groups),
-            None => drop(process.recorder.turn()),
+        Step::CommitOnly if half.is_none() => *half = Some(process.recorder.commit()),
+        Step::RunOnce | Step::CommitOnly => match half.take() {
+            Some(batches) => process.recorder.deliver(batches),
+            None => drop(process.recorder.run_once()),
         },
         Step::Replay => process.listener.replay(Moment::ZERO),
-        Step::Full if process.recorder.store().is_well() => process.recorder.store().break_off(),
+        Step::Full if process.recorder.store().is_open() => process.recorder.store().fail_disk_full(),
         Step::Full => {}
         Step::Room => process.recorder.reopen(),
     }
@@ -243,16 +242,16 @@ pub(super) fn step_of(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Wherever it was killed, and however often, a handler that goes on in the next process knows in the end what
-    /// there is, and nothing else.
+    /// Whenever and however often the process was killed, a handler that continues in the next process ends up knowing
+    /// exactly the present objects.
     #[test]
-    fn a_handler_that_continues_knows_what_there_is(lives in vec(life(), 1..4)) {
+    fn continued_handler_knows_the_present_objects(lives in vec(life(), 1..4)) {
         run(&lives, true)?;
     }
 
-    /// So does one that is shown everything.
+    /// So does a handler that receives a replay.
     #[test]
-    fn a_handler_that_is_shown_everything_misses_no_delete(lives in vec(life(), 1..4)) {
+    fn replayed_handler_misses_no_delete(lives in vec(life(), 1..4)) {
         run(&lives, false)?;
     }
 }

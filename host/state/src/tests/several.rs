@@ -1,10 +1,10 @@
-//! Several sources, several handlers, and how a handler goes over from one source to another.
+//! Several sources, several handlers, and handlers that move from one source to another.
 
 use informant_cache::Snapshot;
 use redb::ReadableTable as _;
 
 use super::*;
-use crate::handler::OPEN_KEYS_ASKED_MAX;
+use crate::handler_state::OPEN_KEYS_CHECKED_MAX;
 
 const OLD: SourceId = SourceId(3);
 
@@ -24,14 +24,14 @@ fn snapshot(objects: impl IntoIterator<Item = Object>) -> Snapshot {
     store.publish().clone()
 }
 
-/// Has the handler, which knows `known` from another source, go over to the one of `process`.
+/// Moves the handler, which knows `known` from another source, to the one of `process`.
 fn adopt(process: &Process, known: &Snapshot) {
     process.listener.attach(OLD, known, Moment::ZERO);
     process.handle_all();
-    go_over(process);
+    move_to(process);
 }
 
-fn go_over(process: &Process) {
+fn move_to(process: &Process) {
     let names = (process.listener.clone(), HANDLER.to_owned(), OnStart::Continue);
     process.shared.names.lock().unwrap().push(names);
     let (listener, now) = (process.listener.clone(), process.store.published().clone());
@@ -40,58 +40,58 @@ fn go_over(process: &Process) {
 }
 
 #[test]
-fn who_goes_over_from_another_source_is_told_nothing_older_than_it_knows() {
+fn moved_handler_receives_nothing_older_than_it_knows() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(&folder.path().join("state.redb"), options());
     process.sync([object("a", "u1", 1)]);
-    process.recorder.turn();
+    process.recorder.run_once();
     process.write(object("a", "u1", 2));
     adopt(&process, &snapshot([object("a", "u1", 2)]));
     process.write(object("a", "u1", 3));
-    process.recorder.turn();
-    assert_eq!(process.handle_all(), "update a@3", "2 it knows from the other source");
+    process.recorder.run_once();
+    assert_eq!(process.handle_all(), "update a@3", "it knows 2 from the other source");
 }
 
 #[test]
-fn more_changes_than_may_wait_are_told_to_who_goes_over_before_them() {
+fn excess_changes_reach_a_handler_that_moved_before_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(&folder.path().join("state.redb"), options());
     process.sync([object("a", "u1", 1)]);
-    process.recorder.turn();
+    process.recorder.run_once();
     process.write(object("a", "u1", 2));
     process.journal().flush(Box::new(|| {}));
     adopt(&process, &snapshot([object("a", "u1", 2)]));
     for version in 0..crate::QUEUED_CHANGES_MAX as u64 {
         process.write(object("b", "u2", 10 + version));
     }
-    process.recorder.turn();
+    process.recorder.run_once();
     let last = 9 + crate::QUEUED_CHANGES_MAX as u64;
     assert_eq!(process.handle_all(), format!("add b@{last}"));
 }
 
 #[test]
-fn killed_after_it_went_over_a_handler_is_told_what_it_had_not_acknowledged_and_every_delete() {
-    // What an earlier process kept of this source says that `a` was acknowledged, as it was then.
+fn kill_after_a_move_redelivers_unacknowledged_events() {
+    // An earlier process stored for this source that `a` was acknowledged in its state then.
     let (folder, path) = kept(options());
     let crashed = folder.path().join("crashed");
     let mut process = Process::start(&path, options());
     process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
-    process.recorder.turn();
-    // The other source has told of `a`, which the handler is at.
+    process.recorder.run_once();
+    // The other source has delivered `a`, which the handler is processing.
     process.listener.attach(OLD, process.store.published(), Moment::ZERO);
     let in_flight = process.take().unwrap();
     assert_eq!(shown(&in_flight), "add a@1");
     process.handle_all();
-    go_over(&process);
-    process.recorder.turn();
-    process.recorder.turn();
+    move_to(&process);
+    process.recorder.run_once();
+    process.recorder.run_once();
     process.crash(&crashed);
-    let told = next_process(&crashed, &[("a", "u1", 1), ("b", "u2", 2)], OnStart::Continue);
-    assert!(told.starts_with("delete c@3?, add a@1"), "{told}");
+    let received = next_process(&crashed, &[("a", "u1", 1), ("b", "u2", 2)], OnStart::Continue);
+    assert!(received.starts_with("delete c@3?, add a@1"), "{received}");
 }
 
 #[test]
-fn a_source_of_which_nothing_changed_is_not_written_again() {
+fn unchanged_source_is_not_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(&folder.path().join("state.redb"), in_namespace("one"));
     process.sync([object("a", "u1", 1)]);
@@ -101,12 +101,12 @@ fn a_source_of_which_nothing_changed_is_not_written_again() {
     other.attach(&process.listener, Moment::ZERO);
     other.seen(2);
     process.settle();
-    // Were a row written again it would be there again.
+    // If a row were written again, it would be back.
     let row_key = in_namespace("two").identity.row_key();
     let rows = |process: &mut Process, erase: bool| {
         let read = process.recorder.store().write(|tables| {
             let number = crate::recorder::source_row(tables, &row_key, "")?.number;
-            let head = crate::row::handler_key(number, HANDLER);
+            let head = crate::schema::handler_key(number, HANDLER);
             if erase {
                 tables.handlers.remove(&head[..])?;
             }
@@ -123,7 +123,7 @@ fn a_source_of_which_nothing_changed_is_not_written_again() {
 }
 
 #[test]
-fn numbers_are_the_sums_over_the_sources_of_an_informer() {
+fn metrics_are_sums_over_an_informers_sources() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(&folder.path().join("state.redb"), in_namespace("one"));
     let metrics = process.metrics.clone();
@@ -141,27 +141,27 @@ fn numbers_are_the_sums_over_the_sources_of_an_informer() {
     };
     other.push(&snapshot([object("b", "u2", 2)]), &[change], Moment::ZERO);
     assert_eq!(metrics.queued_of("pods", ""), 2);
-    process.recorder.turn();
+    process.recorder.run_once();
     assert_eq!(metrics.queued_of("pods", ""), 0);
     assert_eq!(metrics.open_keys_of("pods", "", HANDLER), Some(2), "one key in each");
     drop(other);
-    process.recorder.turn();
+    process.recorder.run_once();
     assert_eq!(
         metrics.open_keys_of("pods", "", HANDLER),
         Some(1),
-        "the second source is over"
+        "the second source has ended"
     );
     process.journal().detach(&process.listener);
-    process.recorder.turn();
+    process.recorder.run_once();
     assert_eq!(
         metrics.open_keys_of("pods", "", HANDLER),
         None,
-        "nobody has it any more"
+        "no handler has it any more"
     );
 }
 
 #[test]
-fn of_two_handlers_with_one_name_both_are_told() {
+fn two_handlers_with_one_name_both_receive_events() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Process::start(&folder.path().join("state.redb"), options());
     process.sync([object("a", "u1", 1)]);
@@ -172,7 +172,7 @@ fn of_two_handlers_with_one_name_both_are_told() {
     assert_eq!(
         process.settle(),
         "add a@1, synced",
-        "it is the same handler as far as anybody knows"
+        "it has the same name, so it counts as the same handler"
     );
     process.write(object("a", "u1", 2));
     assert_eq!(process.settle(), "update a@2");
@@ -181,22 +181,22 @@ fn of_two_handlers_with_one_name_both_are_told() {
 }
 
 #[test]
-fn a_flush_looks_up_every_open_key_wherever_the_last_turn_ended() {
+fn flush_checks_every_open_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");
     let mut process = Process::start(&path, options());
     process.sync([]);
     process.attach(OnStart::Continue);
     process.settle();
-    let names: Vec<String> = (0..2 * OPEN_KEYS_ASKED_MAX)
+    let names: Vec<String> = (0..2 * OPEN_KEYS_CHECKED_MAX)
         .map(|number| format!("p{number:05}"))
         .collect();
     names.iter().for_each(|name| process.write(object(name, "u", 5)));
-    process.recorder.turn();
-    // The first half has its turn while nothing is acknowledged yet.
-    process.recorder.turn();
+    process.recorder.run_once();
+    // The first half is checked while nothing is acknowledged.
+    process.recorder.run_once();
     process.handle_all();
     process.journal().flush(Box::new(|| {}));
-    process.recorder.turn();
+    process.recorder.run_once();
     assert_eq!(process.metrics.open_keys_of("pods", "", HANDLER), Some(0));
 }

@@ -7,7 +7,7 @@ use informant_plugin_host::{Inspection, PluginHost, Problem as LoadProblem, Refu
 use super::Findings;
 use super::cluster::ClusterReport;
 use crate::config::{Config, PluginSection, Problem, show_size};
-use crate::daemon::Wanted;
+use crate::daemon::DesiredPlugin;
 
 /// Each plugin's component as inspected, by plugin.
 pub(super) type Inspections<'c> = BTreeMap<&'c str, Inspection>;
@@ -17,7 +17,7 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();
     for (name, section) in &config.plugins {
-        match host.rehearse(&Wanted::new(config, section).spec(name)).await {
+        match host.rehearse(&DesiredPlugin::new(config, section).spec(name)).await {
             Ok(Rehearsal { inspection, refused }) => {
                 findings
                     .problems

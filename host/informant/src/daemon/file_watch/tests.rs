@@ -1,4 +1,4 @@
-//! Real files, real notifications; each wait has a deadline far above what it takes.
+//! Real files and real notifications; each wait has a deadline far above what it takes.
 
 use std::fs;
 use std::io::Write as _;
@@ -52,7 +52,7 @@ impl Watched {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_is_followed_through_links_and_replaced_folders() {
+async fn file_is_followed_through_symlinks_and_replaced_directories() {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| folder.path().join(path);
     fs::create_dir_all(at("etc/informant/v1")).unwrap();
@@ -97,13 +97,13 @@ async fn a_file_is_followed_through_links_and_replaced_folders() {
         watched.content(&file, wanted).await;
         seen = *watched.ticks.borrow();
     }
-    // And it is still not deaf: an edit in the newest folder is told.
+    // An edit in the newest directory still ticks.
     fs::write(&file, "six").unwrap();
     watched.content(&file, "six").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbors_and_readers_are_no_reason_to_look() {
+async fn sibling_files_and_readers_cause_no_tick() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     fs::write(&file, "one").unwrap();
@@ -120,8 +120,8 @@ async fn neighbors_and_readers_are_no_reason_to_look() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_being_written_is_looked_at_when_it_is_closed() {
-    if !TELLS_OF_CLOSING {
+async fn file_being_written_is_read_once_closed() {
+    if !REPORTS_CLOSE {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -130,9 +130,9 @@ async fn a_file_that_is_being_written_is_looked_at_when_it_is_closed() {
     let mut watched = Watched::on(&[&path]).await;
     let mut file = fs::File::create(&path).unwrap();
     file.write_all(b"tw").unwrap();
-    // Longer than files have to be left alone, shorter than anybody is waited for.
+    // Longer than the settle time, shorter than the maximum wait.
     let quiet = tokio::time::timeout(SETTLE * 10, watched.ticks.changed()).await;
-    assert!(quiet.is_err(), "half of a file was looked at");
+    assert!(quiet.is_err(), "a half-written file was read");
     file.write_all(b"o").unwrap();
     drop(file);
     watched.tick("the close").await;

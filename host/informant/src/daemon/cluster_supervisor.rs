@@ -1,0 +1,199 @@
+//! Supervises the client of one cluster: reads its kubeconfig, authenticates, and applies changes of its section.
+//!
+//! A login may run a program that hangs or fails; that affects only this cluster. It is retried with back-off. When the
+//! section changes, the current client stays in use until the new login succeeds.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::Environment;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster_registry::{ClusterEntry, ClusterPhase};
+use super::command::{Command, SectionResult};
+use super::configuration::Section;
+use super::informer_supervisor::jitter;
+use super::status_registry::StatusRegistry;
+use crate::cluster::{Cluster, ClusterError};
+use crate::config::ClusterSection;
+use crate::logging::cluster_field;
+
+/// The delay after the first failed login; it doubles with each further failure.
+pub const LOGIN_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// The longest delay between logins.
+pub const LOGIN_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// How long a changed section may take to log in before the configuration change counts as partial. The login
+/// continues.
+pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(10);
+
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Supervises one cluster.
+pub(super) struct ClusterSupervisor {
+    pub(super) entry: Arc<ClusterEntry>,
+    pub(super) section: Arc<ClusterSection>,
+    pub(super) registry: StatusRegistry,
+    pub(super) environment: Arc<dyn Environment>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command<ClusterSection>>,
+    pub(super) stop: CancellationToken,
+}
+
+/// A login in progress.
+struct Login {
+    attempt: Later<Result<Cluster, ClusterError>>,
+    /// Fires when it takes long.
+    late: Option<Later<()>>,
+    /// Receives the result of applying the section.
+    reply: Option<oneshot::Sender<SectionResult>>,
+    /// The delay before the next attempt.
+    delay: Duration,
+}
+
+enum Next {
+    Command(Command<ClusterSection>),
+    LoggedIn(Result<Cluster, ClusterError>),
+    Late,
+}
+
+impl ClusterSupervisor {
+    /// Runs until the section is removed or `stop`. `connected` is the client if the first login is already done.
+    pub(super) async fn run(mut self, connected: Option<Cluster>) {
+        let stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.supervise(connected) => {}
+        }
+    }
+
+    async fn supervise(&mut self, connected: Option<Cluster>) {
+        let mut login = match connected {
+            Some(cluster) => {
+                self.connected(cluster);
+                None
+            }
+            None => Some(self.login(None)),
+        };
+        loop {
+            match self.next(&mut login).await {
+                Next::Command(Command::Change(section, reply)) => {
+                    self.section = section;
+                    login = Some(self.login(Some(reply)));
+                }
+                Next::Command(Command::Remove(_, reply)) => {
+                    self.registry.clusters().remove(&self.entry);
+                    self.set_pending(None);
+                    let _ = reply.send(Ok(()));
+                    return;
+                }
+                Next::LoggedIn(Ok(cluster)) => {
+                    self.connected(cluster);
+                    self.set_pending(None);
+                    answer(login.take().and_then(|login| login.reply), Ok(()));
+                }
+                Next::LoggedIn(Err(error)) => self.failed(&mut login, &error),
+                Next::Late => {
+                    let seconds = LOGIN_WAIT_MAX.as_secs();
+                    self.trouble(&mut login, format!("the login is still pending after {seconds} s"));
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self, login: &mut Option<Login>) -> Next {
+        let commands = &mut self.commands;
+        let command = async {
+            match commands.recv().await {
+                Some(command) => command,
+                // The sender is gone: the daemon is stopping.
+                None => std::future::pending().await,
+            }
+        };
+        let Some(login) = login else {
+            return Next::Command(command.await);
+        };
+        tokio::select! {
+            biased;
+            command = command => Next::Command(command),
+            result = &mut login.attempt => Next::LoggedIn(result),
+            () = when_late(&mut login.late) => {
+                login.late = None;
+                Next::Late
+            }
+        }
+    }
+
+    fn login(&self, reply: Option<oneshot::Sender<SectionResult>>) -> Login {
+        Login {
+            attempt: self.attempt(Duration::ZERO),
+            late: Some(self.environment.sleep(LOGIN_WAIT_MAX)),
+            reply,
+            delay: LOGIN_RETRY_FIRST,
+        }
+    }
+
+    /// One login, after a delay.
+    fn attempt(&self, delay: Duration) -> Later<Result<Cluster, ClusterError>> {
+        let (environment, section) = (Arc::clone(&self.environment), Arc::clone(&self.section));
+        Box::pin(async move {
+            if !delay.is_zero() {
+                environment.sleep(delay).await;
+            }
+            Cluster::connect(&section).await
+        })
+    }
+
+    fn connected(&self, cluster: Cluster) {
+        let name = cluster_field(&self.entry.name);
+        tracing::info!(cluster = name, url = %cluster.url, "cluster client ready");
+        self.entry.set_phase(ClusterPhase::Connected(Arc::new(cluster)));
+    }
+
+    fn failed(&self, login: &mut Option<Login>, error: &ClusterError) {
+        self.trouble(login, error.to_string());
+        let Some(login) = login else { return };
+        let delay = login.delay.mul_f64(jitter(self.environment.random()));
+        login.delay = (login.delay * 2).min(LOGIN_RETRY_MAX);
+        login.attempt = self.attempt(delay);
+        login.late = Some(self.environment.sleep(delay + LOGIN_WAIT_MAX));
+    }
+
+    /// Reports why the section is not in use yet. The current client stays in use.
+    fn trouble(&self, login: &mut Option<Login>, reason: String) {
+        let name = cluster_field(&self.entry.name);
+        tracing::warn!(cluster = name, error = %reason, "cannot authenticate to cluster; retrying");
+        let reason: Arc<str> = reason.into();
+        if !matches!(self.entry.phase(), ClusterPhase::Connected(_)) {
+            let trouble = Some(Arc::clone(&reason));
+            self.entry.set_phase(ClusterPhase::Connecting { trouble });
+        }
+        let reply = login.as_mut().and_then(|login| login.reply.take());
+        if reply.is_some() {
+            self.set_pending(Some(Arc::clone(&reason)));
+        }
+        answer(reply, Err(reason));
+    }
+
+    fn set_pending(&self, reason: Option<Arc<str>>) {
+        let section = Section::Cluster(self.entry.name.clone());
+        self.registry.configuration().set_pending(section, reason);
+    }
+}
+
+fn answer(reply: Option<oneshot::Sender<SectionResult>>, result: SectionResult) {
+    if let Some(reply) = reply {
+        // The receiver may be gone.
+        let _ = reply.send(result);
+    }
+}
+
+async fn when_late(late: &mut Option<Later<()>>) {
+    match late {
+        Some(late) => late.await,
+        None => std::future::pending().await,
+    }
+}

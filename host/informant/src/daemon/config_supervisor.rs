@@ -1,0 +1,395 @@
+//! Supervises everything in the configuration: starts, changes and ends one supervisor per section.
+//!
+//! ```text
+//! Config ──compared with the running sections──▶ commands to supervisors ──▶ results, one per section
+//! ```
+//!
+//! An informer has a supervisor in each of its clusters. Guarantees: a section whose meaning is unchanged is left
+//! alone, wherever in the file it moved; clusters start before informers, and informers before the plugins that name
+//! them; an informer that a plugin still uses, because the plugin's new section was refused, is removed only with that
+//! plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use informant_cache::Environment;
+use informant_plugin_host::PluginHost;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::cluster_supervisor::ClusterSupervisor;
+use super::command::{Command, Removal, SectionResult};
+use super::configuration::Section;
+use super::desired_plugin::DesiredPlugin;
+use super::durable_state::DurableState;
+use super::file_watch::Ticks;
+use super::informer_supervisor::InformerSupervisor;
+use super::plugin_supervisor::PluginSupervisor;
+use super::status_registry::{PluginPhase, StatusRegistry};
+use crate::cluster::ClusterAccess;
+use crate::config::{ClusterSection, Config, InformerSection};
+use crate::metrics::Metrics;
+
+/// What supervisors are created with.
+pub(super) struct SupervisorParts {
+    pub(super) registry: StatusRegistry,
+    pub(super) access: ClusterAccess,
+    pub(super) environment: Arc<dyn Environment>,
+    pub(super) host: PluginHost,
+    pub(super) metrics: Metrics,
+    pub(super) durables: DurableState,
+    pub(super) tasks: TaskTracker,
+    pub(super) stop: CancellationToken,
+}
+
+/// All supervisors.
+pub(super) struct ConfigSupervisor {
+    parts: SupervisorParts,
+    clusters: BTreeMap<String, Supervised<ClusterSection>>,
+    informers: BTreeMap<InformerKey, Supervised<InformerSection>>,
+    plugins: BTreeMap<String, Supervised<DesiredPlugin>>,
+    /// Informers that the configuration no longer names but plugins still use.
+    orphaned: BTreeSet<InformerKey>,
+    files: watch::Sender<u64>,
+    released: Arc<Notify>,
+}
+
+/// An informer's name and a cluster's.
+type InformerKey = (String, String);
+
+/// A section and its supervisor.
+struct Supervised<S> {
+    wanted: Arc<S>,
+    commands: mpsc::UnboundedSender<Command<S>>,
+}
+
+/// A section that was added, changed or removed, and its pending result.
+pub(super) struct Pending {
+    pub(super) section: Section,
+    pub(super) change: SectionChange,
+    result: oneshot::Receiver<SectionResult>,
+}
+
+/// How a section changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SectionChange {
+    Added,
+    Changed,
+    Removed,
+}
+
+impl SectionChange {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Changed => "changed",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+impl Pending {
+    /// Waits for it.
+    pub(super) async fn result(self) -> (Section, SectionChange, SectionResult) {
+        // A supervisor that ends drops its reply.
+        let result = self
+            .result
+            .await
+            .unwrap_or_else(|_| Err("Informant is stopping".into()));
+        (self.section, self.change, result)
+    }
+}
+
+impl ConfigSupervisor {
+    /// Without any supervisor.
+    pub(super) fn new(parts: SupervisorParts) -> Self {
+        Self {
+            parts,
+            clusters: BTreeMap::new(),
+            informers: BTreeMap::new(),
+            plugins: BTreeMap::new(),
+            orphaned: BTreeSet::new(),
+            files: watch::Sender::new(0),
+            released: Arc::default(),
+        }
+    }
+
+    /// The files that [`check_files`](Self::check_files) is about.
+    pub(super) fn files(&self) -> BTreeSet<PathBuf> {
+        self.plugins
+            .values()
+            .map(|running| running.wanted.file().to_owned())
+            .collect()
+    }
+
+    /// Lets supervisors check whether their files changed.
+    pub(super) fn check_files(&self) {
+        self.files.send_modify(|tick| *tick += 1);
+    }
+
+    /// Notified when [`remove_unused`](Self::remove_unused) may have something to remove.
+    pub(super) fn released(&self) -> Arc<Notify> {
+        Arc::clone(&self.released)
+    }
+
+    /// Applies `config`. The commands are sent when this returns; the returned values give their results.
+    pub(super) fn apply(&mut self, config: &Config) -> Vec<Pending> {
+        self.parts.durables.apply(config);
+        let mut pending = self.apply_clusters(config);
+        pending.extend(self.apply_informers(config));
+        for (name, section) in &config.plugins {
+            let wanted = Arc::new(DesiredPlugin::new(config, section));
+            pending.extend(match self.plugins.get_mut(name) {
+                None => Some(self.add_plugin(name, wanted)),
+                Some(running) if running.wanted.says_the_same_as(&wanted) => None,
+                Some(running) => Some(running.change(Section::Plugin(name.clone()), wanted)),
+            });
+        }
+        let removed_names: Vec<String> = removed(&self.plugins, &config.plugins);
+        for name in removed_names {
+            let running = self.plugins.remove(&name);
+            pending.extend(running.map(|running| running.remove(Section::Plugin(name), Removal::Silent)));
+        }
+        pending
+    }
+
+    fn apply_clusters(&mut self, config: &Config) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        for (name, section) in &config.clusters {
+            let wanted = Arc::new(self.parts.access.flags.over(name, &section.value));
+            pending.extend(match self.clusters.get_mut(name) {
+                None => {
+                    self.add_cluster(name, wanted);
+                    // The registry shows the result of the login later.
+                    Some(done(Section::Cluster(name.clone()), SectionChange::Added))
+                }
+                Some(running) if running.wanted == wanted => None,
+                Some(running) => Some(running.change(Section::Cluster(name.clone()), wanted)),
+            });
+        }
+        let removed_names: Vec<String> = removed(&self.clusters, &config.clusters);
+        for name in removed_names {
+            let running = self.clusters.remove(&name);
+            pending.extend(running.map(|running| running.remove(Section::Cluster(name), Removal::Silent)));
+        }
+        pending
+    }
+
+    fn apply_informers(&mut self, config: &Config) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        let mut wanted: BTreeMap<InformerKey, Arc<InformerSection>> = BTreeMap::new();
+        for (name, section) in &config.informers {
+            // Per cluster; the informer's other clusters are irrelevant here.
+            let own = Arc::new(InformerSection {
+                clusters: Vec::new(),
+                ..section.clone()
+            });
+            let keys = config
+                .clusters_of(section)
+                .map(|cluster| (name.clone(), cluster.to_owned()));
+            wanted.extend(keys.map(|key| (key, Arc::clone(&own))));
+        }
+        for (key, wanted) in &wanted {
+            self.orphaned.remove(key);
+            let section = || Section::Informer(key.0.clone(), key.1.clone());
+            pending.extend(match self.informers.get_mut(key) {
+                None => {
+                    self.add_informer(key, Arc::clone(wanted));
+                    // The registry shows the result of discovery later.
+                    Some(done(section(), SectionChange::Added))
+                }
+                Some(running) if running.wanted.says_the_same_as(wanted) => None,
+                Some(running) => Some(running.change(section(), Arc::clone(wanted))),
+            });
+        }
+        let removed_keys: Vec<_> = self
+            .informers
+            .keys()
+            .filter(|key| !wanted.contains_key(*key))
+            .cloned()
+            .collect();
+        for key in removed_keys {
+            let (informer, cluster) = &key;
+            let removal = match (
+                config.clusters.contains_key(cluster),
+                config.informers.contains_key(informer),
+            ) {
+                // Handlers are notified, as they are for a namespace that was removed.
+                (true, true) => Removal::Notify,
+                // What happens to objects of a cluster that is no longer watched is unknown.
+                (false, _) => Removal::Silent,
+                (true, false) => {
+                    self.orphaned.insert(key);
+                    continue;
+                }
+            };
+            pending.extend(self.remove_informer(&key, removal));
+        }
+        pending
+    }
+
+    fn remove_informer(&mut self, key: &InformerKey, removal: Removal) -> Option<Pending> {
+        self.orphaned.remove(key);
+        let running = self.informers.remove(key)?;
+        let section = Section::Informer(key.0.clone(), key.1.clone());
+        Some(running.remove(section, removal))
+    }
+
+    /// Removes informers that the configuration no longer names and no plugin uses.
+    pub(super) fn remove_unused(&mut self) -> Vec<Pending> {
+        let mut pending = Vec::new();
+        for key in std::mem::take(&mut self.orphaned) {
+            if let Some(plugin) = self.user_of(&key.0) {
+                let section = Section::Informer(key.0.clone(), key.1.clone());
+                let reason = format!("was removed from the file, but [plugin.{plugin}] still uses it");
+                self.parts
+                    .registry
+                    .configuration()
+                    .set_pending(section, Some(reason.into()));
+                self.orphaned.insert(key);
+            } else {
+                pending.extend(self.remove_informer(&key, Removal::Silent));
+            }
+        }
+        pending
+    }
+
+    /// A plugin that uses the informer.
+    fn user_of(&self, informer: &str) -> Option<String> {
+        let mut plugins = self.parts.registry.plugins().into_iter();
+        let user = plugins.find(|entry| {
+            let section = entry.section();
+            let names_it = section.informers.iter().any(|(_, name)| name.value == informer);
+            names_it && matches!(entry.phase(), PluginPhase::Running(_))
+        })?;
+        Some(user.name.clone())
+    }
+
+    fn add_cluster(&mut self, name: &str, wanted: Arc<ClusterSection>) {
+        let parts = &mut self.parts;
+        let (sender, commands) = mpsc::unbounded_channel();
+        let supervisor = ClusterSupervisor {
+            entry: parts.registry.clusters().add(name),
+            section: Arc::clone(&wanted),
+            registry: parts.registry.clone(),
+            environment: Arc::clone(&parts.environment),
+            commands,
+            stop: parts.stop.clone(),
+        };
+        let connected = parts.access.connected.take().filter(|_| name.is_empty());
+        self.spawn("cluster-supervisor", supervisor.run(connected));
+        let running = Supervised {
+            wanted,
+            commands: sender,
+        };
+        self.clusters.insert(name.to_owned(), running);
+    }
+
+    fn add_informer(&mut self, key: &InformerKey, wanted: Arc<InformerSection>) {
+        let parts = &self.parts;
+        let (name, cluster) = key;
+        // Clusters were applied before.
+        let Some(cluster) = parts.registry.clusters().entry(cluster) else {
+            return;
+        };
+        let (sender, commands) = mpsc::unbounded_channel();
+        let supervisor = InformerSupervisor {
+            status: parts.registry.add_informer(name, &cluster.name, Arc::clone(&wanted)),
+            registry: parts.registry.clone(),
+            cluster,
+            environment: Arc::clone(&parts.environment),
+            metrics: parts.metrics.clone(),
+            durables: parts.durables.clone(),
+            commands,
+            stop: parts.stop.clone(),
+        };
+        self.spawn("informer-supervisor", supervisor.run());
+        let running = Supervised {
+            wanted,
+            commands: sender,
+        };
+        self.informers.insert(key.clone(), running);
+    }
+
+    fn add_plugin(&mut self, name: &str, wanted: Arc<DesiredPlugin>) -> Pending {
+        let parts = &self.parts;
+        let (sender, commands) = mpsc::unbounded_channel();
+        let (first, result) = oneshot::channel();
+        let supervisor = PluginSupervisor {
+            entry: parts.registry.add_plugin(name, Arc::new(wanted.section.clone())),
+            wanted: Arc::clone(&wanted),
+            registry: parts.registry.clone(),
+            host: parts.host.clone(),
+            metrics: parts.metrics.clone(),
+            durables: parts.durables.clone(),
+            commands,
+            ticks: self.ticks(),
+            released: Arc::clone(&self.released),
+            stop: parts.stop.clone(),
+        };
+        self.spawn("plugin-supervisor", supervisor.run(first));
+        let running = Supervised {
+            wanted,
+            commands: sender,
+        };
+        self.plugins.insert(name.to_owned(), running);
+        Pending {
+            section: Section::Plugin(name.to_owned()),
+            change: SectionChange::Added,
+            result,
+        }
+    }
+
+    fn ticks(&self) -> Ticks {
+        self.files.subscribe()
+    }
+
+    fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let tracked = self.parts.tasks.track_future(task);
+        self.parts.environment.spawn(name, Box::pin(tracked));
+    }
+}
+
+impl<S> Supervised<S> {
+    fn change(&mut self, section: Section, wanted: Arc<S>) -> Pending {
+        self.wanted = Arc::clone(&wanted);
+        let (reply, result) = oneshot::channel();
+        // A supervisor that ends drops `reply`, which is a result too.
+        let _ = self.commands.send(Command::Change(wanted, reply));
+        Pending {
+            section,
+            change: SectionChange::Changed,
+            result,
+        }
+    }
+
+    fn remove(self, section: Section, removal: Removal) -> Pending {
+        let (reply, result) = oneshot::channel();
+        let _ = self.commands.send(Command::Remove(removal, reply));
+        Pending {
+            section,
+            change: SectionChange::Removed,
+            result,
+        }
+    }
+}
+
+/// A result that is known already.
+fn done(section: Section, change: SectionChange) -> Pending {
+    let (sender, result) = oneshot::channel();
+    // The receiver is here.
+    let _ = sender.send(Ok(()));
+    Pending {
+        section,
+        change,
+        result,
+    }
+}
+
+/// The names that are running and no longer wanted.
+fn removed<A, B>(running: &BTreeMap<String, A>, wanted: &BTreeMap<String, B>) -> Vec<String> {
+    let removed = running.keys().filter(|name| !wanted.contains_key(*name));
+    removed.cloned().collect()
+}

@@ -1,0 +1,264 @@
+//! The state database of durable informers: opened when the first informer needs it, with the names of its handlers.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use informant_cache::{Journal, ListenerHandle};
+use informant_informer::{Durable, InformerSpec, KeepsSources, SourceSpec};
+use informant_plugin_host::Continuation;
+use informant_state::{
+    Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics, StoredContent,
+};
+
+use crate::config::{Config, InformerSection};
+
+/// The daemon's state database. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct DurableState(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    metrics: StateMetrics,
+    shared: Mutex<Shared>,
+    /// Locked while the file is being opened, which takes as long as the disk does. Only blocking threads may lock it.
+    opening: Mutex<()>,
+}
+
+/// Locked only briefly.
+#[derive(Debug, Default)]
+struct Shared {
+    state: Option<StateDatabase>,
+    closed: bool,
+    names: Vec<(ListenerHandle, String, OnStart)>,
+    /// By informer, the plugins that the configuration attaches to it.
+    plugins: BTreeMap<String, BTreeSet<String>>,
+    /// The durable informers, each with its cluster.
+    durable: BTreeSet<(String, String)>,
+}
+
+/// Persists the sources of one informer.
+#[derive(Debug)]
+struct Persistence {
+    state: StateDatabase,
+    durables: DurableState,
+    section: Arc<InformerSection>,
+    /// The API server's URL: the same cluster name may later stand for another cluster with other objects.
+    url: String,
+    content: StoredContent,
+    cipher: Option<Cipher>,
+}
+
+impl DurableState {
+    pub(super) fn new(path: PathBuf, metrics: StateMetrics) -> Self {
+        Self(Arc::new(Inner {
+            path,
+            metrics,
+            shared: Mutex::default(),
+            opening: Mutex::default(),
+        }))
+    }
+
+    /// Opens the database if any informer is durable. Otherwise the file is left alone: it may belong to another
+    /// instance.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub(super) async fn open_if_needed(&self, config: &Config) -> Result<(), OpenError> {
+        self.apply(config);
+        if self.shared().durable.is_empty() {
+            return Ok(());
+        }
+        self.state().await.map(drop)
+    }
+
+    /// Sets the configuration.
+    pub(super) fn apply(&self, config: &Config) {
+        let mut plugins: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, plugin) in &config.plugins {
+            for (_, informer) in &plugin.informers {
+                plugins.entry(informer.value.clone()).or_default().insert(name.clone());
+            }
+        }
+        let mut durable = BTreeSet::new();
+        for (name, section) in config.informers.iter().filter(|(_, section)| section.durable.is_some()) {
+            let clusters = config.clusters_of(section);
+            durable.extend(clusters.map(|cluster| (name.clone(), cluster.to_owned())));
+        }
+        let mut shared = self.shared();
+        shared.plugins = plugins;
+        shared.durable = durable;
+    }
+
+    /// The persistence of an informer that is about to start; none if it is not durable. Persisted state from another
+    /// URL than `url`, of another resource or of namespaces outside `sources` is deleted.
+    ///
+    /// # Errors
+    /// Why its sources cannot be persisted.
+    pub(super) async fn persistence(
+        &self,
+        section: &Arc<InformerSection>,
+        url: &str,
+        sources: &InformerSpec,
+    ) -> Result<Option<Arc<dyn KeepsSources>>, String> {
+        let Some(durable) = &section.durable else {
+            return Ok(None);
+        };
+        let key_file = durable.key_file.clone();
+        let read = move || key_file.as_deref().map(Cipher::read).transpose();
+        let cipher = tokio::task::spawn_blocking(read).await;
+        let cipher = cipher.map_err(|error| error.to_string())?;
+        let cipher = cipher.map_err(|error| format!("`durable-key-file`: {error}"))?;
+        let state = self.state().await.map_err(|error| error.to_string())?;
+        let (informer, cluster) = (&sources.source.informer, &sources.source.cluster);
+        let identities = sources.sources().map(|source| identity(&source, url)).collect();
+        state.keep_only_sources(informer, cluster, identities);
+        Ok(Some(Arc::new(Persistence {
+            state,
+            durables: self.clone(),
+            section: Arc::clone(section),
+            url: url.to_owned(),
+            content: durable.keep,
+            cipher,
+        })))
+    }
+
+    /// Names `listener` and sets how it starts after a restart. Call this before attaching it.
+    pub(super) fn name(&self, listener: &ListenerHandle, plugin: &str, on_start: Continuation) {
+        let on_start = match on_start {
+            Continuation::Continue => OnStart::Continue,
+            Continuation::Replay => OnStart::Replay,
+        };
+        let mut shared = self.shared();
+        shared.names.retain(|(known, ..)| !known.ptr_eq(listener));
+        shared.names.push((listener.clone(), plugin.to_owned(), on_start));
+        if let Some(state) = &shared.state {
+            state.name(listener, plugin, on_start);
+        }
+    }
+
+    /// Forgets the name of a listener that was detached.
+    pub(super) fn unname(&self, listener: &ListenerHandle) {
+        let mut shared = self.shared();
+        shared.names.retain(|(known, ..)| !known.ptr_eq(listener));
+        if let Some(state) = &shared.state {
+            state.unname(listener);
+        }
+    }
+
+    /// Deletes an informer's state in a cluster once its handlers have received its deletes.
+    pub(super) fn forget_at_end(&self, informer: &str, cluster: &str) {
+        if let Some(state) = &self.shared().state {
+            state.forget_at_end(informer, cluster);
+        }
+    }
+
+    /// Deletes the state of an informer that was removed from a cluster or is no longer durable.
+    pub(super) fn forget(&self, informer: &str, cluster: &str) {
+        if let Some(state) = &self.shared().state {
+            state.forget(informer, cluster);
+        }
+    }
+
+    /// Writes everything that is pending and closes the database.
+    pub(super) fn close(&self) {
+        let state = {
+            let mut shared = self.shared();
+            shared.closed = true;
+            shared.state.take()
+        };
+        if let Some(state) = state {
+            state.close();
+        }
+    }
+
+    async fn state(&self) -> Result<StateDatabase, OpenError> {
+        if let Some(state) = &self.shared().state {
+            return Ok(state.clone());
+        }
+        let durables = self.clone();
+        let opened = tokio::task::spawn_blocking(move || durables.open()).await;
+        opened.unwrap_or_else(|error| {
+            Err(OpenError::Io {
+                path: self.0.path.clone(),
+                source: std::io::Error::other(error),
+            })
+        })
+    }
+
+    /// Opens the file and deletes the state of informers that are not durable in this configuration. Waits for the
+    /// disk.
+    fn open(&self) -> Result<StateDatabase, OpenError> {
+        let _turn = self.0.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = &self.shared().state {
+            return Ok(state.clone());
+        }
+        let state = StateDatabase::open(self.0.path.clone(), self.0.metrics.clone())?;
+        tracing::info!(path = %self.0.path.display(), "state database opened");
+        let mut shared = self.shared();
+        for (listener, plugin, on_start) in &shared.names {
+            state.name(listener, plugin, *on_start);
+        }
+        state.keep_only(shared.durable.clone());
+        if !shared.closed {
+            shared.state = Some(state.clone());
+        }
+        Ok(state)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.0.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KeepsSources for Persistence {
+    fn keep(&self, spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn Error + Send + Sync>> {
+        let (informer, resource) = (&spec.informer, &spec.resource);
+        let durable = self.section.durable.as_ref();
+        if !durable.is_some_and(|durable| durable.may_keep(&resource.plural)) {
+            tracing::warn!(%informer, %resource, "secrets not persisted; set `durable-secrets = true` and `durable-key-file` to persist them");
+            return Ok(None);
+        }
+        let options = SourceOptions {
+            identity: identity(spec, &self.url),
+            content: self.content,
+            form: form(spec, self.content),
+            cipher: self.cipher.clone(),
+            handlers: self
+                .durables
+                .shared()
+                .plugins
+                .get(informer)
+                .cloned()
+                .unwrap_or_default(),
+        };
+        // Waits for the disk, without blocking other tasks of this thread.
+        let source = tokio::task::block_in_place(|| self.state.source(options))?;
+        let high_water = source.high_water();
+        let journal: Arc<dyn Journal> = Arc::new(source);
+        Ok(Some(Durable::new(journal, high_water)))
+    }
+}
+
+/// The identity of a source across processes.
+fn identity(spec: &SourceSpec, url: &str) -> SourceIdentity {
+    SourceIdentity {
+        informer: spec.informer.clone(),
+        cluster: spec.cluster.clone(),
+        server: url.to_owned(),
+        resource: spec.resource.to_string(),
+        namespace: spec.namespace.clone(),
+    }
+}
+
+/// The settings that determine the content of an object at a given resource version.
+fn form(spec: &SourceSpec, content: StoredContent) -> String {
+    let drop: Vec<String> = spec.drop.iter().map(ToString::to_string).collect();
+    let (managed_fields, metadata_only) = (spec.keep_managed_fields, spec.metadata_only);
+    format!("{content:?} {managed_fields} {metadata_only} {drop:?}")
+}

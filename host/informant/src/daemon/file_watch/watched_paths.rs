@@ -1,0 +1,125 @@
+//! The path to a file: every directory on it, and the name that is looked up in each.
+//! If anything on that path is replaced, the file may be another one: the file itself, a symlink (a ConfigMap swaps
+//! `..data`), a directory. Directories are stored without symlinks in their names, so that each has one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// How many symlinks are followed for one file; as many as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// WatchedDirectories, each with the names that are looked up in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct WatchedPaths(BTreeMap<PathBuf, BTreeSet<OsString>>);
+
+impl WatchedPaths {
+    /// The paths to some files as they are now; of what does not exist yet, as far as it can be known.
+    pub(super) fn resolve<'f>(files: impl IntoIterator<Item = &'f Path>) -> Self {
+        let mut paths = Self::default();
+        for file in files {
+            // Without a current directory a relative path cannot be resolved.
+            if let Ok(file) = std::path::absolute(file) {
+                paths.follow(&file, LINKS_MAX);
+            }
+        }
+        paths
+    }
+
+    /// The directories, parents before their children.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.0.keys().map(PathBuf::as_path)
+    }
+
+    pub(super) fn has_directory(&self, directory: &Path) -> bool {
+        self.0.contains_key(directory)
+    }
+
+    /// Whether an event at `path` can concern a file.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        let is_on = |parent: &Path, name| self.0.get(parent).is_some_and(|names| names.contains(name));
+        self.has_directory(path)
+            || matches!((path.parent(), path.file_name()), (Some(parent), Some(name)) if is_on(parent, name))
+    }
+
+    fn follow(&mut self, path: &Path, links_left: usize) {
+        let mut directory = PathBuf::new();
+        let mut components = path.components();
+        while let Some(component) = components.next() {
+            let name = match component {
+                Component::Normal(name) => name,
+                // It contains no symlinks, so its parent is what precedes it.
+                Component::ParentDir => {
+                    directory.pop();
+                    continue;
+                }
+                Component::CurDir => continue,
+                Component::RootDir | Component::Prefix(_) => {
+                    directory.push(component);
+                    continue;
+                }
+            };
+            self.0.entry(directory.clone()).or_default().insert(name.to_owned());
+            let here = directory.join(name);
+            match std::fs::read_link(&here) {
+                Ok(target) if links_left > 0 => {
+                    let rest = components.as_path();
+                    return self.follow(&directory.join(target).join(rest), links_left - 1);
+                }
+                _ => directory = here,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// The paths below `root`, one a line.
+    fn show(paths: &WatchedPaths, root: &Path) -> String {
+        let below = paths.0.iter().filter_map(|(directory, names)| {
+            let directory = directory.strip_prefix(root).ok()?;
+            let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+            Some(format!("{}: {}", directory.display(), names.join(" ")))
+        });
+        below.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn symlinks_and_directories_on_the_path_are_watched() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("v1")).unwrap();
+        std::fs::write(root.join("v1/config.toml"), "").unwrap();
+        symlink("v1", root.join("..data")).unwrap();
+        symlink("..data/config.toml", root.join("config.toml")).unwrap();
+        let paths = WatchedPaths::resolve([root.join("x/../config.toml").as_path()]);
+        insta::assert_snapshot!(show(&paths, &root), @"
+        : ..data config.toml v1 x
+        v1: config.toml
+        ");
+        assert!(
+            paths.contains(&root.join("..data"))
+                && paths.contains(&root.join("v1"))
+                && paths.contains(&root.join("v1/config.toml"))
+        );
+        assert!(!paths.contains(&root.join("other")) && !paths.contains(&root.join("v1/other")));
+        assert!(
+            paths.has_directory(root.parent().unwrap()),
+            "the directory itself may be replaced"
+        );
+    }
+
+    #[test]
+    fn symlink_cycle_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        symlink("b", root.join("a")).unwrap();
+        symlink("a", root.join("b")).unwrap();
+        let paths = WatchedPaths::resolve([root.join("a").as_path()]);
+        assert_eq!(show(&paths, &root), ": a b");
+    }
+}

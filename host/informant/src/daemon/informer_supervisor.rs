@@ -1,0 +1,247 @@
+//! Supervises one informer in one cluster: starts it, applies changes of its section, and keeps its status in the
+//! registry.
+//!
+//! A cluster that cannot be reached, or that does not serve the resource (yet), is retried with back-off. The rest of
+//! the daemon continues, including the same informer in other clusters. Once the informer runs, it recovers by itself.
+
+mod resolved;
+mod startup;
+
+use std::sync::Arc;
+
+use informant_cache::Environment;
+use informant_informer::{InformerSpec, NamedInformer};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+pub(super) use self::resolved::{ResolvedResource, spec};
+use self::startup::Startup;
+pub use self::startup::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
+use super::STOP_MAX;
+use super::cluster_registry::{ClusterEntry, ClusterPhase};
+use super::command::{Command, Removal, SectionResult};
+use super::configuration::Section;
+use super::durable_state::DurableState;
+use super::status_registry::{InformerPhase, StatusHandle, StatusRegistry};
+use crate::cluster::Cluster;
+use crate::config::InformerSection;
+use crate::logging::cluster_field;
+use crate::metrics::Metrics;
+
+/// Supervises an informer in a cluster.
+pub(super) struct InformerSupervisor {
+    pub(super) status: StatusHandle,
+    pub(super) registry: StatusRegistry,
+    pub(super) cluster: Arc<ClusterEntry>,
+    pub(super) environment: Arc<dyn Environment>,
+    pub(super) metrics: Metrics,
+    pub(super) durables: DurableState,
+    pub(super) commands: mpsc::UnboundedReceiver<Command<InformerSection>>,
+    pub(super) stop: CancellationToken,
+}
+
+enum Next {
+    Command(Command<InformerSection>),
+    /// The cluster's section changed: its name stands for another cluster now.
+    ClusterChanged,
+}
+
+impl InformerSupervisor {
+    /// Runs until the section is removed or `stop`. On `stop`, [`Daemon::stop`](super::Daemon::stop) stops the
+    /// informer.
+    pub(super) async fn run(mut self) {
+        let stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.supervise() => {}
+        }
+    }
+
+    async fn supervise(&mut self) {
+        // The client of the running informer.
+        let mut cluster = None;
+        loop {
+            match self.next(&mut cluster).await {
+                Next::Command(Command::Change(section, reply)) => {
+                    let result = self.change(section).await;
+                    let pending = result.as_ref().err().cloned();
+                    self.registry.configuration().set_pending(self.section(), pending);
+                    // The receiver may be gone.
+                    let _ = reply.send(result);
+                }
+                Next::Command(Command::Remove(removal, reply)) => {
+                    let retiring = self.remove(removal).await;
+                    let _ = reply.send(Ok(()));
+                    if let Some(retiring) = retiring {
+                        retiring.left().await;
+                        self.registry.retiring().retain(|other| !other.ptr_eq(&retiring));
+                    }
+                    return;
+                }
+                Next::ClusterChanged => {
+                    self.stop_running("its cluster section changed").await;
+                    self.status.set_phase(InformerPhase::Discovering { trouble: None });
+                }
+            }
+        }
+    }
+
+    /// Starts and follows the informer until a command arrives or the cluster changes.
+    async fn next(&mut self, cluster: &mut Option<Arc<Cluster>>) -> Next {
+        let mut clusters = self.cluster.watch();
+        let commands = &mut self.commands;
+        let command = async {
+            match commands.recv().await {
+                Some(command) => command,
+                // The sender is gone: the daemon is stopping.
+                None => std::future::pending().await,
+            }
+        };
+        let parts = Startup {
+            status: &self.status,
+            registry: &self.registry,
+            environment: &self.environment,
+            metrics: &self.metrics,
+            durables: &self.durables,
+        };
+        let start_and_follow = async {
+            if matches!(self.status.phase(), InformerPhase::Discovering { .. }) {
+                parts.wait_for_retiring().await;
+                let connected = parts.connected(&mut clusters).await;
+                *cluster = Some(Arc::clone(&connected));
+                tokio::select! {
+                    biased;
+                    () = client_other_than(&connected, &mut clusters) => return,
+                    () = parts.run(&connected) => {}
+                }
+            }
+            if let Some(own) = cluster {
+                tokio::select! {
+                    biased;
+                    () = client_other_than(own, &mut clusters) => {}
+                    () = parts.follow(own) => {}
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            command = command => Next::Command(command),
+            () = start_and_follow => Next::ClusterChanged,
+        }
+    }
+
+    fn section(&self) -> Section {
+        Section::Informer(self.status.name().to_owned(), self.status.cluster.clone())
+    }
+
+    /// Applies another version of the section. The running informer is reconfigured, unless the resource changed.
+    async fn change(&self, section: Arc<InformerSection>) -> SectionResult {
+        if let InformerPhase::Running(running) = self.status.phase() {
+            let own = self.status.section();
+            if own.is_some_and(|own| can_reconfigure_to(&own, &section)) {
+                // Discovery runs right afterwards and finds what else the new section matches.
+                let found = ResolvedResource::of(&running, &section);
+                let spec = InformerSpec {
+                    durable: running.shared.spec().durable,
+                    ..spec(&self.status, &section, &found)
+                };
+                let changed = running.shared.reconfigure(spec).await;
+                changed.map_err(|error| Arc::from(error.to_string()))?;
+                self.status.set_section(section);
+                return Ok(());
+            }
+            // Another resource is another informer: handlers receive no deletes, and plugins receive the new objects
+            // from scratch. The same goes for an informer that is persisted differently, or that is persisted and now
+            // requests something else.
+            self.stop_running("its resource or persistence changed").await;
+            self.forget();
+        } else if section.durable.is_none() && self.status.section().is_some_and(|own| own.durable.is_some()) {
+            // Persisted state must not be found if the informer becomes durable again later.
+            self.forget();
+        }
+        // Nothing is running: start with discovery of the new section's resource.
+        self.status.set_section(section);
+        self.status.set_phase(InformerPhase::Discovering { trouble: None });
+        Ok(())
+    }
+
+    async fn stop_running(&self, reason: &str) {
+        if let InformerPhase::Running(running) = self.status.phase() {
+            let report = running.shared.stop(STOP_MAX).await;
+            let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
+            tracing::info!(
+                informer,
+                cluster,
+                reason,
+                undelivered = report.undelivered,
+                "informer stopped"
+            );
+        }
+    }
+
+    /// Deletes its persisted state. The state of a retiring informer of the same name is deleted once its deletes are
+    /// delivered.
+    fn forget(&self) {
+        let (name, cluster) = (self.status.name(), &self.status.cluster);
+        if self.registry.retiring_of(name, cluster).is_empty() {
+            self.durables.forget(name, cluster);
+        }
+    }
+
+    /// Stops the informer and frees its memory. If handlers are to receive deletes, the informer is returned while it
+    /// delivers them.
+    async fn remove(&self, removal: Removal) -> Option<NamedInformer> {
+        let retiring = match (removal, self.status.phase()) {
+            (Removal::Notify, InformerPhase::Running(running)) => {
+                let retiring = running.shared.clone();
+                self.durables.forget_at_end(self.status.name(), &self.status.cluster);
+                self.registry.retiring().push(retiring.clone());
+                retiring.retire();
+                Some(retiring)
+            }
+            _ => {
+                self.stop_running("removed").await;
+                self.forget();
+                None
+            }
+        };
+        self.status.set_phase(InformerPhase::Stopped);
+        self.registry.remove_informer(&self.status);
+        self.registry.configuration().set_pending(self.section(), None);
+        self.metrics
+            .daemon
+            .forget_informer(self.status.name(), &self.status.cluster);
+        retiring
+    }
+}
+
+/// Whether a running informer can be reconfigured to `section`. Persisted state belongs to one request and one form of
+/// objects.
+fn can_reconfigure_to(own: &InformerSection, section: &InformerSection) -> bool {
+    let request = |section: &InformerSection| {
+        let selectors = (section.label_selector.clone(), section.field_selector.clone());
+        let form = (section.drop.clone(), section.keep_managed_fields, section.metadata_only);
+        (section.namespaces.clone(), selectors, form)
+    };
+    let same_persistence =
+        own.durable == section.durable && (own.durable.is_none() || request(own) == request(section));
+    own.resource == section.resource && same_persistence
+}
+
+/// Waits until the cluster has another client than `own`.
+async fn client_other_than(own: &Arc<Cluster>, clusters: &mut watch::Receiver<ClusterPhase>) {
+    let is_other = |phase: &ClusterPhase| match phase {
+        ClusterPhase::Connected(cluster) => !Arc::ptr_eq(cluster, own),
+        ClusterPhase::Connecting { .. } | ClusterPhase::Gone => false,
+    };
+    if clusters.wait_for(is_other).await.is_err() {
+        // The cluster is gone, and this informer is about to be removed.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// A factor from 0.8 to 1.2, so that what failed together does not retry together.
+pub(super) fn jitter(random: u64) -> f64 {
+    0.8 + 0.4 * ((random >> 11) as f64 / (1u64 << 53) as f64)
+}

@@ -1,0 +1,168 @@
+//! Starts an informer: waits for its cluster, discovers its resource, and starts the reflectors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use informant_cache::Environment;
+use informant_informer::{Discovered, NamedInformer, ResourceName, discover_in};
+use tokio::sync::watch;
+
+use super::{ResolvedResource, jitter, spec};
+use crate::cluster::Cluster;
+use crate::config::Resources;
+use crate::daemon::cluster_registry::ClusterPhase;
+use crate::daemon::durable_state::DurableState;
+use crate::daemon::resource_follower;
+use crate::daemon::status_registry::{InformerPhase, RunningInformer, StatusHandle, StatusRegistry};
+use crate::logging::cluster_field;
+use crate::metrics::Metrics;
+
+/// The delay after the first failed discovery; it doubles with each further failure.
+pub const DISCOVERY_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// The longest delay between discovery attempts.
+pub const DISCOVERY_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// What starting an informer needs.
+pub(super) struct Startup<'k> {
+    pub(super) status: &'k StatusHandle,
+    pub(super) registry: &'k StatusRegistry,
+    pub(super) environment: &'k Arc<dyn Environment>,
+    pub(super) metrics: &'k Metrics,
+    pub(super) durables: &'k DurableState,
+}
+
+impl Startup<'_> {
+    /// Waits until the cluster has a client.
+    pub(super) async fn connected(&self, clusters: &mut watch::Receiver<ClusterPhase>) -> Arc<Cluster> {
+        loop {
+            let phase = clusters.borrow_and_update().clone();
+            match phase {
+                ClusterPhase::Connected(cluster) => return cluster,
+                ClusterPhase::Connecting { trouble } => self.status.set_phase(InformerPhase::Discovering { trouble }),
+                ClusterPhase::Gone => {}
+            }
+            if clusters.changed().await.is_err() {
+                // The cluster is gone, and this informer is about to be removed.
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Discovers the resource, with retries, and starts the informer.
+    pub(super) async fn run(&self, cluster: &Cluster) {
+        let found = self.discover(cluster).await;
+        let (informer, cluster_name) = (self.status.name(), cluster_field(&self.status.cluster));
+        match self.start(cluster, &found).await {
+            Ok(shared) => {
+                tracing::info!(informer, cluster = cluster_name, resource = %found, "informer started");
+                let discovered = found.one();
+                self.status
+                    .set_phase(InformerPhase::Running(Arc::new(RunningInformer { shared, discovered })));
+            }
+            Err(reason) => {
+                tracing::error!(informer, cluster = cluster_name, resource = %found, error = %reason, "informer refused");
+                self.status.set_phase(InformerPhase::Refused { reason: reason.into() });
+            }
+        }
+    }
+
+    /// Waits until a retiring informer of this name and cluster has delivered its deletes: delivered later than the new
+    /// adds, they would remove objects that exist. Waits at most as long as a source may take to drain, 15 minutes.
+    pub(super) async fn wait_for_retiring(&self) {
+        for informer in self.registry.retiring_of(self.status.name(), &self.status.cluster) {
+            self.status.set_phase(InformerPhase::Discovering {
+                trouble: Some("waiting for handlers to receive the deletes from when it left this cluster".into()),
+            });
+            informer.left().await;
+            self.status.set_phase(InformerPhase::Discovering { trouble: None });
+        }
+    }
+
+    /// Lets an informer with a resource pattern follow what the API server serves. Does not end.
+    pub(super) async fn follow(&self, cluster: &Cluster) {
+        if let (InformerPhase::Running(running), Some(section)) = (self.status.phase(), self.status.section())
+            && let Resources::Several(pattern) = &section.resource.value
+        {
+            let follower = resource_follower::ResourceFollower {
+                status: self.status,
+                section: &section,
+                pattern,
+                informer: &running.shared,
+                client: &cluster.client,
+                environment: self.environment,
+            };
+            follower.run().await;
+        }
+        std::future::pending().await
+    }
+
+    async fn start(&self, cluster: &Cluster, found: &ResolvedResource) -> Result<NamedInformer, String> {
+        let section = self.status.section().ok_or("it was removed")?;
+        if let (
+            Some(namespace),
+            ResolvedResource::One(Discovered {
+                gvr, namespaced: false, ..
+            }),
+        ) = (section.namespaces.first(), found)
+        {
+            return Err(format!(
+                "`namespaces` names {namespace}, but {gvr} is cluster-scoped: remove `namespaces`"
+            ));
+        }
+        let mut spec = spec(self.status, &section, found);
+        spec.durable = self.durables.persistence(&section, &cluster.url, &spec).await?;
+        NamedInformer::start(
+            spec,
+            cluster.client.clone(),
+            Arc::clone(self.environment),
+            self.registry.catalog().clone(),
+            &self.metrics.informers,
+        )
+        .map_err(|error| error.to_string())
+    }
+
+    /// Runs discovery until it succeeds.
+    async fn discover(&self, cluster: &Cluster) -> ResolvedResource {
+        let mut delay = DISCOVERY_RETRY_FIRST;
+        let (informer, of) = (self.status.name(), &self.status.cluster);
+        let Some(section) = self.status.section() else {
+            return std::future::pending().await;
+        };
+        loop {
+            let environment = Arc::clone(self.environment);
+            let found = match &section.resource.value {
+                Resources::One(name) => one(cluster, environment, name).await,
+                Resources::Several(pattern) => {
+                    resource_follower::first(self.status, &cluster.client, environment, pattern, &section).await
+                }
+            };
+            let error = match found {
+                Ok(found) => {
+                    self.metrics.daemon.discovered(informer, of, true);
+                    return found;
+                }
+                Err(error) => error,
+            };
+            self.metrics.daemon.discovered(informer, of, false);
+            let jittered = delay.mul_f64(jitter(self.environment.random()));
+            let retry_in = humantime::format_duration(Duration::from_millis(jittered.as_millis() as u64)).to_string();
+            let cluster_name = cluster_field(of);
+            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, %retry_in, "discovery failed; retrying");
+            self.status.set_phase(InformerPhase::Discovering {
+                trouble: Some(error.into()),
+            });
+            self.environment.sleep(jittered).await;
+            delay = (delay * 2).min(DISCOVERY_RETRY_MAX);
+        }
+    }
+}
+
+async fn one(
+    cluster: &Cluster,
+    environment: Arc<dyn Environment>,
+    name: &ResourceName,
+) -> Result<ResolvedResource, String> {
+    let found = discover_in(&cluster.client, environment, name).await;
+    found.map(ResolvedResource::One).map_err(|error| error.to_string())
+}

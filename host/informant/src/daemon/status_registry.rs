@@ -1,0 +1,361 @@
+//! The status of all clusters, informers and plugins: which run, with which sections, and in which phase.
+//! Supervisors write it; the admin server and other supervisors read it. It holds handles and runs nothing. Entries are
+//! added and removed with the configuration; a reader that holds an entry sees it end.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use informant_cache::{Catalog, Source};
+use informant_informer::{Discovered, Exclude, Exclusion, Idle, NamedInformer, ResourcePattern};
+use informant_plugin_host::Plugin;
+use tokio::sync::watch;
+
+use super::cluster_registry::ClusterRegistry;
+use super::configuration::Configuration;
+use super::exclude_warnings::ExcludeWarnings;
+use crate::config::{InformerSection, PluginSection};
+
+/// The configuration and its status. Clones share the same data.
+#[derive(Clone, Debug)]
+pub struct StatusRegistry(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    catalog: Catalog,
+    clusters: ClusterRegistry,
+    /// Informers that still deliver the deletes of their last objects.
+    retiring: Mutex<Vec<NamedInformer>>,
+    informers: RwLock<BTreeMap<String, Arc<InformerEntry>>>,
+    plugins: RwLock<BTreeMap<String, Arc<PluginEntry>>>,
+    configuration: Mutex<Configuration>,
+    stopping: AtomicBool,
+}
+
+/// One informer of the configuration, in all its clusters.
+#[derive(Debug)]
+pub struct InformerEntry {
+    /// Its name.
+    pub name: String,
+    statuses: watch::Sender<InformerStatuses>,
+    exclude_warnings: Mutex<ExcludeWarnings>,
+}
+
+/// An informer's status by cluster; the only cluster has the empty name.
+pub type InformerStatuses = BTreeMap<String, InformerStatus>;
+
+/// The status of an informer in one cluster.
+#[derive(Clone, Debug)]
+pub struct InformerStatus {
+    /// The section that is running, or, while nothing is, the one to start with.
+    pub section: Arc<InformerSection>,
+    /// Its phase.
+    pub phase: InformerPhase,
+}
+
+/// What the supervisor of an informer in one cluster writes to.
+#[derive(Debug, Clone)]
+pub(super) struct StatusHandle {
+    entry: Arc<InformerEntry>,
+    pub(super) cluster: String,
+}
+
+/// The phase of an informer.
+#[derive(Clone, Debug)]
+pub enum InformerPhase {
+    /// Discovery of the resource is running; nothing is watched yet.
+    Discovering {
+        /// Why the last attempt failed.
+        trouble: Option<Arc<str>>,
+    },
+    /// It lists and watches. Its sources have the details.
+    Running(Arc<RunningInformer>),
+    /// The section cannot work; only a changed configuration helps.
+    Refused {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// It was stopped.
+    Stopped,
+}
+
+/// An informer that lists and watches.
+#[derive(Debug)]
+pub struct RunningInformer {
+    /// The informer.
+    pub shared: NamedInformer,
+    /// Its resource as discovered, if it has exactly one. With a pattern, `shared.spec().resources` has the served
+    /// ones.
+    pub discovered: Option<Discovered>,
+}
+
+/// One plugin of the configuration.
+#[derive(Debug)]
+pub struct PluginEntry {
+    /// Its name.
+    pub name: String,
+    section: Mutex<Arc<PluginSection>>,
+    phase: watch::Sender<PluginPhase>,
+}
+
+/// The phase of a plugin.
+#[derive(Clone)]
+pub enum PluginPhase {
+    /// It is being compiled and started.
+    Loading,
+    /// It could not be loaded; a change of its file or section triggers the next attempt.
+    Refused {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// It is loaded. The plugin has its own status.
+    Running(Plugin),
+    /// It was stopped.
+    Stopped,
+}
+
+impl std::fmt::Debug for PluginPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Loading => f.write_str("Loading"),
+            Self::Refused { reason } => f.debug_struct("Refused").field("reason", reason).finish(),
+            Self::Running(plugin) => f.debug_tuple("Running").field(&plugin.name()).finish(),
+            Self::Stopped => f.write_str("Stopped"),
+        }
+    }
+}
+
+impl StatusRegistry {
+    /// An empty registry.
+    #[must_use]
+    pub fn new(catalog: Catalog, configuration: Configuration) -> Self {
+        Self(Arc::new(Parts {
+            catalog,
+            clusters: ClusterRegistry::default(),
+            retiring: Mutex::default(),
+            informers: RwLock::default(),
+            plugins: RwLock::default(),
+            configuration: Mutex::new(configuration),
+            stopping: AtomicBool::new(false),
+        }))
+    }
+
+    /// All sources.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.0.catalog
+    }
+
+    /// The informers by name.
+    #[must_use]
+    pub fn informers(&self) -> Vec<Arc<InformerEntry>> {
+        let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
+        informers.values().cloned().collect()
+    }
+
+    /// One informer.
+    #[must_use]
+    pub fn informer(&self, name: &str) -> Option<Arc<InformerEntry>> {
+        let informers = self.0.informers.read().unwrap_or_else(PoisonError::into_inner);
+        informers.get(name).cloned()
+    }
+
+    /// The plugins by name.
+    #[must_use]
+    pub fn plugins(&self) -> Vec<Arc<PluginEntry>> {
+        let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
+        plugins.values().cloned().collect()
+    }
+
+    /// One plugin.
+    #[must_use]
+    pub fn plugin(&self, name: &str) -> Option<Arc<PluginEntry>> {
+        let plugins = self.0.plugins.read().unwrap_or_else(PoisonError::into_inner);
+        plugins.get(name).cloned()
+    }
+
+    /// The result of the last configuration change.
+    pub fn configuration(&self) -> MutexGuard<'_, Configuration> {
+        self.0.configuration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The clusters by name.
+    pub(crate) fn clusters(&self) -> &ClusterRegistry {
+        &self.0.clusters
+    }
+
+    /// Adds an informer that is about to start in a cluster.
+    pub(super) fn add_informer(&self, name: &str, cluster: &str, section: Arc<InformerSection>) -> StatusHandle {
+        let mut informers = self.0.informers.write().unwrap_or_else(PoisonError::into_inner);
+        let entry = informers.entry(name.to_owned()).or_insert_with(|| {
+            Arc::new(InformerEntry {
+                name: name.to_owned(),
+                statuses: watch::Sender::new(InformerStatuses::new()),
+                exclude_warnings: Mutex::default(),
+            })
+        });
+        let status = InformerStatus {
+            section,
+            phase: InformerPhase::Discovering { trouble: None },
+        };
+        entry
+            .statuses
+            .send_modify(|statuses| drop(statuses.insert(cluster.to_owned(), status)));
+        StatusHandle {
+            entry: Arc::clone(entry),
+            cluster: cluster.to_owned(),
+        }
+    }
+
+    /// Adds a plugin that is about to be loaded.
+    pub(super) fn add_plugin(&self, name: &str, section: Arc<PluginSection>) -> Arc<PluginEntry> {
+        let entry = Arc::new(PluginEntry {
+            name: name.to_owned(),
+            section: Mutex::new(section),
+            phase: watch::Sender::new(PluginPhase::Loading),
+        });
+        let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
+        plugins.insert(name.to_owned(), Arc::clone(&entry));
+        entry
+    }
+
+    /// Removes an informer from a cluster, and its entry with the last cluster.
+    pub(super) fn remove_informer(&self, own: &StatusHandle) {
+        let mut informers = self.0.informers.write().unwrap_or_else(PoisonError::into_inner);
+        own.entry
+            .statuses
+            .send_modify(|statuses| drop(statuses.remove(&own.cluster)));
+        if own.entry.statuses.borrow().is_empty() {
+            informers.remove(&own.entry.name);
+        }
+    }
+
+    /// Informers that still deliver the deletes of their last objects.
+    pub(super) fn retiring(&self) -> MutexGuard<'_, Vec<NamedInformer>> {
+        self.0.retiring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The retiring informers that were `name` in `cluster`.
+    pub(super) fn retiring_of(&self, name: &str, cluster: &str) -> Vec<NamedInformer> {
+        let was = |informer: &&NamedInformer| {
+            let source = informer.spec().source;
+            source.informer == name && source.cluster == cluster
+        };
+        self.retiring().iter().filter(was).cloned().collect()
+    }
+
+    pub(super) fn remove_plugin(&self, name: &str) {
+        let mut plugins = self.0.plugins.write().unwrap_or_else(PoisonError::into_inner);
+        plugins.remove(name);
+    }
+
+    /// Whether the daemon is stopping.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_stopping(&self) {
+        self.0.stopping.store(true, Ordering::Release);
+    }
+
+    /// Marks all informers as stopped.
+    pub(super) fn set_stopped(&self) {
+        for entry in self.informers() {
+            entry.statuses.send_modify(|statuses| {
+                statuses
+                    .values_mut()
+                    .for_each(|status| status.phase = InformerPhase::Stopped);
+            });
+        }
+    }
+
+    /// The sources of an informer, oldest first.
+    #[must_use]
+    pub fn sources(&self, informer: &str) -> Vec<Arc<Source>> {
+        self.0.catalog.sources_of(informer)
+    }
+}
+
+impl InformerEntry {
+    /// The informer's status in each of its clusters.
+    #[must_use]
+    pub fn places(&self) -> InformerStatuses {
+        self.statuses.borrow().clone()
+    }
+
+    /// Notifies of each change.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<InformerStatuses> {
+        self.statuses.subscribe()
+    }
+}
+
+impl StatusHandle {
+    /// The informer's name.
+    pub(super) fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    pub(super) fn section(&self) -> Option<Arc<InformerSection>> {
+        let statuses = self.entry.statuses.borrow();
+        statuses.get(&self.cluster).map(|status| Arc::clone(&status.section))
+    }
+
+    pub(super) fn phase(&self) -> InformerPhase {
+        let statuses = self.entry.statuses.borrow();
+        statuses
+            .get(&self.cluster)
+            .map_or(InformerPhase::Stopped, |status| status.phase.clone())
+    }
+
+    pub(super) fn set_section(&self, section: Arc<InformerSection>) {
+        self.change(|status| status.section = section);
+    }
+
+    pub(super) fn set_phase(&self, phase: InformerPhase) {
+        self.change(|status| status.phase = phase);
+    }
+
+    /// Updates what `exclude` matches in this cluster. Returns the entries, each once, that are now known to match
+    /// nothing in any cluster.
+    pub(super) fn update_exclude_warnings(
+        &self,
+        section: (&ResourcePattern, &Exclude),
+        exclusions: &BTreeMap<String, Exclusion>,
+    ) -> Vec<(String, Idle)> {
+        let clusters: Vec<String> = self.entry.statuses.borrow().keys().cloned().collect();
+        let warnings = self.entry.exclude_warnings.lock();
+        let mut warnings = warnings.unwrap_or_else(PoisonError::into_inner);
+        warnings.update(&self.cluster, &clusters, section, exclusions)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut InformerStatus)) {
+        self.entry.statuses.send_if_modified(|statuses| {
+            let status = statuses.get_mut(&self.cluster);
+            status.map(change).is_some()
+        });
+    }
+}
+
+impl PluginEntry {
+    /// The section that is running, or, while nothing is, the one to start with.
+    #[must_use]
+    pub fn section(&self) -> Arc<PluginSection> {
+        Arc::clone(&self.section.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set_section(&self, section: Arc<PluginSection>) {
+        *self.section.lock().unwrap_or_else(PoisonError::into_inner) = section;
+    }
+
+    /// Its phase.
+    #[must_use]
+    pub fn phase(&self) -> PluginPhase {
+        self.phase.borrow().clone()
+    }
+
+    pub(super) fn set_phase(&self, phase: PluginPhase) {
+        self.phase.send_replace(phase);
+    }
+}

@@ -1,0 +1,337 @@
+//! Persists one batch of one source: writes acknowledgements and changes into a transaction. Delivery follows in
+//! `deliver`.
+
+use std::collections::BTreeMap;
+
+use informant_cache::ListenerHandle;
+use informant_cache::listener::{Change, ChangeKind, Resume};
+use informant_object::{Key, Object};
+use redb::ReadableTable as _;
+
+use crate::handler_state::{Acknowledgements, HandlerState, TOMBSTONES_MAX};
+use crate::journal::JournalEntry;
+use crate::reconcile::{Difference, LateDeletes, damaged, difference};
+use crate::recorder::source_row;
+use crate::schema::{self, HandlerRow, OpenRow, SourceRow};
+use crate::source::{DurableSource, ListenerNames, OnStart};
+use crate::table_store::Tables;
+
+/// What a source contributes to a transaction.
+pub(crate) struct SourceBatch {
+    pub(crate) entries: Vec<JournalEntry>,
+    acknowledged: BTreeMap<String, Acknowledgements>,
+    /// How the listeners that are attached in this batch resume, by their index among the entries.
+    pub(crate) resumes: BTreeMap<usize, Resume>,
+    /// Deletes to deliver before the entries.
+    pub(crate) late: Vec<LateDeletes>,
+}
+
+impl SourceBatch {
+    /// Whether there is anything to write.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.entries.is_empty() || !self.acknowledged.is_empty()
+    }
+}
+
+/// Before the transaction.
+impl DurableSource {
+    /// Takes the pending entries, and reads from listeners what they have acknowledged.
+    pub(crate) fn gather(&mut self) -> SourceBatch {
+        let entries = self.queue.take();
+        let somebody_waits = entries.iter().any(|entry| matches!(entry, JournalEntry::Flush(_)));
+        let mut acknowledged = BTreeMap::new();
+        for (name, handler) in &mut self.handlers {
+            match self.id {
+                Some(id) if self.is_verified => {
+                    let found = handler.poll_acknowledged(id, somebody_waits);
+                    if !found.is_empty() {
+                        acknowledged.insert(name.clone(), found);
+                    }
+                }
+                Some(id) => handler.check_replaying(id),
+                None => {}
+            }
+        }
+        SourceBatch {
+            entries,
+            acknowledged,
+            resumes: BTreeMap::new(),
+            late: Vec::new(),
+        }
+    }
+}
+
+/// In the transaction. After an error the state in memory is wrong and has to be read again from the database.
+impl DurableSource {
+    /// Writes a batch.
+    pub(crate) fn keep(
+        &mut self,
+        tables: &mut Tables<'_>,
+        batch: &mut SourceBatch,
+        names: &ListenerNames,
+    ) -> Result<(), redb::Error> {
+        let acknowledged = std::mem::take(&mut batch.acknowledged);
+        for (name, acknowledged) in &acknowledged {
+            self.close(tables, name, acknowledged)?;
+        }
+        let mut current = self.current.clone();
+        let was_known = self.is_verified;
+        if !was_known {
+            self.persist_all(tables, batch)?;
+            batch.late = self.late_deletes(tables)?;
+        }
+        for (place, entry) in batch.entries.iter().enumerate() {
+            match entry {
+                JournalEntry::Begin { snapshot, .. } => current = snapshot.clone(),
+                JournalEntry::Push(snapshot, changes, _) => {
+                    current = snapshot.clone();
+                    if was_known {
+                        self.persist_changes(tables, changes)?;
+                    }
+                }
+                JournalEntry::Difference(snapshot, now) => {
+                    if was_known {
+                        self.persist_changes(tables, &difference(&current, snapshot, *now))?;
+                    }
+                    current = snapshot.clone();
+                }
+                JournalEntry::Attach(listener, _) => {
+                    if let Some(resume) = self.persist_attach(tables, listener, names)? {
+                        batch.resumes.insert(place, resume);
+                    }
+                }
+                JournalEntry::Adopt(listener, _) => self.persist_adopt(tables, listener, names)?,
+                JournalEntry::Detach(listener) => {
+                    if let Some(name) = self.remove_listener(listener) {
+                        tables.clear_handler(self.number, &name)?;
+                    }
+                }
+                JournalEntry::Flush(_) => {}
+            }
+        }
+        self.persist_headers(tables, &schema::version_text(current.version()))
+    }
+
+    /// Records what a handler has acknowledged.
+    fn close(&mut self, tables: &mut Tables<'_>, name: &str, found: &Acknowledgements) -> Result<(), redb::Error> {
+        let Some(handler) = self.handlers.get_mut(name) else {
+            return Ok(());
+        };
+        handler.all_open = found.all_open.unwrap_or(handler.all_open);
+        for key in &found.opened {
+            let row_key = schema::open_key(self.number, name, key.as_ref());
+            tables.open.insert(&row_key[..], &OpenRow::Changed.encode()[..])?;
+            handler.set(key.clone(), false);
+        }
+        for key in &found.closed {
+            tables
+                .open
+                .remove(&schema::open_key(self.number, name, key.as_ref())[..])?;
+            handler.close(key);
+        }
+        Ok(())
+    }
+
+    /// Makes the database match the newest snapshot, whatever it contains.
+    fn persist_all(&mut self, tables: &mut Tables<'_>, batch: &SourceBatch) -> Result<(), redb::Error> {
+        self.number = source_row(tables, &self.options.identity.row_key(), &self.options.form)?.number;
+        self.read_handlers(tables)?;
+        let newest = batch.entries.iter().rev().find_map(|entry| match entry {
+            JournalEntry::Begin { snapshot, .. }
+            | JournalEntry::Push(snapshot, ..)
+            | JournalEntry::Difference(snapshot, _) => Some(snapshot),
+            _ => None,
+        });
+        let began = batch
+            .entries
+            .iter()
+            .any(|entry| matches!(entry, JournalEntry::Begin { .. }));
+        if self.id.is_none() && !began {
+            return Ok(());
+        }
+        let restored = |entry: &JournalEntry| matches!(entry, JournalEntry::Begin { restored: true, .. });
+        let versions_incomparable =
+            self.versions_incomparable || self.has_other_form(tables)? || batch.entries.iter().any(restored);
+        if versions_incomparable {
+            self.handlers.values_mut().for_each(|handler| handler.all_open = true);
+        }
+        let snapshot = newest.unwrap_or(&self.current).clone();
+        let differences = self.differences(tables, &snapshot, versions_incomparable)?;
+        self.record_deletes(&batch.entries);
+        for (key, gone) in self.unpersisted_deletes.clone() {
+            self.persist_delete(tables, &key, gone)?;
+        }
+        for differs in differences {
+            match differs {
+                Difference::Changed(object) => self.persist_state(tables, &object)?,
+                Difference::Deleted { key, last, now } => {
+                    self.persist_delete(tables, &key, OpenRow::Deleted { unknown: true, last })?;
+                    if let Some(now) = now {
+                        self.persist_state(tables, &now)?;
+                    }
+                }
+            }
+        }
+        self.is_verified = true;
+        self.versions_incomparable = false;
+        Ok(())
+    }
+
+    fn has_other_form(&self, tables: &Tables<'_>) -> Result<bool, redb::Error> {
+        let found = tables.sources.get(&self.options.identity.row_key()[..])?;
+        let kept = found
+            .map(|row| SourceRow::decode(row.value()))
+            .transpose()
+            .map_err(damaged)?;
+        Ok(kept.is_some_and(|kept| kept.form != self.options.form))
+    }
+
+    fn persist_changes(&mut self, tables: &mut Tables<'_>, changes: &[Change]) -> Result<(), redb::Error> {
+        for change in changes {
+            if let Some((key, gone)) = self.gone(change) {
+                self.persist_delete(tables, &key, gone)?;
+            }
+            if let ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } = &change.kind {
+                self.persist_state(tables, object)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The incarnation that a change ends.
+    pub(crate) fn gone(&self, change: &Change) -> Option<(Key, OpenRow)> {
+        let (key, last, unknown) = match &change.kind {
+            ChangeKind::Update { old, new } if old.uid() != new.uid() => (old.key().to_key(), Some(old), true),
+            ChangeKind::Delete {
+                last,
+                key,
+                final_state_unknown,
+            } => (key.clone(), last.as_ref(), *final_state_unknown),
+            ChangeKind::Add(_) | ChangeKind::Update { .. } => return None,
+        };
+        let last = last.map_or_else(Vec::new, |last| self.encode(last));
+        Some((key, OpenRow::Deleted { unknown, last }))
+    }
+
+    /// Writes an object's state, which no handler has acknowledged.
+    fn persist_state(&mut self, tables: &mut Tables<'_>, object: &Object) -> Result<(), redb::Error> {
+        let row_key = schema::object_key(self.number, object.key());
+        tables.objects.insert(&row_key[..], &self.encode(object)[..])?;
+        let key = object.key().to_key();
+        for (name, handler) in &mut self.handlers {
+            // A delete that is still to be delivered stays in front of later changes.
+            if handler.all_open || handler.open.contains_key(&key) {
+                continue;
+            }
+            let row_key = schema::open_key(self.number, name, key.as_ref());
+            tables.open.insert(&row_key[..], &OpenRow::Changed.encode()[..])?;
+            handler.set(key.clone(), false);
+        }
+        Ok(())
+    }
+
+    /// Writes an object's delete, which no handler has acknowledged.
+    fn persist_delete(&mut self, tables: &mut Tables<'_>, key: &Key, gone: OpenRow) -> Result<(), redb::Error> {
+        tables
+            .objects
+            .remove(&schema::object_key(self.number, key.as_ref())[..])?;
+        let gone = gone.encode();
+        for (name, handler) in &mut self.handlers {
+            // If there were several incarnations, the handler knows the first.
+            if handler.is_gone(key) {
+                continue;
+            }
+            if handler.tombstones >= TOMBSTONES_MAX {
+                let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
+                metrics.tombstones_dropped.inc();
+                continue;
+            }
+            let row_key = schema::open_key(self.number, name, key.as_ref());
+            tables.open.insert(&row_key[..], &gone[..])?;
+            handler.set(key.clone(), true);
+        }
+        Ok(())
+    }
+
+    /// Persists that a listener is about to be attached. Returns how it resumes, if an earlier process delivered from
+    /// this source.
+    fn persist_attach(
+        &mut self,
+        tables: &mut Tables<'_>,
+        listener: &ListenerHandle,
+        names: &ListenerNames,
+    ) -> Result<Option<Resume>, redb::Error> {
+        let Some((name, on_start)) = self.claim(listener, names) else {
+            return Ok(None);
+        };
+        let known = self.handlers.remove(&name);
+        let is_verified = known.is_some();
+        let mut handler = known.unwrap_or_else(HandlerState::new);
+        handler.listener = Some(listener.clone());
+        handler.on_start = on_start;
+        let accepts = on_start == OnStart::Continue && !handler.all_open;
+        handler.all_open = !accepts;
+        let resume = if is_verified {
+            Some(self.resume(tables, &name, &handler, accepts)?)
+        } else {
+            tables.clear_handler(self.number, &name)?;
+            None
+        };
+        self.handlers.insert(name, handler);
+        Ok(resume)
+    }
+
+    /// Persists that a listener is about to move to this source from others. What it knows comes from them: what an
+    /// earlier process delivered from this source does not count, and its acknowledgements are read again.
+    fn persist_adopt(
+        &mut self,
+        tables: &mut Tables<'_>,
+        listener: &ListenerHandle,
+        names: &ListenerNames,
+    ) -> Result<(), redb::Error> {
+        let Some((name, on_start)) = self.claim(listener, names) else {
+            return Ok(());
+        };
+        tables.clear_handler(self.number, &name)?;
+        let handler = HandlerState {
+            listener: Some(listener.clone()),
+            on_start,
+            ..HandlerState::new()
+        };
+        self.handlers.insert(name, handler);
+        Ok(())
+    }
+
+    /// Writes the rows of the source and its handlers, where they changed.
+    fn persist_headers(&mut self, tables: &mut Tables<'_>, through: &str) -> Result<(), redb::Error> {
+        for (name, handler) in &mut self.handlers {
+            let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
+            metrics.open.set(handler.open.len());
+            let head = HandlerRow {
+                all_open: handler.all_open,
+                through: through.to_owned(),
+            };
+            if handler.stored_row.as_ref() != Some(&head) {
+                let row_key = schema::handler_key(self.number, name);
+                tables.handlers.insert(&row_key[..], &head.encode()[..])?;
+                handler.stored_row = Some(head);
+            }
+        }
+        let head = SourceRow {
+            number: self.number,
+            high_water: self.queue.high_water(),
+            form: self.options.form.clone(),
+        };
+        // Until the first list is compared, the form remains that of the stored objects.
+        if self.is_verified && self.stored_row.as_ref() != Some(&head) {
+            let row_key = self.options.identity.row_key();
+            tables.sources.insert(&row_key[..], &head.encode()[..])?;
+            self.stored_row = Some(head);
+        }
+        Ok(())
+    }
+
+    fn encode(&self, object: &Object) -> Vec<u8> {
+        schema::encode_state(self.number, object, self.options.content, self.options.cipher.as_ref())
+    }
+}

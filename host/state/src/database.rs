@@ -1,0 +1,175 @@
+//! The handle of the state database.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use informant_cache::ListenerHandle;
+
+use crate::file::OpenError;
+use crate::journal::SourceJournal;
+use crate::metrics::StateMetrics;
+use crate::recorder::{Recorder, RecorderCommand, Shared};
+use crate::source::Purge;
+use crate::source::{OnStart, SourceIdentity, SourceOptions};
+use crate::table_store::TableStore;
+
+/// After how many seconds [opening](StateDatabase::source) a source that waits for the disk is reported, by a warning
+/// and in `state_open_waits_total`. A working disk takes milliseconds, an overloaded one a second or two.
+///
+/// The wait continues. A source that started without its stored state would deliver everything to handlers again, and
+/// never report what was deleted meanwhile. A disk that fails instead of hanging blocks nothing.
+pub const OPEN_WAIT_SECONDS_MAX: u64 = 10;
+
+/// The state database was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the state database is closed")]
+pub struct StateClosed;
+
+/// The state database of a process, and the thread that writes it. Clones share it; dropping the last one closes it.
+#[derive(Clone)]
+pub struct StateDatabase(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    metrics: StateMetrics,
+    open_wait: Duration,
+}
+
+impl StateDatabase {
+    /// Opens the file at `path`, or creates it with its directory.
+    ///
+    /// A file that is torn, foreign or of another version is renamed, with a warning; that is not an error.
+    ///
+    /// # Errors
+    /// [`OpenError`] if another process uses the file, or it can be neither read nor created.
+    pub fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+        let store = TableStore::open(path, metrics.clone())?;
+        let shared = Arc::new(Shared::default());
+        let recorder = Recorder::new(store, Arc::clone(&shared), metrics.clone());
+        let thread = std::thread::Builder::new().name("state".to_owned());
+        let thread = thread.spawn(|| run(recorder)).map_err(|source| OpenError::Io {
+            path: "the state database thread".into(),
+            source,
+        })?;
+        Ok(Self(Arc::new(Inner {
+            shared,
+            thread: Mutex::new(Some(thread)),
+            metrics,
+            open_wait: Duration::from_secs(OPEN_WAIT_SECONDS_MAX),
+        })))
+    }
+
+    /// Opens a source. Waits for the disk; a wait of [`OPEN_WAIT_SECONDS_MAX`] is reported.
+    ///
+    /// # Errors
+    /// [`StateClosed`] once the database is closed, or its thread has ended.
+    pub fn source(&self, options: SourceOptions) -> Result<SourceJournal, StateClosed> {
+        let (reply, answer) = mpsc::channel();
+        let informer = options.identity.informer.clone();
+        self.command(RecorderCommand::Open(Box::new(options), reply));
+        // A recorder that has ended drops commands with their reply channels.
+        match answer.recv_timeout(self.0.open_wait) {
+            Ok(source) => Ok(source),
+            Err(RecvTimeoutError::Disconnected) => Err(StateClosed),
+            Err(RecvTimeoutError::Timeout) => {
+                self.0.metrics.open_waits.inc();
+                let seconds = self.0.open_wait.as_secs();
+                tracing::warn!(%informer, seconds, "opening durable source is blocked on disk; check the volume of the state database");
+                answer.recv().map_err(|_| StateClosed)
+            }
+        }
+    }
+
+    /// Names `listener` as the handler `name`, which is stable across processes. Call this before attaching it. A
+    /// listener without a name is delivered to after the disk, like all listeners of a durable source, but its
+    /// acknowledgements are not stored.
+    pub fn name(&self, listener: &ListenerHandle, name: &str, on_start: OnStart) {
+        let mut names = lock(&self.0.shared.names);
+        names.retain(|(known, ..)| !known.ptr_eq(listener));
+        names.push((listener.clone(), name.to_owned(), on_start));
+    }
+
+    /// Forgets the name of a listener. Call this after detaching it.
+    pub fn unname(&self, listener: &ListenerHandle) {
+        lock(&self.0.shared.names).retain(|(known, ..)| !known.ptr_eq(listener));
+    }
+
+    /// Deletes everything stored of an informer in a cluster. Its sources still deliver, but are no longer persisted.
+    pub fn forget(&self, informer: &str, cluster: &str) {
+        let what = Purge::Informer(informer.to_owned(), cluster.to_owned());
+        self.command(RecorderCommand::Forget(what));
+    }
+
+    /// Like [`forget`](Self::forget), once the present sources have ended: their last deletes are stored until they are
+    /// delivered.
+    pub fn forget_at_end(&self, informer: &str, cluster: &str) {
+        self.command(RecorderCommand::ForgetAtEnd(informer.to_owned(), cluster.to_owned()));
+    }
+
+    /// Deletes everything stored of an informer in a cluster except these sources: what it held from another API
+    /// server, of another resource, or in namespaces that it no longer watches.
+    pub fn keep_only_sources(&self, informer: &str, cluster: &str, sources: BTreeSet<SourceIdentity>) {
+        let what = Purge::OtherSources(informer.to_owned(), cluster.to_owned(), sources);
+        self.command(RecorderCommand::Forget(what));
+    }
+
+    /// Deletes all informers but these, each given by its name and its cluster's.
+    pub fn keep_only(&self, informers: BTreeSet<(String, String)>) {
+        self.command(RecorderCommand::Forget(Purge::AllBut(informers)));
+    }
+
+    /// Writes everything that is pending and closes the file. Waits for the disk.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    fn command(&self, command: RecorderCommand) {
+        self.0.shared.command(command);
+    }
+}
+
+/// Durable sources deliver nothing once this has ended; if a bug is the reason, that must be visible.
+fn run(recorder: Recorder) {
+    if catch_unwind(AssertUnwindSafe(|| recorder.run())).is_err() {
+        tracing::error!(
+            "state database thread panicked, which is a bug in Informant; durable informers deliver nothing until a restart"
+        );
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        let Some(thread) = lock(&self.thread).take() else {
+            return;
+        };
+        self.shared.command(RecorderCommand::Stop);
+        // A panic was logged when it happened.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for StateDatabase {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("StateDatabase").finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Delivers a batch after its transaction; records what could not be persisted.
+
+use informant_cache::listener::{Change, ChangeKind, Resume, Vanished};
+use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
+use informant_object::SourceId;
+
+use crate::batch::SourceBatch;
+use crate::handler_state::{HandlerState, TOMBSTONES_MAX};
+use crate::journal::JournalEntry;
+use crate::reconcile::difference;
+use crate::source::{DurableSource, ListenerNames};
+
+impl DurableSource {
+    /// Invalidates what could not be persisted, to be read again later. Attached listeners are recorded nevertheless.
+    pub(crate) fn persist_failed(&mut self, batch: &mut SourceBatch, names: &ListenerNames) {
+        self.invalidate();
+        if !self.is_transient {
+            self.record_deletes(&batch.entries);
+        }
+        for (place, entry) in batch.entries.iter().enumerate() {
+            match entry {
+                JournalEntry::Begin { restored, .. } => self.versions_incomparable |= *restored,
+                JournalEntry::Push(_, changes, _) => {
+                    // What is about to be deleted is not missed.
+                    if !self.is_transient {
+                        self.metrics.unkept.inc_by(changes.len() as u64);
+                    }
+                }
+                JournalEntry::Attach(listener, _) => {
+                    if self.record_attach(listener, names) && !self.is_transient {
+                        // It may know anything from before.
+                        batch.resumes.insert(place, Resume::default());
+                    }
+                }
+                JournalEntry::Adopt(listener, _) => drop(self.record_attach(listener, names)),
+                JournalEntry::Detach(listener) => drop(self.remove_listener(listener)),
+                JournalEntry::Difference(..) | JournalEntry::Flush(_) => {}
+            }
+        }
+    }
+
+    /// Records the deletes in `entries`, which are not persisted one by one. If there were several incarnations,
+    /// handlers know the first.
+    pub(crate) fn record_deletes(&mut self, entries: &[JournalEntry]) {
+        let mut current = self.current.clone();
+        for entry in entries {
+            match entry {
+                JournalEntry::Push(snapshot, changes, _) => {
+                    self.record_deletes_of(changes);
+                    current = snapshot.clone();
+                }
+                JournalEntry::Difference(snapshot, now) => {
+                    self.record_deletes_of(&difference(&current, snapshot, *now));
+                    current = snapshot.clone();
+                }
+                JournalEntry::Begin { snapshot, .. } => current = snapshot.clone(),
+                _ => {}
+            }
+        }
+    }
+
+    fn record_deletes_of(&mut self, changes: &[Change]) {
+        for change in changes {
+            let Some((key, gone)) = self.gone(change) else { continue };
+            if self.unpersisted_deletes.contains_key(&key) {
+                continue;
+            }
+            if self.unpersisted_deletes.len() >= TOMBSTONES_MAX {
+                for metrics in self.handlers.values().filter_map(|handler| handler.metrics.as_ref()) {
+                    metrics.tombstones_dropped.inc();
+                }
+                continue;
+            }
+            self.unpersisted_deletes.insert(key, gone);
+        }
+    }
+
+    /// Whether the listener is new and has a name.
+    fn record_attach(&mut self, listener: &ListenerHandle, names: &ListenerNames) -> bool {
+        if self.listeners().any(|known| known.ptr_eq(listener)) {
+            return false;
+        }
+        let Some((name, on_start)) = self.claim(listener, names) else {
+            return false;
+        };
+        let handler = self.handlers.entry(name).or_default();
+        handler.listener = Some(listener.clone());
+        handler.on_start = on_start;
+        handler.attached_unread = true;
+        handler.all_open = true;
+        true
+    }
+
+    /// Executes the entries in order.
+    pub(crate) fn deliver(&mut self, batch: SourceBatch) {
+        let SourceBatch {
+            entries,
+            mut resumes,
+            late,
+            ..
+        } = batch;
+        for (listener, gone) in late {
+            self.deliver_late_deletes(&listener, gone);
+        }
+        // A listener that is attached in this batch is registered already, but receives nothing from before.
+        let comes = |entry: &JournalEntry| match entry {
+            JournalEntry::Attach(listener, _) | JournalEntry::Adopt(listener, _) => Some(listener.clone()),
+            _ => None,
+        };
+        let mut later: Vec<ListenerHandle> = entries.iter().filter_map(comes).collect();
+        for (place, entry) in entries.into_iter().enumerate() {
+            if let Some(listener) = comes(&entry) {
+                later.retain(|other| !other.ptr_eq(&listener));
+            }
+            match (entry, self.id) {
+                (JournalEntry::Begin { source, snapshot, .. }, _) => {
+                    self.id = Some(source);
+                    self.current = snapshot;
+                }
+                (JournalEntry::Push(snapshot, changes, now), Some(id)) => {
+                    self.push(id, snapshot, &changes, now, &later)
+                }
+                (JournalEntry::Difference(snapshot, now), Some(id)) => {
+                    let changes = difference(&self.current, &snapshot, now);
+                    self.push(id, snapshot, &changes, now, &later);
+                }
+                (JournalEntry::Attach(listener, now), Some(id)) => {
+                    self.now = now;
+                    self.gate_replays(&listener, id);
+                    match resumes.remove(&place) {
+                        Some(resume) => {
+                            listener.attach_resumed(id, &self.current, self.without_void_deletes(resume), now)
+                        }
+                        None => listener.attach(id, &self.current, now),
+                    }
+                }
+                (JournalEntry::Detach(listener), Some(id)) => listener.detach(id),
+                (JournalEntry::Adopt(listener, then), Some(id)) => {
+                    self.gate_replays(&listener, id);
+                    then();
+                }
+                (entry, _) => self.queue.discard(entry),
+            }
+        }
+        self.begin_replays();
+    }
+
+    /// Lets replays of a persisted handler wait until they are persisted.
+    fn gate_replays(&self, listener: &ListenerHandle, id: SourceId) {
+        let is_kept = |handler: &HandlerState| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
+        if self.handlers.values().any(is_kept) {
+            let wakeup = self.queue.wakeup();
+            listener.keep_replays(id, move || wakeup.notify());
+        }
+    }
+
+    /// Starts the replays that are persisted by now. Those that could not be persisted start too: they are delivered
+    /// unpersisted, like everything else.
+    fn begin_replays(&mut self) {
+        let Some(id) = self.id else { return };
+        for handler in self.handlers.values_mut() {
+            if std::mem::take(&mut handler.replay_seen)
+                && let Some(listener) = &handler.listener
+            {
+                listener.begin_replay(id);
+            }
+        }
+        self.others.iter().for_each(|listener| listener.begin_replay(id));
+    }
+
+    /// Releases gated replays, because the source is no longer persisted.
+    pub(crate) fn release_replays(&self) {
+        if let Some(id) = self.id {
+            self.listeners().for_each(|listener| listener.keep_replays_no_more(id));
+        }
+    }
+
+    fn push(&mut self, id: SourceId, snapshot: Snapshot, changes: &[Change], now: Moment, later: &[ListenerHandle]) {
+        self.now = now;
+        let is_here = |listener: &&ListenerHandle| !later.iter().any(|other| other.ptr_eq(listener));
+        for listener in self.listeners().filter(is_here) {
+            listener.push(id, &snapshot, changes, now);
+        }
+        self.current = snapshot;
+    }
+
+    /// Delivers to a handler, which has received the present objects, the deletes of what it knew before. An object
+    /// that exists under the name of a deleted one is delivered again after the delete.
+    fn deliver_late_deletes(&self, listener: &ListenerHandle, gone: Vec<Vanished>) {
+        let change = |kind| Change {
+            kind,
+            reason: Reason::Relist,
+            received: self.now,
+        };
+        let mut changes = Vec::new();
+        for Vanished {
+            key,
+            last,
+            final_state_unknown,
+        } in self
+            .without_void_deletes(Resume {
+                deletes: gone,
+                accepted: None,
+            })
+            .deletes
+        {
+            let now = self.current.get(key.as_ref()).cloned();
+            changes.push(change(ChangeKind::Delete {
+                last,
+                key,
+                final_state_unknown,
+            }));
+            changes.extend(now.map(|now| change(ChangeKind::Add(now))));
+        }
+        if let Some(id) = self.id {
+            listener.push(id, &self.current, &changes, self.now);
+        }
+    }
+
+    /// Removes deletes of objects that exist again or still. The delete stays unless the object is known to be the
+    /// same.
+    fn without_void_deletes(&self, mut resume: Resume) -> Resume {
+        let before = resume.deletes.len();
+        resume.deletes.retain(|gone| {
+            let now = self.current.get(gone.key.as_ref());
+            let is_same = gone
+                .last
+                .as_ref()
+                .zip(now)
+                .is_some_and(|(last, now)| last.uid() == now.uid());
+            !is_same
+        });
+        let void = before - resume.deletes.len();
+        self.metrics.void_deletes.inc_by(void as u64);
+        resume
+    }
+}

@@ -1,0 +1,252 @@
+//! Compares the database with the present objects.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use informant_cache::listener::{AcceptedStates, Change, ChangeKind, Resume, Vanished};
+use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
+use informant_object::{Key, Object};
+use redb::ReadableTable as _;
+
+use crate::handler_state::HandlerState;
+use crate::schema::{self, HandlerRow, OpenRow, RowError};
+use crate::source::DurableSource;
+use crate::table_store::Tables;
+
+/// Deletes that a handler receives after its initial list.
+pub(crate) type LateDeletes = (ListenerHandle, Vec<Vanished>);
+
+/// How one object differs from its stored state.
+pub(crate) enum Difference {
+    /// It is new, or in another state.
+    Changed(Object),
+    /// The stored object is gone; `now` is another incarnation. `last` is the stored row.
+    Deleted {
+        key: Key,
+        last: Vec<u8>,
+        now: Option<Object>,
+    },
+}
+
+impl DurableSource {
+    /// Reads the handlers' rows. Handlers that are not expected are deleted.
+    pub(crate) fn read_handlers(&mut self, tables: &mut Tables<'_>) -> Result<(), redb::Error> {
+        let prefix = self.number.to_be_bytes();
+        let end = schema::after(&prefix);
+        let mut kept = BTreeMap::new();
+        for found in tables.handlers.range::<&[u8]>(&prefix[..]..&end[..])? {
+            let (key, value) = found?;
+            let name = String::from_utf8_lossy(&key.value()[prefix.len()..]).into_owned();
+            kept.insert(name, HandlerRow::decode(value.value()).map_err(damaged)?);
+        }
+        let mut known = BTreeMap::new();
+        for (name, HandlerRow { all_open, .. }) in kept {
+            let present = self.handlers.get_mut(&name);
+            let is_expected = present.is_some() || self.options.handlers.contains(&name);
+            if !is_expected || self.left.contains(&name) {
+                tables.clear_handler(self.number, &name)?;
+                continue;
+            }
+            let mut handler = HandlerState {
+                all_open,
+                ..HandlerState::default()
+            };
+            if let Some(before) = present {
+                // What could not be persisted may have been anything.
+                handler.all_open |= before.all_open;
+                handler.listener = before.listener.clone();
+                handler.on_start = before.on_start;
+                handler.attached_unread = before.attached_unread;
+                handler.replay_seen = before.replay_seen;
+                handler.metrics = before.metrics.take();
+            }
+            self.read_open(tables, &name, &mut handler)?;
+            known.insert(name, handler);
+        }
+        // Of the others nothing is stored. Nothing may fail from here on: a handler that were dropped here would
+        // receive nothing more.
+        for (name, before) in std::mem::take(&mut self.handlers) {
+            if known.contains_key(&name) {
+                continue;
+            }
+            let handler = HandlerState {
+                listener: before.listener,
+                on_start: before.on_start,
+                metrics: before.metrics,
+                replay_seen: before.replay_seen,
+                ..HandlerState::new()
+            };
+            known.insert(name, handler);
+        }
+        self.handlers = known;
+        Ok(())
+    }
+
+    fn read_open(&self, tables: &Tables<'_>, name: &str, handler: &mut HandlerState) -> Result<(), redb::Error> {
+        let prefix = schema::open_prefix(self.number, name);
+        let end = schema::after(&prefix);
+        for found in tables.open.range::<&[u8]>(&prefix[..]..&end[..])? {
+            let (key, value) = found?;
+            let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
+            let gone = matches!(
+                OpenRow::decode(value.value()).map_err(damaged)?,
+                OpenRow::Deleted { .. }
+            );
+            handler.set(key, gone);
+        }
+        Ok(())
+    }
+
+    /// How `snapshot` differs from the stored objects. With `all`, every object counts as changed.
+    pub(crate) fn differences(
+        &self,
+        tables: &Tables<'_>,
+        snapshot: &Snapshot,
+        all: bool,
+    ) -> Result<Vec<Difference>, redb::Error> {
+        let prefix = self.number.to_be_bytes();
+        let end = schema::after(&prefix);
+        let mut differences = Vec::new();
+        let mut objects = snapshot.iter().peekable();
+        for found in tables.objects.range::<&[u8]>(&prefix[..]..&end[..])? {
+            let (key, value) = found?;
+            let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
+            // Both are sorted by key.
+            while let Some(object) = objects.next_if(|object| object.key() < key.as_ref()) {
+                differences.push(Difference::Changed(object.clone()));
+            }
+            let object = objects.next_if(|object| object.key().cmp(&key.as_ref()) == Ordering::Equal);
+            differences.extend(self.differs(key, value.value(), object, all)?);
+        }
+        differences.extend(objects.cloned().map(Difference::Changed));
+        Ok(differences)
+    }
+
+    fn differs(
+        &self,
+        key: Key,
+        kept: &[u8],
+        object: Option<&Object>,
+        all: bool,
+    ) -> Result<Option<Difference>, redb::Error> {
+        let state = schema::decode_state(self.number, key.as_ref(), kept, self.options.cipher.as_ref());
+        let unreadable = match &state {
+            Ok(_) => false,
+            Err(RowError::Encrypted) => true,
+            Err(error) => return Err(damaged(*error)),
+        };
+        if unreadable {
+            self.metrics.unreadable();
+        }
+        let last = || if unreadable { Vec::new() } else { kept.to_vec() };
+        let same = |object: &Object| state.as_ref().is_ok_and(|state| state.is_of(object));
+        let same_uid = |object: &Object| state.as_ref().map_or(true, |state| state.uid == object.uid());
+        Ok(match object {
+            Some(object) if same(object) && !all => None,
+            Some(object) if same_uid(object) => Some(Difference::Changed(object.clone())),
+            now => Some(Difference::Deleted {
+                last: last(),
+                key,
+                now: now.cloned(),
+            }),
+        })
+    }
+
+    /// How a handler of an earlier process resumes.
+    pub(crate) fn resume(
+        &self,
+        tables: &Tables<'_>,
+        name: &str,
+        handler: &HandlerState,
+        accepts: bool,
+    ) -> Result<Resume, redb::Error> {
+        let mut deletes = Vec::new();
+        let gone = handler.open.iter().filter(|(_, gone)| **gone);
+        for (key, _) in gone {
+            let found = tables
+                .open
+                .get(&schema::open_key(self.number, name, key.as_ref())[..])?;
+            let Some(found) = found else { continue };
+            if let OpenRow::Deleted { unknown, last } = OpenRow::decode(found.value()).map_err(damaged)? {
+                let cipher = self.options.cipher.as_ref();
+                let state = schema::decode_state(self.number, key.as_ref(), &last, cipher).ok();
+                deletes.push(Vanished {
+                    key: key.clone(),
+                    last: state.and_then(|state| state.object()),
+                    final_state_unknown: unknown,
+                });
+            }
+        }
+        let accepted = if accepts {
+            Some(self.accepted(tables, handler)?.into())
+        } else {
+            None
+        };
+        Ok(Resume { deletes, accepted })
+    }
+
+    /// The deletes for handlers that were attached before the database could be read.
+    pub(crate) fn late_deletes(&mut self, tables: &Tables<'_>) -> Result<Vec<LateDeletes>, redb::Error> {
+        let mut late = Vec::new();
+        for (name, handler) in &self.handlers {
+            if let Some(listener) = handler.listener.as_ref().filter(|_| handler.attached_unread) {
+                let mut gone = self.resume(tables, name, handler, false)?.deletes;
+                gone.retain(|gone| !self.unpersisted_deletes.contains_key(&gone.key));
+                late.push((listener.clone(), gone));
+            }
+        }
+        for handler in self.handlers.values_mut() {
+            handler.attached_unread = false;
+        }
+        Ok(late)
+    }
+
+    /// The states that a handler has acknowledged.
+    fn accepted(&self, tables: &Tables<'_>, handler: &HandlerState) -> Result<AcceptedStates, redb::Error> {
+        let prefix = self.number.to_be_bytes();
+        let end = schema::after(&prefix);
+        let mut accepted = AcceptedStates::default();
+        for found in tables.objects.range::<&[u8]>(&prefix[..]..&end[..])? {
+            let (key, value) = found?;
+            let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
+            if handler.open.contains_key(&key) {
+                continue;
+            }
+            let cipher = self.options.cipher.as_ref();
+            if let Ok(state) = schema::decode_state(self.number, key.as_ref(), value.value(), cipher) {
+                accepted.insert(key, &state.uid, &state.version);
+            }
+        }
+        Ok(accepted)
+    }
+}
+
+pub(crate) fn damaged(error: RowError) -> redb::Error {
+    redb::Error::Corrupted(error.to_string())
+}
+
+/// The changes between two snapshots of one source, deletes first. The final states of deleted objects are unknown.
+pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Vec<Change> {
+    let change = |kind| Change {
+        kind,
+        reason: Reason::Watch,
+        received: now,
+    };
+    let is_gone = |object: &&Object| after.get(object.key()).is_none();
+    let deletes = before.iter().filter(is_gone).map(|object| {
+        change(ChangeKind::Delete {
+            last: Some(object.clone()),
+            key: object.key().to_key(),
+            final_state_unknown: true,
+        })
+    });
+    let states = after.iter().filter_map(|object| match before.get(object.key()) {
+        None => Some(change(ChangeKind::Add(object.clone()))),
+        Some(old) if old.ptr_eq(object) => None,
+        Some(old) => Some(change(ChangeKind::Update {
+            old: old.clone(),
+            new: object.clone(),
+        })),
+    });
+    deletes.chain(states).collect()
+}

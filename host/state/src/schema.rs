@@ -1,0 +1,359 @@
+//! The tables of the database, byte by byte.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `meta` | `format` | [`FORMAT`] |
+//! | `sources` | informer, cluster, server, resource, namespace | number, high-water, form |
+//! | `objects` | number, namespace, name | state |
+//! | `handlers` | number, handler | whether all is open, version |
+//! | `open` | number, handler, namespace, name | open, or gone with the last state |
+//!
+//! Numbers are big-endian, and texts end with a zero byte where something follows. So the rows of one source, and of
+//! one handler, are adjacent, and objects are sorted by key.
+
+use informant_object::{Key, KeyRef, Object, Payload, Pointer, ResourceVersion, Shape};
+use redb::TableDefinition;
+
+use crate::cipher::Cipher;
+
+/// The format version. Another text is another version of Informant, whose file is set aside.
+pub(crate) const FORMAT: &[u8] = b"informant-state 1";
+
+type Bytes = &'static [u8];
+
+pub(crate) const META: TableDefinition<'_, &str, Bytes> = TableDefinition::new("meta");
+pub(crate) const SOURCES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("sources");
+pub(crate) const OBJECTS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("objects");
+pub(crate) const HANDLERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("handlers");
+pub(crate) const OPEN: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("open");
+
+/// An annotation that repeats the whole object within its metadata.
+const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
+
+/// How much of an object is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoredContent {
+    /// apiVersion, kind and metadata, without managed fields and without kubectl's copy of the whole object
+    /// (`kubectl.kubernetes.io/last-applied-configuration`).
+    Metadata,
+    /// The object as the cache holds it.
+    Whole,
+}
+
+/// An invalid row: the file was changed or damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RowError {
+    #[error("a row is malformed")]
+    Malformed,
+    #[error("a row cannot be decrypted: it has another key, or was changed")]
+    Encrypted,
+}
+
+/// The row of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SourceRow {
+    pub(crate) number: u32,
+    pub(crate) high_water: Option<u64>,
+    /// What was removed from its stored objects.
+    pub(crate) form: String,
+}
+
+/// The row of a handler and a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HandlerRow {
+    /// It may not have acknowledged anything: a replay was running.
+    pub(crate) all_open: bool,
+    /// It has acknowledged everything but the open keys, through this version.
+    pub(crate) through: String,
+}
+
+/// What a handler has not acknowledged of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OpenRow {
+    /// Its state.
+    Changed,
+    /// Its delete; `last` is the row of its last state, empty if unknown.
+    Deleted { unknown: bool, last: Vec<u8> },
+}
+
+/// A stored state.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptState {
+    pub(crate) uid: String,
+    pub(crate) version: String,
+    pub(crate) json: Vec<u8>,
+}
+
+impl SourceRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = self.number.to_be_bytes().to_vec();
+        out.push(u8::from(self.high_water.is_some()));
+        out.extend(self.high_water.unwrap_or(0).to_be_bytes());
+        out.extend(self.form.as_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RowError> {
+        let mut reader = Reader(bytes);
+        let number = u32::from_be_bytes(reader.array()?);
+        let has_high_water = reader.array::<1>()?[0] != 0;
+        let high_water = u64::from_be_bytes(reader.array()?);
+        Ok(Self {
+            number,
+            high_water: has_high_water.then_some(high_water),
+            form: text(reader.0)?,
+        })
+    }
+}
+
+impl HandlerRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![u8::from(self.all_open)];
+        out.extend(self.through.as_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RowError> {
+        let mut reader = Reader(bytes);
+        Ok(Self {
+            all_open: reader.array::<1>()?[0] != 0,
+            through: text(reader.0)?,
+        })
+    }
+}
+
+impl OpenRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Changed => vec![0],
+            Self::Deleted { unknown, last } => {
+                let mut out = vec![1 + u8::from(*unknown)];
+                out.extend(last);
+                out
+            }
+        }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RowError> {
+        match bytes.split_first() {
+            Some((0, [])) => Ok(Self::Changed),
+            Some((tag @ (1 | 2), last)) => Ok(Self::Deleted {
+                unknown: *tag == 2,
+                last: last.to_vec(),
+            }),
+            _ => Err(RowError::Malformed),
+        }
+    }
+}
+
+/// The associated data of an encrypted state: it cannot be moved to another source or key.
+fn associated_data(source: u32, key: KeyRef<'_>) -> Vec<u8> {
+    object_key(source, key)
+}
+
+/// The row of an object's state.
+pub(crate) fn encode_state(source: u32, object: &Object, content: StoredContent, cipher: Option<&Cipher>) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(object.metadata().len() + 256);
+    for text in [object.uid(), object.version().as_str()] {
+        plain.extend((text.len() as u32).to_be_bytes());
+        plain.extend(text.as_bytes());
+    }
+    match content {
+        StoredContent::Whole => plain.extend(object.json()),
+        StoredContent::Metadata => plain.extend(metadata_of(object)),
+    }
+    match cipher {
+        None => {
+            plain.insert(0, 0);
+            plain
+        }
+        Some(cipher) => {
+            let mut out = vec![1];
+            // Without randomness only the existence of the object can be stored: such a row reads as encrypted with
+            // another key.
+            out.extend(
+                cipher
+                    .encrypt(&plain, &associated_data(source, object.key()))
+                    .unwrap_or_default(),
+            );
+            out
+        }
+    }
+}
+
+/// The state in a row.
+pub(crate) fn decode_state(
+    source: u32,
+    key: KeyRef<'_>,
+    row: &[u8],
+    cipher: Option<&Cipher>,
+) -> Result<KeptState, RowError> {
+    let plain = match (row.split_first(), cipher) {
+        (Some((0, plain)), _) => plain.to_vec(),
+        (Some((1, sealed)), Some(cipher)) => cipher
+            .decrypt(sealed, &associated_data(source, key))
+            .ok_or(RowError::Encrypted)?,
+        (Some((1, _)), None) => return Err(RowError::Encrypted),
+        _ => return Err(RowError::Malformed),
+    };
+    let mut reader = Reader(&plain);
+    Ok(KeptState {
+        uid: reader.text()?,
+        version: reader.text()?,
+        json: reader.0.to_vec(),
+    })
+}
+
+impl KeptState {
+    /// The stored part of the object.
+    pub(crate) fn object(&self) -> Option<Object> {
+        Object::parse(&self.json, &Shape::verbatim()).ok()
+    }
+
+    /// Whether `object` is in this state.
+    pub(crate) fn is_of(&self, object: &Object) -> bool {
+        self.uid == object.uid() && self.version == object.version().as_str() && !self.version.is_empty()
+    }
+}
+
+/// apiVersion, kind and metadata, without the annotation that repeats the object. Empty if its metadata does not parse
+/// again, which takes malformed metadata that the scanner let pass.
+fn metadata_of(object: &Object) -> Vec<u8> {
+    let mut json = Vec::with_capacity(object.metadata().len() + 128);
+    Payload::Metadata.write(object, &mut json);
+    let shape = Pointer::parse(LAST_APPLIED)
+        .ok()
+        .and_then(|pointer| Shape::new("", "", vec![pointer], false).ok());
+    let cut = shape.and_then(|shape| Object::parse(&json, &shape).ok());
+    cut.map_or_else(Vec::new, |object| object.json().to_vec())
+}
+
+pub(crate) fn object_key(source: u32, key: KeyRef<'_>) -> Vec<u8> {
+    let mut out = source.to_be_bytes().to_vec();
+    push_key(&mut out, key);
+    out
+}
+
+pub(crate) fn handler_key(source: u32, handler: &str) -> Vec<u8> {
+    let mut out = source.to_be_bytes().to_vec();
+    out.extend(handler.as_bytes());
+    out
+}
+
+/// The prefix of a handler's open rows.
+pub(crate) fn open_prefix(source: u32, handler: &str) -> Vec<u8> {
+    let mut out = handler_key(source, handler);
+    out.push(0);
+    out
+}
+
+pub(crate) fn open_key(source: u32, handler: &str, key: KeyRef<'_>) -> Vec<u8> {
+    let mut out = open_prefix(source, handler);
+    push_key(&mut out, key);
+    out
+}
+
+/// The key after `prefix`.
+pub(crate) fn key_of(row_key: &[u8], prefix: usize) -> Result<Key, RowError> {
+    let bytes = row_key.get(prefix..).ok_or(RowError::Malformed)?;
+    let zero = bytes.iter().position(|byte| *byte == 0).ok_or(RowError::Malformed)?;
+    let (namespace, name) = (text(&bytes[..zero])?, text(&bytes[zero + 1..])?);
+    Ok(Key::new(&namespace, &name))
+}
+
+/// The first key that no longer begins with `prefix`, which does not end in 255.
+pub(crate) fn after(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
+fn push_key(out: &mut Vec<u8>, key: KeyRef<'_>) {
+    out.extend(key.namespace.as_bytes());
+    out.push(0);
+    out.extend(key.name.as_bytes());
+}
+
+fn text(bytes: &[u8]) -> Result<String, RowError> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| RowError::Malformed)
+}
+
+/// The version as it is stored, for people.
+pub(crate) fn version_text(version: Option<&ResourceVersion>) -> String {
+    version.map_or_else(String::new, |version| version.as_str().to_owned())
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RowError> {
+        let (first, rest) = self.0.split_first_chunk::<N>().ok_or(RowError::Malformed)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    fn text(&mut self) -> Result<String, RowError> {
+        let length = u32::from_be_bytes(self.array()?) as usize;
+        let (first, rest) = self.0.split_at_checked(length).ok_or(RowError::Malformed)?;
+        self.0 = rest;
+        text(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret() -> Object {
+        let json = br#"{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"a","name":"b","uid":"u","resourceVersion":"7",
+            "managedFields":[{"manager":"m"}],"labels":{"l":"1"},
+            "annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"hunter2\"}}","x":"y"}},
+            "data":{"password":"hunter2"}}"#;
+        Object::parse(json, &Shape::verbatim()).unwrap()
+    }
+
+    #[test]
+    fn stored_metadata_omits_the_last_applied_annotation() {
+        let row = encode_state(3, &secret(), StoredContent::Metadata, None);
+        let text = String::from_utf8_lossy(&row).into_owned();
+        assert!(!text.contains("hunter2") && !text.contains("manager"), "{text}");
+        let kept = decode_state(3, secret().key(), &row, None).unwrap();
+        assert!(kept.is_of(&secret()));
+        let object = kept.object().unwrap();
+        assert_eq!((object.kind(), object.label("l").as_deref()), ("Secret", Some("1")));
+    }
+
+    #[test]
+    fn encrypted_state_is_bound_to_its_cipher_key_source_and_object() {
+        let cipher = Cipher::of([7; 32]);
+        let row = encode_state(3, &secret(), StoredContent::Whole, Some(&cipher));
+        assert!(!String::from_utf8_lossy(&row).contains("hunter2"));
+        let open = |source, key: KeyRef<'_>, cipher: Option<&Cipher>| {
+            decode_state(source, key, &row, cipher).map(|kept| kept.json)
+        };
+        assert_eq!(open(3, secret().key(), Some(&cipher)).unwrap(), secret().json());
+        assert_eq!(open(4, secret().key(), Some(&cipher)), Err(RowError::Encrypted));
+        assert_eq!(open(3, KeyRef::new("a", "c"), Some(&cipher)), Err(RowError::Encrypted));
+        assert_eq!(
+            open(3, secret().key(), Some(&Cipher::of([8; 32]))),
+            Err(RowError::Encrypted)
+        );
+        assert_eq!(open(3, secret().key(), None), Err(RowError::Encrypted));
+    }
+
+    #[test]
+    fn truncated_rows_are_malformed() {
+        let row = encode_state(3, &secret(), StoredContent::Metadata, None);
+        for length in 0..10 {
+            assert!(decode_state(3, secret().key(), &row[..length], None).is_err());
+        }
+        assert_eq!(OpenRow::decode(&[]), Err(RowError::Malformed));
+        assert_eq!(HandlerRow::decode(&[]), Err(RowError::Malformed));
+        assert_eq!(SourceRow::decode(&[1, 2]), Err(RowError::Malformed));
+    }
+}

@@ -1,0 +1,156 @@
+//! The database connection, and its failures.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use redb::{Database, Table, WriteTransaction};
+
+use crate::file::{self, OpenError, OpenedDatabase};
+use crate::metrics::StateMetrics;
+use crate::schema;
+
+type Rows<'t> = Table<'t, &'static [u8], &'static [u8]>;
+
+/// The tables within a transaction.
+pub(crate) struct Tables<'t> {
+    pub(crate) sources: Rows<'t>,
+    pub(crate) objects: Rows<'t>,
+    pub(crate) handlers: Rows<'t>,
+    pub(crate) open: Rows<'t>,
+}
+
+/// Opens the database.
+type Opener = Box<dyn Fn() -> Result<OpenedDatabase, OpenError> + Send>;
+
+pub(crate) struct TableStore {
+    path: PathBuf,
+    opener: Opener,
+    database: Option<Database>,
+    metrics: StateMetrics,
+}
+
+impl TableStore {
+    /// Opens the file, or creates it.
+    pub(crate) fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+        let file = path.clone();
+        Self::open_by(Box::new(move || file::open(&file)), path, metrics)
+    }
+
+    /// Opens the database by other means. `path` is its name in messages.
+    pub(crate) fn open_by(opener: Opener, path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+        let mut store = Self {
+            path,
+            opener,
+            database: None,
+            metrics,
+        };
+        store.reopen()?;
+        Ok(store)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.database.is_some()
+    }
+
+    /// Opens the file again, if it is closed.
+    pub(crate) fn reopen(&mut self) -> Result<(), OpenError> {
+        if self.database.is_some() {
+            return Ok(());
+        }
+        let opened = (self.opener)()?;
+        if let Some((aside, reason)) = opened.set_aside {
+            let (path, aside) = (self.path.display(), aside.display());
+            tracing::warn!(%path, moved_to = %aside, error = %reason, "state database set aside; starting with an empty one, deletes while Informant was down are not reported");
+            self.metrics.set_aside.inc();
+        }
+        self.database = Some(opened.database);
+        self.metrics.failing.set(0);
+        Ok(())
+    }
+
+    /// Runs `write` in a transaction and flushes it to the disk. After an error the database is closed until
+    /// [`reopen`](Self::reopen).
+    pub(crate) fn write<T>(
+        &mut self,
+        write: impl FnOnce(&mut Tables<'_>) -> Result<T, redb::Error>,
+    ) -> Result<T, redb::Error> {
+        let Some(database) = &self.database else {
+            return Err(redb::Error::PreviousIo);
+        };
+        let began = Instant::now();
+        // A damaged page that was not found at start may cause a panic in the reader.
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            let transaction = database.begin_write()?;
+            let value = write(&mut tables(&transaction)?)?;
+            transaction.commit()?;
+            Ok(value)
+        }));
+        let written = written.unwrap_or_else(|_| Err(redb::Error::Corrupted("the file is damaged".to_owned())));
+        match &written {
+            Ok(_) => {
+                self.metrics.commits.inc();
+                self.metrics.commit_seconds.inc_by(began.elapsed().as_secs_f64());
+                if let Ok(about) = std::fs::metadata(&self.path) {
+                    self.metrics
+                        .file_bytes
+                        .set(i64::try_from(about.len()).unwrap_or(i64::MAX));
+                }
+            }
+            Err(error) => self.fail(error),
+        }
+        written
+    }
+
+    fn fail(&mut self, error: &redb::Error) {
+        self.database = None;
+        self.metrics.errors.inc();
+        self.metrics.failing.set(1);
+        let path = self.path.display();
+        tracing::error!(%path, %error, "state database write failed; events are delivered without being persisted, and deletes until the next restart may not be reported after it");
+        if file::is_corruption(error)
+            && let Ok(aside) = file::set_aside(&self.path)
+        {
+            tracing::warn!(%path, moved_to = %aside.display(), "damaged state database moved");
+            self.metrics.set_aside.inc();
+        }
+    }
+}
+
+#[cfg(test)]
+impl TableStore {
+    /// Fails as if the disk were full.
+    pub(crate) fn fail_disk_full(&mut self) {
+        self.fail(&redb::Error::Io(std::io::ErrorKind::StorageFull.into()));
+    }
+}
+
+fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb::Error> {
+    Ok(Tables {
+        sources: transaction.open_table(schema::SOURCES)?,
+        objects: transaction.open_table(schema::OBJECTS)?,
+        handlers: transaction.open_table(schema::HANDLERS)?,
+        open: transaction.open_table(schema::OPEN)?,
+    })
+}
+
+impl Tables<'_> {
+    /// Deletes all objects, handlers and open keys of a source.
+    pub(crate) fn clear(&mut self, source: u32) -> Result<(), redb::Error> {
+        let prefix = source.to_be_bytes();
+        let end = schema::after(&prefix);
+        for rows in [&mut self.objects, &mut self.handlers, &mut self.open] {
+            rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a handler.
+    pub(crate) fn clear_handler(&mut self, source: u32, handler: &str) -> Result<(), redb::Error> {
+        self.handlers.remove(&schema::handler_key(source, handler)[..])?;
+        let prefix = schema::open_prefix(source, handler);
+        let end = schema::after(&prefix);
+        self.open.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+        Ok(())
+    }
+}
