@@ -1,4 +1,5 @@
-//! What `docs/plugins.md` shows compiles, and its first plugin passes its test.
+//! The Rust code in `docs/start/first-component.md` and `docs/guides/plugins.md` compiles, and the first plugin passes
+//! its test.
 
 #[path = "guide/greeter.rs"]
 mod greeter;
@@ -12,14 +13,17 @@ fn squeezed(text: &str) -> String {
 
 #[test]
 fn every_piece_of_rust_in_the_guide_is_compiled_here() {
-    let guide = include_str!("../../../docs/plugins.md");
+    let pages = [
+        include_str!("../../../docs/start/first-component.md"),
+        include_str!("../../../docs/guides/plugins.md"),
+    ];
     let here = [include_str!("guide/greeter.rs"), include_str!("guide/snippets.rs")].map(squeezed);
-    let pieces: Vec<&str> = guide
-        .split("```rust\n")
-        .skip(1)
+    let pieces: Vec<&str> = pages
+        .iter()
+        .flat_map(|page| page.split("```rust\n").skip(1))
         .filter_map(|rest| rest.split_once("```").map(|(piece, _)| piece))
         .collect();
-    assert_eq!(pieces.len(), 9, "the guide has more or less pieces than before");
+    assert_eq!(pieces.len(), 10, "the guide has more or less pieces than before");
     for piece in pieces {
         let wanted = squeezed(piece);
         assert!(
