@@ -243,8 +243,8 @@ typedef struct {
 
 // An object or, with an empty name, the objects in a namespace.
 typedef struct informant_plugin_kube_address_t {
-  // Empty if config.toml has a single, unnamed cluster. Otherwise required: `store.source` returns the cluster of an
-  // event's source.
+  // Required if config.toml has several clusters; with one cluster it may be empty. `store.source` returns the
+  // cluster of an event's source.
   contract_string_t   cluster;
   // As in config.toml, with the version: `v1/pods`, `apps/v1/deployments`.
   contract_string_t   resource;
