@@ -1,4 +1,4 @@
-//! The guide's shorter pieces, each in a place where it compiles.
+//! The shorter code blocks of the guide, in a context in which they compile.
 
 use std::collections::BTreeMap;
 
