@@ -5,39 +5,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a plugin does not play is answered with "ok" and, by its manifest, never asked. */
-#define UNLESS_PLAYED __attribute__((weak))
+/* Defaults for functions that a plugin does not define. They return "ok", and Informant does not call them: the manifest lists the roles. */
+#define DEFAULT __attribute__((weak))
 
-UNLESS_PLAYED informant_result informant_init(informant_plugin_types_instance_role_t role, json config) {
+DEFAULT informant_result informant_init(informant_plugin_types_instance_role_t role, json config) {
     (void)role, (void)config;
     return informant_ok();
 }
-UNLESS_PLAYED informant_result informant_on_add(const informant_event *event, json object) {
+DEFAULT informant_result informant_on_add(const informant_event *event, json object) {
     (void)event, (void)object;
     return informant_ok();
 }
-UNLESS_PLAYED informant_result informant_on_update(const informant_event *event, json old, json object) {
+DEFAULT informant_result informant_on_update(const informant_event *event, json old, json object) {
     (void)event, (void)old, (void)object;
     return informant_ok();
 }
-UNLESS_PLAYED informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown) {
+DEFAULT informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown) {
     (void)event, (void)last, (void)final_state_unknown;
     return informant_ok();
 }
-UNLESS_PLAYED informant_result informant_on_synced(uint32_t source) {
+DEFAULT informant_result informant_on_synced(uint32_t source) {
     (void)source;
     return informant_ok();
 }
-UNLESS_PLAYED informant_result informant_index(const informant_event *event, json object, informant_index_values *values) {
+DEFAULT informant_result informant_index(const informant_event *event, json object, informant_index_values *values) {
     (void)event, (void)object, (void)values;
     return informant_ok();
 }
 
-UNLESS_PLAYED informant_result informant_save(informant_state *state) {
+DEFAULT informant_result informant_save(informant_state *state) {
     (void)state;
     return informant_ok();
 }
-UNLESS_PLAYED informant_result informant_restore(const uint8_t *state, size_t length) {
+DEFAULT informant_result informant_restore(const uint8_t *state, size_t length) {
     (void)state, (void)length;
     return informant_ok();
 }
@@ -45,15 +45,15 @@ UNLESS_PLAYED informant_result informant_restore(const uint8_t *state, size_t le
 void *informant_allocate(size_t size) {
     void *memory = malloc(size ? size : 1);
     if (memory == NULL) {
-        static const char WORDS[] = "out of memory";
-        contract_string_t line = {(uint8_t *)WORDS, sizeof WORDS - 1};
+        static const char MESSAGE[] = "out of memory";
+        contract_string_t line = {(uint8_t *)MESSAGE, sizeof MESSAGE - 1};
         informant_plugin_log_log(INFORMANT_ERROR, &line);
         __builtin_trap();
     }
     return memory;
 }
 
-static char *printed(const char *format, va_list arguments) {
+static char *format_message(const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
     int length = vsnprintf(NULL, 0, format, again);
@@ -70,7 +70,7 @@ informant_result informant_ok(void) { return (informant_result){INFORMANT_OK, NU
 #define FAIL(kind, milliseconds)                                                    \
     va_list arguments;                                                              \
     va_start(arguments, format);                                                    \
-    informant_result result = {kind, printed(format, arguments), milliseconds};     \
+    informant_result result = {kind, format_message(format, arguments), milliseconds};     \
     va_end(arguments);                                                              \
     return result
 
@@ -81,19 +81,19 @@ informant_result informant_permanent(const char *format, ...) { FAIL(INFORMANT_P
 void informant_log(informant_level level, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    char *text = printed(format, arguments);
+    char *text = format_message(format, arguments);
     va_end(arguments);
     contract_string_t line = {(uint8_t *)text, strlen(text)};
     informant_plugin_log_log((informant_plugin_log_level_t)level, &line);
     free(text);
 }
 
-/* --- between the contract's types and ours --- */
+/* --- conversion between the contract's types and the SDK's --- */
 
 static contract_string_t owned(char *text) { return (contract_string_t){(uint8_t *)text, strlen(text)}; }
 
-/* Whether it was well; if not, fills in `failure`, which then owns the message. */
-static bool answered(informant_result result, informant_plugin_types_failure_t *failure) {
+/* Whether the call succeeded. If not, fills in `failure`, which then owns the message. */
+static bool succeeded(informant_result result, informant_plugin_types_failure_t *failure) {
     switch (result.outcome) {
     case INFORMANT_OK: free(result.message); return true;
     case INFORMANT_RETRYABLE:
@@ -112,7 +112,7 @@ static bool answered(informant_result result, informant_plugin_types_failure_t *
     return false;
 }
 
-static char *put(char **at, contract_string_t text) {
+static char *copy_to(char **at, contract_string_t text) {
     char *begin = *at;
     memcpy(begin, text.ptr, text.len);
     begin[text.len] = 0;
@@ -120,15 +120,15 @@ static char *put(char **at, contract_string_t text) {
     return begin;
 }
 
-/* The event of a call, with its texts in one piece of memory, which is to be freed. */
+/* Fills in the event of a call. Returns the memory that holds its strings, to be freed. */
 static char *event_of(informant_event *event, const informant_plugin_types_object_ref_t *o, const informant_plugin_types_call_t *c) {
     size_t key = o->namespace_.len + o->name.len + 2;
     char *memory = informant_allocate(o->namespace_.len + o->name.len + o->uid.len + o->resource_version.len + key + 5), *at = memory;
     event->source = o->source;
-    event->namespace = put(&at, o->namespace_);
-    event->name = put(&at, o->name);
-    event->uid = put(&at, o->uid);
-    event->resource_version = put(&at, o->resource_version);
+    event->namespace = copy_to(&at, o->namespace_);
+    event->name = copy_to(&at, o->name);
+    event->uid = copy_to(&at, o->uid);
+    event->resource_version = copy_to(&at, o->resource_version);
     event->key = at;
     snprintf(at, key, "%s%s%s", event->namespace, *event->namespace ? "/" : "", event->name);
     event->reason = c ? c->reason : INFORMANT_PLUGIN_TYPES_REASON_INITIAL;
@@ -148,7 +148,7 @@ void exports_informant_plugin_lifecycle_describe(contract_list_u8_t *ret) {
 
 bool exports_informant_plugin_lifecycle_init(informant_plugin_types_instance_role_t role, contract_list_u8_t *config,
                                              informant_plugin_types_failure_t *err) {
-    bool ok = answered(informant_init(role, document(config)), err);
+    bool ok = succeeded(informant_init(role, document(config)), err);
     contract_list_u8_free(config);
     return ok;
 }
@@ -157,7 +157,7 @@ bool exports_informant_plugin_event_handler_on_add(informant_plugin_types_object
                                                    contract_list_u8_t *object, informant_plugin_types_failure_t *err) {
     informant_event event;
     char *memory = event_of(&event, o, c);
-    bool ok = answered(informant_on_add(&event, document(object)), err);
+    bool ok = succeeded(informant_on_add(&event, document(object)), err);
     free(memory);
     informant_plugin_types_object_ref_free(o);
     contract_list_u8_free(object);
@@ -169,7 +169,7 @@ bool exports_informant_plugin_event_handler_on_update(informant_plugin_types_obj
                                                       informant_plugin_types_failure_t *err) {
     informant_event event;
     char *memory = event_of(&event, o, c);
-    bool ok = answered(informant_on_update(&event, document(maybe_old), document(object)), err);
+    bool ok = succeeded(informant_on_update(&event, document(maybe_old), document(object)), err);
     free(memory);
     informant_plugin_types_object_ref_free(o);
     if (maybe_old) contract_list_u8_free(maybe_old);
@@ -182,7 +182,7 @@ bool exports_informant_plugin_event_handler_on_delete(informant_plugin_types_obj
                                                       informant_plugin_types_failure_t *err) {
     informant_event event;
     char *memory = event_of(&event, o, c);
-    bool ok = answered(informant_on_delete(&event, document(last), final_state_unknown), err);
+    bool ok = succeeded(informant_on_delete(&event, document(last), final_state_unknown), err);
     free(memory);
     informant_plugin_types_object_ref_free(o);
     contract_list_u8_free(last);
@@ -190,7 +190,7 @@ bool exports_informant_plugin_event_handler_on_delete(informant_plugin_types_obj
 }
 
 bool exports_informant_plugin_sync_handler_on_synced(uint32_t source, informant_plugin_types_failure_t *err) {
-    return answered(informant_on_synced(source), err);
+    return succeeded(informant_on_synced(source), err);
 }
 
 struct informant_index_values {
@@ -204,8 +204,8 @@ static contract_string_t copied(const char *text) {
     return (contract_string_t){memory, length};
 }
 
-/* The list with room for one more at its end. */
-static void *grown(void *list, size_t length, size_t size) {
+/* Reallocates the list with space for one more element. */
+static void *grow(void *list, size_t length, size_t size) {
     void *larger = informant_allocate((length + 1) * size);
     if (length) memcpy(larger, list, length * size);
     free(list);
@@ -217,11 +217,11 @@ void informant_index_value(informant_index_values *values, const char *index, co
     size_t at = 0, length = strlen(index);
     while (at < pairs->len && (pairs->ptr[at].f0.len != length || memcmp(pairs->ptr[at].f0.ptr, index, length))) at++;
     if (at == pairs->len) {
-        pairs->ptr = grown(pairs->ptr, pairs->len, sizeof *pairs->ptr);
+        pairs->ptr = grow(pairs->ptr, pairs->len, sizeof *pairs->ptr);
         pairs->ptr[pairs->len++] = (contract_tuple2_string_list_string_t){copied(index), {NULL, 0}};
     }
     contract_list_string_t *list = &pairs->ptr[at].f1;
-    list->ptr = grown(list->ptr, list->len, sizeof *list->ptr);
+    list->ptr = grow(list->ptr, list->len, sizeof *list->ptr);
     list->ptr[list->len++] = copied(value);
 }
 
@@ -260,7 +260,7 @@ void informant_state_write(informant_state *state, const void *bytes, size_t len
 
 bool exports_informant_plugin_state_save(contract_list_u8_t *ret, informant_plugin_types_failure_t *err) {
     informant_state state = {NULL, 0, 0};
-    if (!answered(informant_save(&state), err)) {
+    if (!succeeded(informant_save(&state), err)) {
         free(state.bytes);
         return false;
     }
@@ -269,7 +269,7 @@ bool exports_informant_plugin_state_save(contract_list_u8_t *ret, informant_plug
 }
 
 bool exports_informant_plugin_state_restore(contract_list_u8_t *state, informant_plugin_types_failure_t *err) {
-    bool ok = answered(informant_restore(state->ptr, state->len), err);
+    bool ok = succeeded(informant_restore(state->ptr, state->len), err);
     contract_list_u8_free(state);
     return ok;
 }

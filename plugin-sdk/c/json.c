@@ -10,14 +10,14 @@ static const char *blank(const char *at, const char *end) {
     return at;
 }
 
-/* Behind the string that begins at `at`. */
+/* The end of the string that begins at `at`. */
 static const char *past_string(const char *at, const char *end) {
     for (at++; at < end && *at != '"'; at++)
         if (*at == '\\') at++;
     return at < end ? at + 1 : end;
 }
 
-/* Behind the value that begins at `at`. */
+/* The end of the value that begins at `at`. */
 static const char *past_value(const char *at, const char *end) {
     int depth = 0;
     while (at < end) {
@@ -47,7 +47,7 @@ json json_of(const void *bytes, size_t length) {
 
 bool json_is_absent(json value) { return value.begin == NULL; }
 
-/* A value that is being walked is one of which `begin` has moved behind its bracket or behind a comma. */
+/* While an array or object is iterated over, `begin` points to its bracket or to the end of the previous element. */
 static const char *next(json *rest, char open) {
     if (json_is_absent(*rest)) return NULL;
     const char *at = blank(rest->begin, rest->end);
@@ -123,7 +123,7 @@ int64_t json_integer_or(json value, int64_t fallback) {
     return json_integer(value, &number) ? number : fallback;
 }
 
-/* The code unit behind \u at `at`; the replacement character if it is none. */
+/* The code unit after \u at `at`, or the replacement character if it is invalid. */
 static uint32_t hexadecimal(const char *at, const char *end) {
     uint32_t unit = 0;
     if (end - at < 4) return 0xfffd;

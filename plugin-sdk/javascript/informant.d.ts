@@ -1,6 +1,6 @@
 /** Informant plugins in JavaScript and TypeScript. */
 
-/** A Kubernetes object, or of it what the manifest asks for. */
+/** A Kubernetes object, or the fields of it that the manifest requests. */
 export interface KubernetesObject {
   apiVersion: string;
   kind: string;
@@ -19,39 +19,39 @@ export interface KubernetesObject {
 /** Why a call is made. */
 export type Reason = "initial" | "watch" | "relist" | "resync" | "replay" | "requeue" | "reconfigured" | "restored";
 
-/** What an instance is for. Instances of different roles share no memory. */
+/** The purpose of an instance. Instances with different roles share no memory. */
 export type Role = "events" | "index" | "transform";
 
-/** Where objects come from. */
+/** The details of a source of objects. */
 export interface SourceInfo {
   readonly informer: string;
-  /** Empty for the only cluster. */
+  /** Empty if config.toml has a single, unnamed cluster. */
   readonly cluster: string;
   readonly apiVersion: string;
   readonly kind: string;
 }
 
-/** What a call is about, and why it is made. As text it is `namespace/name`. */
+/** The object that a call is about, and why the call is made. As text it is `namespace/name`. */
 export interface Event extends SourceInfo {
   readonly source: number;
-  /** Empty outside of namespaces. */
+  /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Compare only for equality. */
+  /** Opaque: compare it only for equality. */
   readonly resourceVersion: string;
   readonly reason: Reason;
-  /** 0 at the first try. */
+  /** 0 for the first attempt; each retry adds 1. */
   readonly attempt: number;
   toString(): string;
 }
 
 export interface DeleteEvent extends Event {
-  /** It went while nobody watched: the last state known may be older than the one it was deleted in. */
+  /** Whether the delete happened while no watch was running, so that the object may have changed after its last known state. */
   readonly finalStateUnknown: boolean;
 }
 
-/** All of an object, only `metadata`, or what JSON pointers name, `*` for every element. */
+/** The whole object, only `metadata`, or the fields at JSON pointers; `*` matches every element. */
 export type Payload = "whole" | "metadata" | { fields: string[] };
 
 export interface EventRule {
@@ -60,9 +60,9 @@ export interface EventRule {
   /** `Pod`, or `*`. */
   kind: string;
   payload?: Payload;
-  /** Hand over the state before with each update. */
+  /** Include the previous state in updates. */
   old?: boolean;
-  /** Leave out updates after which the payload is what it was. */
+  /** Skip updates that leave the payload identical. */
   "changed-only"?: boolean;
 }
 
@@ -72,35 +72,36 @@ export interface IndexRule {
   payload?: Payload;
 }
 
-/** What the plugin wants (docs/plugins.md). Its roles are those whose functions it defines. */
+/** The manifest (docs/reference/manifest.md). The plugin plays the roles whose functions it defines. */
 export interface Manifest {
   name: string;
   version: string;
-  /** Left out: every object of the plugin's informers, whole. */
+  /** By default, every object of the plugin's informers, whole. */
   events?: EventRule[];
-  /** The names of the indexes that `index` returns; to say of which objects too, the whole table. */
+  /** The names of the indexes that `index` returns, or an object that also lists the objects to index. */
   indexes?: string[] | { names: string[]; objects: IndexRule[] };
-  /** What has to be granted to it. */
+  /** The permissions that the plugin requires. */
   needs?: object[];
 }
 
 export type IndexValue = string | number | boolean | null | undefined;
 
-/** A plugin: the functions that Informant calls. Whatever one throws makes the call a failure, which is tried again. None is async. */
+/** A plugin: the functions that Informant calls. A call that throws is a failure and is retried. The functions must not be async. */
 export interface Definition<T = KubernetesObject, Config = any, State = any> {
   manifest: Manifest;
-  /** Once in each instance, before all else; `config` is the section's table. */
+  /** Called once in each instance, before any other function. `config` is the `config` table of the plugin's section. */
   init?(config: Config, role: Role): void;
   onAdd?(object: T, event: Event): void;
-  /** `old` is undefined if the state before is no longer known. */
+  /** `old` is undefined if the previous state is no longer known. */
   onUpdate?(old: T | undefined, object: T, event: Event): void;
   onDelete?(last: T | undefined, event: DeleteEvent): void;
-  /** A source has been shown completely. */
+  /** Called when the handler has received every object of a source. */
   onSynced?(source: number): void;
-  /** The values of each index for an object. */
+  /** Returns the values of each index for an object. */
   index?(object: T, event: Event): Record<string, IndexValue | IndexValue[]> | null | undefined;
-  /** What the next version should know: what JSON can hold. */
+  /** Returns the state for the next version, which must be JSON. */
   save?(): State;
+  /** Receives the state that the previous version saved. */
   restore?(state: State): void;
 }
 
@@ -113,22 +114,22 @@ export interface Exports {
   state: object;
 }
 
-/** What the module exports: `export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({ … });` */
+/** Creates the exports of a plugin's module: `export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({ … });` */
 export function plugin<T = KubernetesObject, Config = any, State = any>(definition: Definition<T, Config, State>): Exports;
 
-/** Lines in Informant's log, marked with the plugin's name; what is no text is written as JSON. `console` is the same. */
+/** Writes lines to Informant's log, labeled with the plugin's name. Values other than strings are written as JSON. `console` does the same. */
 export const log: Readonly<Record<"trace" | "debug" | "info" | "warn" | "error", (...values: unknown[]) => void>>;
 
-/** Thrown: do not try again, the event becomes a dead letter. */
+/** Throw it for an event that must not be retried: it becomes a dead letter. */
 export class Permanent extends Error {}
 
-/** Thrown: try again after so many milliseconds. */
+/** Throw it to have the event retried after this many milliseconds. */
 export class RetryAfter extends Error {
   constructor(milliseconds: number, message?: string, options?: ErrorOptions);
   readonly milliseconds: number;
 }
 
-/** What the host refused. */
+/** A host call failed. */
 export class HostError extends Error {
   readonly code:
     | "denied"
@@ -145,25 +146,25 @@ export class HostError extends Error {
 }
 
 export interface Fields {
-  /** JSON pointers of what is wanted, `*` for every element. Left out: all of it. */
+  /** JSON pointers to the fields to return; `*` matches every element. By default, whole objects. */
   fields?: string[];
 }
 
 export interface Query extends Fields {
-  /** Left out: all namespaces. */
+  /** By default, all namespaces. */
   namespace?: string;
   labelSelector?: string;
-  /** At most so many. */
+  /** The maximum number of objects. */
   limit?: number;
 }
 
-/** The cache. Within one call all reads of a source see one snapshot, at least as new as the event. */
+/** Reads the cache. During one call, all reads of a source see the same snapshot, which is at least as new as the event. */
 export const store: {
   source(id: number): SourceInfo;
-  /** The sources of one of the plugin's informers. */
+  /** The sources of an informer of the plugin's section. */
   sources(informer: string): number[];
   version(source: number): { version: string; synced: boolean };
-  /** An object, or undefined. */
+  /** Returns the object, or undefined. */
   get<T = KubernetesObject>(informer: string, namespace: string | undefined, name: string, options?: Fields): T | undefined;
   list<T = KubernetesObject>(informer: string, options?: Query): T[];
   byIndex<T = KubernetesObject>(informer: string, index: string, value: string, options?: Query): T[];
@@ -172,23 +173,23 @@ export const store: {
   indexValues(informer: string, index: string): string[];
 };
 
-/** Where an object is in the cluster; without a name, where objects of a resource are. */
+/** The address of an object in the cluster or, without a name, of a collection. */
 export interface Address {
-  /** As config.toml writes it, version included: `v1/pods`, `apps/v1/deployments`. */
+  /** As in config.toml, with the version: `v1/pods`, `apps/v1/deployments`. */
   resource: string;
-  /** Left out: outside of namespaces; for `list`: in all of them. */
+  /** Left out for cluster-scoped resources; for `list`, also for all namespaces. */
   namespace?: string;
   name?: string;
   /** `status`, `scale`, `eviction` … */
   subresource?: string;
-  /** Where config.toml has several. */
+  /** Required if config.toml has several clusters: `event.cluster` is the cluster of an event. */
   cluster?: string;
 }
 
 export interface WriteOptions {
-  /** Who owns the fields that are written. Left out: `informant-` and the plugin's name. */
+  /** The field manager that owns the written fields. The default is `informant-` followed by the plugin's name. */
   fieldManager?: string;
-  /** Judge it and answer what it would come to, but change nothing. */
+  /** Validate the request and return the result without changing anything. */
   dryRun?: boolean;
 }
 
@@ -198,15 +199,15 @@ export interface PatchOptions extends WriteOptions {
 }
 
 export interface ApplyOptions extends WriteOptions {
-  /** Take fields over from other managers. */
+  /** Take ownership of fields from other managers. */
   force?: boolean;
 }
 
 export interface DeleteOptions {
   propagation?: "background" | "foreground" | "orphan";
-  /** Only that incarnation. */
+  /** Delete the object only if it has this uid. */
   uid?: string;
-  /** Only that state. */
+  /** Delete the object only if it has this resource version. */
   resourceVersion?: string;
   dryRun?: boolean;
 }
@@ -214,36 +215,36 @@ export interface DeleteOptions {
 export interface ListOptions {
   labelSelector?: string;
   fieldSelector?: string;
-  /** At most so many. Left out: all, page after page. */
+  /** The maximum number of objects. By default all, read in pages. */
   limit?: number;
 }
 
-/** A document that JSON can hold. */
+/** A JSON document. */
 export type Document = object;
 
 /**
- * The cluster, with Informant's identity there. Every call is judged by `allow.kube` of the plugin's section: what is not granted throws a
- * KubeError `denied`, whose message holds the line that would grant it. What is read here costs the API server something: read what the
- * informers have from `store`. In `index` every call is denied.
+ * Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the plugin's section. A call
+ * that is not granted throws a KubeError with the code `denied`; its message contains the line that would grant it. Reads cost the API server
+ * work: read what informers cache from `store`. In `index` every call is denied.
  */
 export const kube: {
-  /** The status of what is at an address: `kube.patch(kube.status(pod), { status: { … } })`. */
+  /** The address of an object's status: `kube.patch(kube.status(pod), { status: { … } })`. */
   status(address: Address): Address;
-  /** An object, or undefined. */
+  /** Returns the object, or undefined. */
   get<T = KubernetesObject>(address: Address): T | undefined;
   list<T = KubernetesObject>(address: Address, options?: ListOptions): T[];
-  /** Makes an object. This and what follows answers the object as it was stored. */
+  /** Creates an object. Returns it as stored, as do `update`, `patch` and `apply`. */
   create<T = KubernetesObject>(address: Address, object: Document, options?: WriteOptions): T;
-  /** Puts an object in the place of the one there is. */
+  /** Replaces an object. */
   update<T = KubernetesObject>(address: Address, object: Document, options?: WriteOptions): T;
-  /** With `metadata.uid` or `metadata.resourceVersion` in the document, only that object or state is changed. */
+  /** Patches an object. If the document has `metadata.uid` or `metadata.resourceVersion`, only that object or state is changed. */
   patch<T = KubernetesObject>(address: Address, document: Document | Document[], options?: PatchOptions): T;
-  /** Server-side apply: these fields, and no others that the field manager has owned so far. */
+  /** Server-side apply: sets these fields, and removes the other fields that this field manager owned. */
   apply<T = KubernetesObject>(address: Address, object: Document, options?: ApplyOptions): T;
   delete(address: Address, options?: DeleteOptions): void;
 };
 
-/** What the API server, or Informant in its place, answered instead. Thrown on, it is tried again unless the same call would be refused again. */
+/** A call of `kube` failed. If the plugin does not catch it, the event is retried, unless the same call would fail again. */
 export class KubeError extends Error {
   readonly code:
     | "denied"
@@ -259,10 +260,10 @@ export class KubeError extends Error {
     | "timeout"
     | "unavailable"
     | "unsupported";
-  /** The HTTP status of the API server's answer, if it gave one. */
+  /** The HTTP status of the API server's response, if there was one. */
   readonly status?: number;
-  /** How long the API server asks to be left alone. */
+  /** How long the API server asks the client to wait before it retries. */
   readonly retryAfterMs?: number;
-  /** Whether a write may have been made although there is no answer. */
+  /** Whether a write may have succeeded although no response arrived. */
   readonly mayBeDone: boolean;
 }

@@ -1,7 +1,7 @@
 // Informant plugins in JavaScript. See README.md, and informant.d.ts for the types.
 import contract from "informant:plugin/log@0.1.0";
 
-import { Permanent, failure, shown } from "./failure.js";
+import { Permanent, failure, format } from "./failure.js";
 import { kube } from "./kube.js";
 import { store } from "./store.js";
 import { decoded, encoded } from "./text.js";
@@ -9,15 +9,15 @@ import { decoded, encoded } from "./text.js";
 export { HostError, KubeError, Permanent, RetryAfter } from "./failure.js";
 export { kube, store };
 
-const line = (level) => (...values) => contract.log(level, values.map(shown).join(" "));
+const logAt = (level) => (...values) => contract.log(level, values.map(format).join(" "));
 
 /** Lines in Informant's log, marked with the plugin's name. */
 export const log = Object.freeze({
-  trace: line("trace"),
-  debug: line("debug"),
-  info: line("info"),
-  warn: line("warn"),
-  error: line("error"),
+  trace: logAt("trace"),
+  debug: logAt("debug"),
+  info: logAt("info"),
+  warn: logAt("warn"),
+  error: logAt("error"),
 });
 globalThis.console = Object.freeze({ ...log, log: log.info });
 
@@ -32,7 +32,7 @@ class Event {
     this.attempt = attempt;
     if (finalStateUnknown !== undefined) this.finalStateUnknown = finalStateUnknown;
   }
-  // Asked for only if somebody wants to know.
+  // Requested only if the plugin reads them.
   get informer() {
     return store.source(this.source).informer;
   }
@@ -59,20 +59,20 @@ const ROLES = {
 };
 const KNOWN = ["manifest", "init", ...Object.values(ROLES).flat()];
 
-const judged = (definition) => {
+const validate = (definition) => {
   for (const [name, value] of Object.entries(definition)) {
-    if (!KNOWN.includes(name)) throw new TypeError(`plugin: ${name} is not known; Informant calls ${KNOWN.slice(1).join(", ")}`);
-    if (name !== "manifest" && typeof value !== "function") throw new TypeError(`plugin: ${name} is no function: ${shown(value)}`);
+    if (!KNOWN.includes(name)) throw new TypeError(`plugin: unknown member ${name}; Informant calls ${KNOWN.slice(1).join(", ")}`);
+    if (name !== "manifest" && typeof value !== "function") throw new TypeError(`plugin: ${name} is not a function: ${format(value)}`);
   }
   for (const name of ["name", "version"]) {
     if (typeof definition.manifest?.[name] !== "string") throw new TypeError(`plugin: the manifest has no ${name}`);
   }
-  if (("save" in definition) !== ("restore" in definition)) throw new TypeError("plugin: save and restore belong together");
+  if (("save" in definition) !== ("restore" in definition)) throw new TypeError("plugin: define both save and restore, or neither of them");
   return definition;
 };
 
-// The manifest, with the roles that the plugin plays and what it is told by default: every object of its informers, whole.
-const described = (definition) => {
+// The manifest, with the roles that the plugin plays and, by default, every object of its informers, whole.
+const manifestOf = (definition) => {
   const roles = Object.keys(ROLES).filter((role) => ROLES[role].some((name) => name in definition));
   const events = [{ apiVersion: "*", kind: "*", payload: "whole", old: "onUpdate" in definition }];
   const { indexes, ...rest } = definition.manifest;
@@ -80,26 +80,26 @@ const described = (definition) => {
   return { roles, events, ...rest, indexes: Array.isArray(indexes) ? { names: indexes, objects } : indexes };
 };
 
-// Index values as pairs of a name and its values. What is none fails for its object: as text it would be found under "[object Object]".
+// Index values as pairs of a name and its values. An invalid value is an error: as text it would be "[object Object]".
 const pairs = (found) => {
   if (found === undefined || found === null) return [];
   if (typeof found !== "object" || Array.isArray(found)) {
-    throw new TypeError(`index returned ${shown(found)}: it returns an object of index names and values`);
+    throw new TypeError(`index returned ${format(found)}; it must return an object of index names and values`);
   }
   return Object.entries(found).map(([name, values]) => {
     const list = (Array.isArray(values) ? values : [values]).filter((value) => value !== undefined && value !== null);
-    const odd = list.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
-    if (odd !== undefined) {
-      throw new TypeError(`index returned ${shown(odd)} as a value of "${name}": a value is a string, a number or a boolean; several are an array`);
+    const invalid = list.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
+    if (invalid !== undefined) {
+      throw new TypeError(`index returned ${format(invalid)} as a value of "${name}"; a value must be a string, a number or a boolean, or an array of these`);
     }
     return [name, list.map(String)];
   });
 };
 
-/** What the module of a plugin exports: `export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({ … })`. */
+/** The exports of a plugin's module: `export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugin({ … })`. */
 export const plugin = (definition) => {
-  judged(definition);
-  // Calls what the plugin defines, if it does. Whatever is thrown is an answer, not a trap.
+  validate(definition);
+  // Calls a function of the plugin, if it is defined. An exception becomes a failure, not a trap.
   const call = (name, ...rest) => {
     if (!(name in definition)) return undefined;
     let found;
@@ -108,22 +108,22 @@ export const plugin = (definition) => {
     } catch (error) {
       throw failure(error, name);
     }
-    if (typeof found?.then === "function") throw failure(new Permanent(`${name} is async, and Informant waits for no promise`), name);
+    if (typeof found?.then === "function") throw failure(new Permanent(`${name} returned a promise; the functions of a plugin must not be async`), name);
     return found;
   };
   const read = (bytes) => {
     try {
       return decoded(bytes);
     } catch (error) {
-      throw failure(new Permanent(`what was handed over is not JSON: ${error.message}`), "Informant");
+      throw failure(new Permanent(`the document is not JSON: ${error.message}`), "Informant");
     }
   };
-  // A result without a value is answered with nothing.
-  const ask = (name, ...rest) => void call(name, ...rest);
-  // As `ask`; what fails is told in the log, except for what is only to be done later.
-  const tell = (name, subject, ...rest) => {
+  // Ignores the return value, for functions without a result.
+  const run = (name, ...rest) => void call(name, ...rest);
+  // Like `run`, but logs a failure, unless it only delays the event.
+  const runLogged = (name, subject, ...rest) => {
     try {
-      ask(name, ...rest, subject);
+      run(name, ...rest, subject);
     } catch (thrown) {
       if (typeof thrown.val === "string") log.error(`${subject instanceof Event ? subject : `source ${subject}`}: ${thrown.val}`);
       throw thrown;
@@ -131,17 +131,17 @@ export const plugin = (definition) => {
   };
   return {
     lifecycle: {
-      describe: () => encoded(described(definition)),
-      init: (role, config) => ask("init", read(config), role),
+      describe: () => encoded(manifestOf(definition)),
+      init: (role, config) => run("init", read(config), role),
     },
     eventHandler: {
-      onAdd: (o, c, object) => tell("onAdd", new Event(o, c), read(object)),
+      onAdd: (o, c, object) => runLogged("onAdd", new Event(o, c), read(object)),
       onUpdate: (o, c, old, object) =>
-        tell("onUpdate", new Event(o, c), old === null || old === undefined ? undefined : read(old), read(object)),
+        runLogged("onUpdate", new Event(o, c), old === null || old === undefined ? undefined : read(old), read(object)),
       onDelete: (o, c, last, finalStateUnknown) =>
-        tell("onDelete", new Event(o, c, finalStateUnknown), last.length === 0 ? undefined : read(last)),
+        runLogged("onDelete", new Event(o, c, finalStateUnknown), last.length === 0 ? undefined : read(last)),
     },
-    syncHandler: { onSynced: (source) => tell("onSynced", source) },
+    syncHandler: { onSynced: (source) => runLogged("onSynced", source) },
     indexFuncs: {
       index(o, object) {
         try {
@@ -154,7 +154,7 @@ export const plugin = (definition) => {
     },
     state: {
       save: () => encoded(call("save") ?? null),
-      restore: (saved) => ask("restore", read(saved)),
+      restore: (saved) => run("restore", read(saved)),
     },
   };
 };

@@ -1,4 +1,5 @@
-// Acts on the cluster, with Informant's identity there. Every call is judged by `allow.kube` of the plugin's section in config.toml.
+// Calls the Kubernetes API server with Informant's identity. Informant checks every call against `allow.kube` in the plugin's section of
+// config.toml.
 import contract from "informant:plugin/kube@0.1.0";
 
 import { KubeError } from "./failure.js";
@@ -6,26 +7,26 @@ import { decoded, encoded } from "./text.js";
 
 const text = (value) => (value === undefined || value === null ? "" : String(value));
 
-const PATCHES = ["merge", "json", "strategic"];
+const PATCH_TYPES = ["merge", "json", "strategic"];
 
-// The contract's address. What is misspelt would be another place.
-const at = (address) => {
+// The contract's address. Rejects unknown members: with a misspelled one, the address would be another.
+const addressOf = (address) => {
   const { cluster, resource, namespace, name, subresource, ...unknown } = address ?? {};
   for (const key of Object.keys(unknown)) {
-    throw new TypeError(`kube: an address has no ${key}; it has resource, namespace, name, subresource and cluster`);
+    throw new TypeError(`kube: an address has no member ${key}; it has resource, namespace, name, subresource and cluster`);
   }
-  if (typeof resource !== "string") throw new TypeError('kube: an address names a resource: { resource: "v1/pods", … }');
+  if (typeof resource !== "string") throw new TypeError('kube: an address must have a resource: { resource: "v1/pods", … }');
   return { cluster: text(cluster), resource, namespace: text(namespace), name: text(name), subresource: text(subresource) };
 };
 
-const how = ({ fieldManager, force = false, dryRun = false } = {}) => ({
+const writeOptions = ({ fieldManager, force = false, dryRun = false } = {}) => ({
   fieldManager: text(fieldManager),
   force: Boolean(force),
   dryRun: Boolean(dryRun),
 });
 
-// Calls the cluster: its error comes as a record in `payload`.
-const sent = (call) => {
+// Sends a request. Its error arrives as a record in `payload`.
+const send = (call) => {
   try {
     return call();
   } catch (error) {
@@ -34,20 +35,20 @@ const sent = (call) => {
   }
 };
 
-const patched = (kind, address, document, options) =>
-  decoded(sent(() => contract.patch(at(address), kind, encoded(document), how(options))));
+const sendPatch = (kind, address, document, options) =>
+  decoded(send(() => contract.patch(addressOf(address), kind, encoded(document), writeOptions(options))));
 
 export const kube = Object.freeze({
   status: (address) => Object.freeze({ ...address, subresource: "status" }),
   get(address) {
     try {
-      return decoded(sent(() => contract.get(at(address))));
+      return decoded(send(() => contract.get(addressOf(address))));
     } catch (error) {
       if (error.code !== "not-found") throw error;
       return undefined;
     }
   },
-  // Reads page after page, until `limit` objects are there.
+  // Reads pages until there are `limit` objects.
   list(address, { labelSelector, fieldSelector, limit = Infinity } = {}) {
     const objects = [];
     if (limit <= 0) return objects;
@@ -60,21 +61,21 @@ export const kube = Object.freeze({
         limit: left === Infinity ? 0 : left,
         cursor,
       };
-      const page = sent(() => contract.list(at(address), options));
+      const page = send(() => contract.list(addressOf(address), options));
       for (const item of page.items) objects.push(decoded(item));
       cursor = page.cursor;
     } while (cursor !== "" && objects.length < limit);
     return objects;
   },
-  create: (address, object, options) => decoded(sent(() => contract.create(at(address), encoded(object), how(options)))),
-  update: (address, object, options) => decoded(sent(() => contract.update(at(address), encoded(object), how(options)))),
+  create: (address, object, options) => decoded(send(() => contract.create(addressOf(address), encoded(object), writeOptions(options)))),
+  update: (address, object, options) => decoded(send(() => contract.update(addressOf(address), encoded(object), writeOptions(options)))),
   patch(address, document, { type = "merge", ...options } = {}) {
-    if (!PATCHES.includes(type)) throw new TypeError(`kube.patch: there is no type ${type}; there are ${PATCHES.join(", ")}, and kube.apply`);
-    return patched(type, address, document, options);
+    if (!PATCH_TYPES.includes(type)) throw new TypeError(`kube.patch: unknown type ${type}; use ${PATCH_TYPES.join(", ")}, or kube.apply`);
+    return sendPatch(type, address, document, options);
   },
-  apply: (address, object, options) => patched("apply", address, object, options),
+  apply: (address, object, options) => sendPatch("apply", address, object, options),
   delete(address, { propagation = "unset", uid, resourceVersion, dryRun = false } = {}) {
     const options = { propagation, uid: text(uid), resourceVersion: text(resourceVersion), dryRun: Boolean(dryRun) };
-    sent(() => contract.delete(at(address), options));
+    send(() => contract.delete(addressOf(address), options));
   },
 });

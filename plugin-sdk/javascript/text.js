@@ -1,13 +1,13 @@
-// UTF-8, which QuickJS does not bring along. Where the engine has them (StarlingMonkey), its own are used.
+// TextDecoder and TextEncoder for UTF-8, which QuickJS lacks. If the engine has its own (StarlingMonkey), those are used.
 
-// How many arguments a call may have is limited, and so is the stack.
+// Limits the number of arguments of a call, and so the use of the stack.
 const CHUNK = 8192;
 
 const bytesOf = (input) => {
   if (input instanceof Uint8Array) return input;
   if (input instanceof ArrayBuffer) return new Uint8Array(input);
   if (ArrayBuffer.isView(input)) return new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
-  throw new TypeError("what is decoded is an ArrayBuffer or a view of one");
+  throw new TypeError("decode takes an ArrayBuffer or a view of one");
 };
 
 // One character for each byte.
@@ -18,7 +18,7 @@ const latin = (bytes) => {
   return parts.join("");
 };
 
-// How many bytes from `at` are one character, 0 if they are none; `good` of them could begin one.
+// The length of the character at `at`, or 0 if it is invalid; `good` is the number of bytes to skip then.
 const sequence = (bytes, at) => {
   const first = bytes[at];
   if (first < 0x80) return { length: 1, good: 1 };
@@ -33,8 +33,8 @@ const sequence = (bytes, at) => {
   return { length, good: length };
 };
 
-// Slow, for what is not UTF-8: U+FFFD stands for what is no character.
-const mended = (bytes) => {
+// The slow path for invalid UTF-8: U+FFFD replaces invalid bytes.
+const decodeLossy = (bytes) => {
   const parts = [];
   for (let at = 0; at < bytes.length; ) {
     const { length, good } = sequence(bytes, at);
@@ -46,14 +46,14 @@ const mended = (bytes) => {
 
 class Utf8Decoder {
   constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
-    if (!/^\s*(utf-?8|unicode-1-1-utf-8)\s*$/i.test(label)) throw new RangeError(`only UTF-8 is known, not ${label}`);
+    if (!/^\s*(utf-?8|unicode-1-1-utf-8)\s*$/i.test(label)) throw new RangeError(`only UTF-8 is supported, not ${label}`);
     this.encoding = "utf-8";
     this.fatal = fatal;
     this.ignoreBOM = ignoreBOM;
   }
 
   decode(input = new Uint8Array(0), { stream = false } = {}) {
-    if (stream) throw new TypeError("pieces of a text are not decoded: hand over all of it");
+    if (stream) throw new TypeError("stream is not supported: decode the whole text in one call");
     const bytes = bytesOf(input);
     let text = latin(bytes);
     if (/[\x80-\xff]/.test(text)) {
@@ -61,7 +61,7 @@ class Utf8Decoder {
         text = decodeURIComponent(escape(text));
       } catch (error) {
         if (this.fatal) throw new TypeError("this is not UTF-8", { cause: error });
-        text = mended(bytes);
+        text = decodeLossy(bytes);
       }
     }
     return !this.ignoreBOM && text.charCodeAt(0) === 0xfeff ? text.slice(1) : text;
@@ -75,7 +75,7 @@ class Utf8Encoder {
 
   encode(input = "") {
     let text = String(input);
-    // Half a surrogate pair is no character.
+    // Replaces unpaired surrogates.
     if (/[^\x00-\x7f]/.test(text)) text = unescape(encodeURIComponent(text.toWellFormed()));
     const bytes = new Uint8Array(text.length);
     for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);

@@ -14,43 +14,43 @@ typedef struct contract_string_t {
   size_t len;
 } contract_string_t;
 
-// Which object a call is about. What is constant for a source (informer, cluster, apiVersion, kind) is asked for once with
-// `store.source`.
+// The object that a call is about. Its informer, cluster, apiVersion and kind are constant for a source: get them
+// once with `store.source`.
 typedef struct informant_plugin_types_object_ref_t {
-  // The source the object came from. Never reused while the process lives.
+  // The source that the object comes from. An ID is never reused while the Informant process runs.
   uint32_t   source;
   // Empty for cluster-scoped objects.
   contract_string_t   namespace_;
   contract_string_t   name;
   contract_string_t   uid;
-  // Opaque text; compare only for equality.
+  // Opaque: compare it only for equality.
   contract_string_t   resource_version;
 } informant_plugin_types_object_ref_t;
 
 // Why a call is made.
 typedef uint8_t informant_plugin_types_reason_t;
 
-// Part of the first list of the source, or of the replay a handler gets that was added later.
+// The object is part of the initial list of the source, or of the replay for a handler that was added later.
 #define INFORMANT_PLUGIN_TYPES_REASON_INITIAL 0
-// The API server announced it on a watch.
+// The API server sent the change on a watch.
 #define INFORMANT_PLUGIN_TYPES_REASON_WATCH 1
-// Found by listing again after a watch was lost.
+// A relist found the change after a watch was lost.
 #define INFORMANT_PLUGIN_TYPES_REASON_RELIST 2
-// The plugin's own resync period has passed; nothing has changed.
+// The resync period of the plugin has passed. The object has not changed.
 #define INFORMANT_PLUGIN_TYPES_REASON_RESYNC 3
-// The plugin was rebuilt or reloaded and is shown the cache again.
+// The plugin was restarted or reloaded and receives a replay of the cache.
 #define INFORMANT_PLUGIN_TYPES_REASON_REPLAY 4
-// A dead letter was handed in again.
+// A dead letter was requeued.
 #define INFORMANT_PLUGIN_TYPES_REASON_REQUEUE 5
-// The informer's selector, namespaces or fields were changed.
+// The selector, namespaces or fields of the informer changed.
 #define INFORMANT_PLUGIN_TYPES_REASON_RECONFIGURED 6
 // The API server was restored to an older state.
 #define INFORMANT_PLUGIN_TYPES_REASON_RESTORED 7
 
-// What is said about the call itself.
+// Why the call is made, and which attempt it is.
 typedef struct informant_plugin_types_call_t {
   informant_plugin_types_reason_t   reason;
-  // 0 at the first try, then one more for each retry.
+  // 0 for the first attempt; each retry adds 1.
   uint32_t   attempt;
 } informant_plugin_types_call_t;
 
@@ -59,7 +59,8 @@ typedef struct informant_plugin_types_retry_later_t {
   uint32_t   after_ms;
 } informant_plugin_types_retry_later_t;
 
-// A result, not a bug: a trap costs the plugin its memory, a failure does not.
+// Why a call failed, and whether Informant retries it. An instance keeps its memory after a failure, but not after a
+// trap.
 typedef struct informant_plugin_types_failure_t {
   uint8_t tag;
   union {
@@ -69,14 +70,14 @@ typedef struct informant_plugin_types_failure_t {
   } val;
 } informant_plugin_types_failure_t;
 
-// Try again with the host's back-off.
+// Retry with the host's back-off.
 #define INFORMANT_PLUGIN_TYPES_FAILURE_RETRYABLE 0
-// Try again after that long.
+// Retry after the given delay.
 #define INFORMANT_PLUGIN_TYPES_FAILURE_RETRY_AFTER 1
-// Trying again is useless. The event becomes a dead letter.
+// Do not retry. The event becomes a dead letter.
 #define INFORMANT_PLUGIN_TYPES_FAILURE_PERMANENT 2
 
-// What an instance is for. Instances of different roles share no memory.
+// The purpose of an instance. Instances with different roles share no memory.
 typedef uint8_t informant_plugin_types_instance_role_t;
 
 #define INFORMANT_PLUGIN_TYPES_INSTANCE_ROLE_EVENTS 0
@@ -85,20 +86,20 @@ typedef uint8_t informant_plugin_types_instance_role_t;
 
 typedef uint8_t informant_plugin_types_error_code_t;
 
-// config.toml does not grant it; the message names the line that would.
+// config.toml does not grant the call. The message contains the line that would.
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_DENIED 0
-// The source is not synced yet, or the index is not attached yet.
+// The source is not synced yet, or the index is not complete yet.
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_NOT_READY 1
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_NOT_FOUND 2
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_UNKNOWN_INFORMER 3
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_UNKNOWN_INDEX 4
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_TOO_LARGE 5
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_TIMEOUT 6
-// What was asked for is newer than what can be had.
+// The requested data is newer than the data available.
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_STALE 7
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_UNAVAILABLE 8
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_UNSUPPORTED 9
-// An argument is malformed; the message says which and why.
+// An argument is invalid. The message says which one, and why.
 #define INFORMANT_PLUGIN_TYPES_ERROR_CODE_INVALID 10
 
 typedef struct informant_plugin_types_host_error_t {
@@ -110,16 +111,16 @@ typedef informant_plugin_types_host_error_t informant_plugin_store_host_error_t;
 
 typedef struct informant_plugin_store_source_info_t {
   contract_string_t   informer;
-  // Empty for the only cluster.
+  // Empty if config.toml has a single, unnamed cluster.
   contract_string_t   cluster;
   contract_string_t   api_version;
   contract_string_t   kind;
 } informant_plugin_store_source_info_t;
 
 typedef struct informant_plugin_store_source_version_t {
-  // The version up to which the cache has seen everything.
+  // The resource version up to which the cache is complete.
   contract_string_t   version;
-  // Whether the first list is in the cache.
+  // Whether the cache contains the initial list.
   bool   synced;
 } informant_plugin_store_source_version_t;
 
@@ -134,15 +135,15 @@ typedef struct {
 } contract_list_string_t;
 
 typedef struct informant_plugin_store_query_t {
-  // None: all namespaces.
+  // None selects all namespaces.
   contract_option_string_t   namespace_;
-  // Kubernetes label selector syntax; empty: everything.
+  // In Kubernetes label selector syntax. Empty selects everything.
   contract_string_t   label_selector;
-  // JSON pointers of what to return, `*` for every element; empty: whole objects.
+  // JSON pointers to the fields to return; `*` matches every element. Empty returns whole objects.
   contract_list_string_t   pointers;
-  // At most so many objects; 0: as many as fit in a page.
+  // The maximum number of objects. 0 means as many as fit in a page.
   uint32_t   limit;
-  // Empty for the first page, then what the page before returned.
+  // Empty for the first page, then the cursor of the previous page.
   contract_string_t   cursor;
 } informant_plugin_store_query_t;
 
@@ -161,10 +162,10 @@ typedef struct {
   size_t len;
 } informant_plugin_store_list_item_t;
 
-// At most 1 MiB of objects; a larger object comes alone.
+// At most 1 MiB of objects. A larger object comes in a page of its own.
 typedef struct informant_plugin_store_page_t {
   informant_plugin_store_list_item_t   items;
-  // Empty when there is nothing more. A cursor is the last key shown, not a snapshot.
+  // Empty on the last page. A cursor marks the last key returned; it is not a snapshot.
   contract_string_t   cursor;
 } informant_plugin_store_page_t;
 
@@ -240,63 +241,64 @@ typedef struct {
   } val;
 } informant_plugin_store_result_list_string_host_error_t;
 
-// An object, or with an empty name the objects of a namespace.
+// An object or, with an empty name, the objects in a namespace.
 typedef struct informant_plugin_kube_address_t {
-  // Empty: the only cluster.
+  // Required if config.toml has several clusters; with one cluster it may be empty. `store.source` returns the
+  // cluster of an event's source.
   contract_string_t   cluster;
-  // As config.toml writes it, version included: `v1/pods`, `apps/v1/deployments`.
+  // As in config.toml, with the version: `v1/pods`, `apps/v1/deployments`.
   contract_string_t   resource;
-  // Empty for what lives outside of namespaces; for `list` also: in all namespaces.
+  // Empty for cluster-scoped resources. For `list`, empty also means all namespaces.
   contract_string_t   namespace_;
-  // Empty for `list`, and for `create`, which takes it from the object.
+  // Empty for `list`, and for `create`, which takes the name from the object.
   contract_string_t   name;
-  // `status`, `scale`, `eviction` …; empty: the object itself.
+  // `status`, `scale`, `eviction` and so on. Empty for the object itself.
   contract_string_t   subresource;
 } informant_plugin_kube_address_t;
 
 typedef uint8_t informant_plugin_kube_api_error_code_t;
 
-// config.toml does not grant it; the message names the line that would. Nothing was sent.
+// config.toml does not grant the call. The message contains the line that would. Nothing was sent.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_DENIED 0
-// The API server does not allow it to Informant's identity.
+// The API server does not authorize Informant's identity to make this request.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_FORBIDDEN 1
-// The API server does not know who Informant is.
+// The API server could not authenticate Informant.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNAUTHORIZED 2
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_NOT_FOUND 3
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_ALREADY_EXISTS 4
-// The object is not what the call was based on: its version or uid is another, or the field has another manager.
+// The object has another resource version or uid than the call expects, or another manager owns the field.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_CONFLICT 5
-// The call or its document makes no sense, to Informant or to the API server.
+// Informant or the API server rejected the call or its document as invalid.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_INVALID 6
-// The cursor is too old: list from the beginning.
+// The cursor has expired: list from the beginning.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_EXPIRED 7
-// The document, or the answer, is longer than is allowed.
+// The document or the response exceeds its size limit.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_TOO_LARGE 8
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_TOO_MANY_REQUESTS 9
-// No answer in time. A write may have been made all the same.
+// No response in time. A write may still have succeeded.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_TIMEOUT 10
-// The API server cannot be reached, or is in trouble. A write may have been made all the same.
+// The API server is unreachable or failing. A write may still have succeeded.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNAVAILABLE 11
-// The resource does not know this verb or this kind of patch.
+// The resource does not support this verb or this kind of patch.
 #define INFORMANT_PLUGIN_KUBE_API_ERROR_CODE_UNSUPPORTED 12
 
 typedef struct informant_plugin_kube_api_error_t {
   informant_plugin_kube_api_error_code_t   code;
-  // The HTTP status of the API server's answer; 0: it gave none.
+  // The HTTP status of the API server's response. 0 if there was no response.
   uint16_t   status;
   contract_string_t   message;
-  // How long the API server asks to be left alone; 0: it did not.
+  // How long the API server asks the client to wait before it retries. 0 if it does not ask.
   uint32_t   retry_after_ms;
 } informant_plugin_kube_api_error_t;
 
 typedef struct informant_plugin_kube_list_options_t {
-  // Kubernetes label selector syntax; empty: everything.
+  // In Kubernetes label selector syntax. Empty selects everything.
   contract_string_t   label_selector;
-  // Kubernetes field selector syntax; empty: everything.
+  // In Kubernetes field selector syntax. Empty selects everything.
   contract_string_t   field_selector;
-  // At most so many objects; 0: 500, which is also the most.
+  // The maximum number of objects. 0 means 500, which is also the largest value.
   uint32_t   limit;
-  // Empty for the first page, then what the page before returned.
+  // Empty for the first page, then the cursor of the previous page.
   contract_string_t   cursor;
 } informant_plugin_kube_list_options_t;
 
@@ -306,19 +308,19 @@ typedef struct {
 } contract_list_list_u8_t;
 
 typedef struct informant_plugin_kube_object_page_t {
-  // Each with apiVersion and kind.
+  // Each item has its apiVersion and kind.
   contract_list_list_u8_t   items;
-  // Empty when there is nothing more.
+  // Empty on the last page.
   contract_string_t   cursor;
   contract_string_t   resource_version;
 } informant_plugin_kube_object_page_t;
 
 typedef struct informant_plugin_kube_write_options_t {
-  // Who owns the fields that are written; empty: `informant-` and the plugin's name.
+  // The field manager that owns the written fields. Empty means `informant-` followed by the plugin's name.
   contract_string_t   field_manager;
-  // With `apply`: take fields over from other managers.
+  // For `apply`: take ownership of fields from other managers.
   bool   force;
-  // Judge it and answer what it would come to, but change nothing.
+  // Validate the request and return the result without changing anything.
   bool   dry_run;
 } informant_plugin_kube_write_options_t;
 
@@ -328,15 +330,15 @@ typedef uint8_t informant_plugin_kube_patch_kind_t;
 #define INFORMANT_PLUGIN_KUBE_PATCH_KIND_MERGE 0
 // RFC 6902.
 #define INFORMANT_PLUGIN_KUBE_PATCH_KIND_JSON 1
-// Lists are merged by key. Not for custom resources.
+// Strategic merge patch: lists are merged by key. Not supported for custom resources.
 #define INFORMANT_PLUGIN_KUBE_PATCH_KIND_STRATEGIC 2
-// Server-side apply. Makes the object if there is none, so `create` has to be granted too, unless the document carries a
-// `metadata.uid`.
+// Server-side apply. It creates the object if there is none, so it also requires the verb `create`, unless the
+// document has a `metadata.uid`.
 #define INFORMANT_PLUGIN_KUBE_PATCH_KIND_APPLY 3
 
 typedef uint8_t informant_plugin_kube_propagation_t;
 
-// What the resource has as its default.
+// The default of the resource.
 #define INFORMANT_PLUGIN_KUBE_PROPAGATION_UNSET 0
 #define INFORMANT_PLUGIN_KUBE_PROPAGATION_BACKGROUND 1
 #define INFORMANT_PLUGIN_KUBE_PROPAGATION_FOREGROUND 2
@@ -344,9 +346,9 @@ typedef uint8_t informant_plugin_kube_propagation_t;
 
 typedef struct informant_plugin_kube_delete_options_t {
   informant_plugin_kube_propagation_t   propagation;
-  // Delete only that incarnation; empty: any.
+  // Delete the object only if it has this uid. Empty means any.
   contract_string_t   uid;
-  // Delete only that state; empty: any.
+  // Delete the object only if it has this resource version. Empty means any.
   contract_string_t   resource_version;
   bool   dry_run;
 } informant_plugin_kube_delete_options_t;
@@ -459,29 +461,29 @@ typedef struct {
 
 // Imported Functions from `informant:plugin/store@0.1.0`
 extern bool informant_plugin_store_source(uint32_t id, informant_plugin_store_source_info_t *ret, informant_plugin_store_host_error_t *err);
-// The sources of one of the plugin's informers, by the name the plugin's section gives it.
+// Returns the sources of an informer, by its name in `informers` of the plugin's section.
 extern bool informant_plugin_store_sources(contract_string_t *informer, contract_list_u32_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_version(uint32_t source, informant_plugin_store_source_version_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_get(uint32_t source, contract_string_t *namespace_, contract_string_t *name, contract_list_string_t *pointers, contract_list_u8_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_list(contract_string_t *informer, informant_plugin_store_query_t *q, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_by_index(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_query_t *q, informant_plugin_store_page_t *ret, informant_plugin_store_host_error_t *err);
 extern bool informant_plugin_store_index_keys(contract_string_t *informer, contract_string_t *index, contract_string_t *value, informant_plugin_store_list_object_key_t *ret, informant_plugin_store_host_error_t *err);
-// The values in use, sorted, those after `cursor` only, at most `limit` (0: 1,000).
+// Returns the values in use that sort after `cursor`, in order, at most `limit` of them. 0 means 1,000.
 extern bool informant_plugin_store_index_values(contract_string_t *informer, contract_string_t *index, contract_string_t *cursor, uint32_t limit, contract_list_string_t *ret, informant_plugin_store_host_error_t *err);
 
 // Imported Functions from `informant:plugin/kube@0.1.0`
 extern bool informant_plugin_kube_get(informant_plugin_kube_address_t *a, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
 extern bool informant_plugin_kube_list(informant_plugin_kube_address_t *a, informant_plugin_kube_list_options_t *o, informant_plugin_kube_object_page_t *ret, informant_plugin_kube_api_error_t *err);
-// The object as it was stored; so for `update` and `patch`.
+// Returns the object as stored, as do `update` and `patch`.
 extern bool informant_plugin_kube_create(informant_plugin_kube_address_t *a, contract_list_u8_t *object, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
-// Some resources let an update make the object. So `create` has to be granted too, unless the document carries a
-// `metadata.uid`, as one that was read does.
+// Some resources create the object if there is none. So an update also requires the verb `create`, unless the
+// document has a `metadata.uid`, as every object that was read has.
 extern bool informant_plugin_kube_update(informant_plugin_kube_address_t *a, contract_list_u8_t *object, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
 extern bool informant_plugin_kube_patch(informant_plugin_kube_address_t *a, informant_plugin_kube_patch_kind_t kind, contract_list_u8_t *document, informant_plugin_kube_write_options_t *o, contract_list_u8_t *ret, informant_plugin_kube_api_error_t *err);
 extern bool informant_plugin_kube_delete(informant_plugin_kube_address_t *a, informant_plugin_kube_delete_options_t *o, informant_plugin_kube_api_error_t *err);
 
 // Imported Functions from `informant:plugin/log@0.1.0`
-// A line in Informant's log, marked with the plugin's name.
+// Writes a line to Informant's log, labeled with the plugin's name.
 extern void informant_plugin_log_log(informant_plugin_log_level_t level, contract_string_t *message);
 
 // Exported Functions from `informant:plugin/lifecycle@0.1.0`

@@ -1,7 +1,7 @@
-/* What the tests of the host load: counts the events it was told of and hands the count over when another version takes its place.
+/* The test guest in C: counts the events that it receives and transfers the count to the next version.
  *
- * It says so after each event: {"guest":"c","name":"a","version":"7","events":5}. An object named "save-fails" has the next save fail, one named
- * "restore-fails" the next restore.
+ * It logs a line for each event: {"guest":"c","name":"a","version":"7","events":5}. After an object named "save-fails" the next save fails, after
+ * one named "restore-fails" the next restore.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +32,14 @@ informant_result informant_on_update(const informant_event *event, json old, jso
 }
 
 informant_result informant_save(informant_state *state) {
-    if (known.fails_to_save) return informant_permanent("told to fail");
+    if (known.fails_to_save) return informant_permanent("asked to fail");
     informant_state_write(state, &known, 1);
     informant_state_write(state, (const char *)&known + 1, sizeof known - 1);
     return informant_ok();
 }
 
 informant_result informant_restore(const uint8_t *state, size_t length) {
-    if (length != sizeof known) return informant_permanent("a state of %zu bytes is no state of mine", length);
+    if (length != sizeof known) return informant_permanent("a state of %zu bytes is not a state of this plugin", length);
     memcpy(&known, state, length);
-    return known.fails_to_restore ? informant_permanent("told to fail") : informant_ok();
+    return known.fails_to_restore ? informant_permanent("asked to fail") : informant_ok();
 }

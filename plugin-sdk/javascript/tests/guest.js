@@ -1,4 +1,4 @@
-// What the tests of the host load: throws, reads the cache, remembers, computes an index, and goes through UTF-8.
+// The test guest in JavaScript: throws, reads the cache, keeps state, computes an index, and converts UTF-8.
 import { KubeError, Permanent, RetryAfter, kube, log, plugin, store } from "informant-plugin-sdk";
 
 const remembered = [];
@@ -27,7 +27,7 @@ const throwing = {
   },
   later(_, { attempt }) {
     if (attempt < 2) throw new RetryAfter(50);
-    log.info("later, it was well");
+    log.info("later: succeeded");
   },
   unknown: () => store.list("services"),
   promise: async () => {},
@@ -36,7 +36,7 @@ const throwing = {
 const reads = (event) => {
   log.info(event.informer, event.apiVersion, event.kind, event, store.version(event.source).synced);
   log.info(store.get("pods", "default", "first", { fields: ["/metadata/name"] }));
-  log.info(store.get("pods", "default", "nobody") ?? "nobody is there");
+  log.info(store.get("pods", "default", "absent") ?? "no such pod");
   log.info(store.list("pods", { labelSelector: "team=blue" }).map((pod) => pod.metadata.name));
   log.info(store.list("pods", { namespace: "default", fields: ["/metadata/name"], limit: 2 }).length, store.list("pods", { namespace: "other" }).length);
   log.info(store.byIndex("pods", "namespace", "default").length, store.indexKeys("pods", "namespace", "default")[0], store.indexValues("pods", "namespace"));
@@ -95,7 +95,7 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
   },
 });
 
-// Acts on the cluster; what is not granted to it is told with the line that would.
+// Calls the cluster. The message of a call that is not granted contains the line that would grant it.
 throwing.acts = (_, { namespace, name, uid }) => {
   const pod = { resource: "v1/pods", namespace, name };
   log.info(kube.get(pod).kind, kube.list({ resource: "v1/pods" }, { labelSelector: "a=b", limit: 7 }).map((found) => found.metadata.name));

@@ -1,4 +1,4 @@
-//! What a handler is told about beside the object itself.
+//! What a handler receives in addition to the object.
 
 use std::fmt;
 use std::rc::Rc;
@@ -9,9 +9,10 @@ use crate::store::{self, SourceInfo};
 
 pub use contract::Reason;
 
-/// A source of objects: one resource of one cluster in one namespace or all. Never reused while Informant runs.
+/// A source of objects: one resource in one cluster, in one namespace or all of them. An ID is never reused while
+/// Informant runs.
 ///
-/// [`store::source`] says what it is.
+/// [`store::source`] returns the details of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 
@@ -21,29 +22,29 @@ impl fmt::Display for SourceId {
     }
 }
 
-/// Which object a call is about, and why the call is made.
+/// The object that a call is about, and why the call is made.
 ///
-/// Displayed as kubectl would name the object: `namespace/name`, or `name` if it is cluster-scoped.
+/// Displays as `namespace/name`, or as `name` for a cluster-scoped object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Where the object came from.
+    /// The source that the object comes from.
     pub source: SourceId,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// Tells an object from a later one of the same name.
+    /// Distinguishes the object from a later one with the same name.
     pub uid: String,
-    /// Opaque text; compare only for equality.
+    /// Opaque: compare it only for equality.
     pub resource_version: String,
     /// Why the call is made.
     pub reason: Reason,
-    /// 0 at the first try, then one more for each retry.
+    /// 0 for the first attempt; each retry adds 1.
     pub attempt: u32,
 }
 
 impl Event {
-    /// Informer, cluster, apiVersion and kind of the object. Asked for once per source.
+    /// The informer, cluster, apiVersion and kind of the object. Requested from Informant once for each source.
     ///
     /// # Errors
     /// A [`HostError`](crate::HostError) as a [`Failure`](crate::Failure).
@@ -70,18 +71,19 @@ impl fmt::Display for Event {
     }
 }
 
-/// An object whose index values are asked for. Displayed as [`Event`] is.
+/// The object whose index values are computed. Displays like [`Event`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectRef {
-    /// Where the object came from. Index functions cannot ask what it is: their answer must depend on the object alone.
+    /// The source that the object comes from. Index functions cannot look it up: their result must depend only on the
+    /// object.
     pub source: SourceId,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// Tells an object from a later one of the same name.
+    /// Distinguishes the object from a later one with the same name.
     pub uid: String,
-    /// Opaque text; compare only for equality.
+    /// Opaque: compare it only for equality.
     pub resource_version: String,
 }
 
@@ -123,11 +125,11 @@ pub(crate) fn fmt_key(f: &mut fmt::Formatter<'_>, namespace: &str, name: &str) -
     }
 }
 
-/// What is known of an object that is gone.
+/// What is known about a deleted object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deleted<T> {
-    /// The last state the cache knew; none if it knew no more than the key.
+    /// The last state in the cache. `None` if only the key is known.
     pub last: Option<T>,
-    /// Whether the object vanished while nobody watched, so that `last` may be older than the state it was deleted in.
+    /// Whether the delete happened while no watch was running, so that the object may have changed after `last`.
     pub final_state_unknown: bool,
 }

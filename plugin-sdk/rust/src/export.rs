@@ -1,13 +1,13 @@
-//! The macro that makes a component of a plugin.
+//! The macro that exports a plugin as a component.
 
-/// Exports a plugin as a component with exactly the roles that are named.
+/// Exports a plugin as a component with exactly the listed roles.
 ///
 /// | role | trait |
 /// |---|---|
 /// | `events` | [`EventHandler`](crate::EventHandler) |
 /// | `sync` | [`SyncHandler`](crate::SyncHandler) |
 /// | `index` | [`IndexFuncs`](crate::IndexFuncs) |
-/// | `state` | [`Stateful`](crate::Stateful), beside one of the others |
+/// | `state` | [`Stateful`](crate::Stateful), in addition to another role |
 ///
 /// ```
 /// # use informant_plugin_sdk::prelude::*;
@@ -20,7 +20,7 @@
 /// export!(CrashLoop: events, sync);
 /// ```
 ///
-/// A role whose trait the plugin does not implement does not compile, nor does one that there is not:
+/// A role that does not exist, or whose trait the plugin does not implement, is a compile error:
 ///
 /// ```compile_fail
 /// # use informant_plugin_sdk::prelude::*;
@@ -32,7 +32,8 @@
 /// export!(CrashLoop: evnets);
 /// ```
 ///
-/// Called once in a plugin. Natively it exports nothing, so that the plugin's tests link anywhere, but checks the same.
+/// Call it once in a plugin. In a native build it exports nothing, so that the plugin's tests link on every platform,
+/// but it checks the same.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty: $($role:ident),+ $(,)?) => {
@@ -65,7 +66,7 @@ macro_rules! __export_role {
     ($exports:ident, state) => {
         $crate::__private::bindings::state::export!($exports with_types_in $crate::__private::bindings::state);
     };
-    // `__plays_role` has said what is wrong.
+    // `__plays_role` reports the error.
     ($exports:ident, $other:ident) => {};
 }
 
@@ -86,7 +87,7 @@ macro_rules! __plays_role {
     };
     ($plugin:ty, $other:ident) => {
         compile_error!(concat!(
-            "no role is called `",
+            "unknown role `",
             stringify!($other),
             "`; the roles are events, sync, index and state"
         ));

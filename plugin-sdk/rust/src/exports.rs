@@ -1,7 +1,7 @@
-//! What Informant calls: the contract's exports, answered by a plugin's traits.
+//! The contract's exports, which Informant calls, implemented by the traits of a plugin.
 //!
-//! The plugin of an instance lives in one place. The contract says that `init` comes once and first; a call before it
-//! is answered with a failure, never with a trap.
+//! Each instance has one plugin, in a thread-local. By the contract, `init` is called once and first; a call before it
+//! returns a failure and does not trap.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use crate::payload::Payload;
 use crate::plugin::{EventHandler, IndexFuncs, Init, Plugin, Stateful, SyncHandler};
 
 thread_local! {
-    // Any, because a static cannot name the type of a plugin that this crate does not know.
+    // `Any`, because the plugin's type is unknown to this crate.
     static PLUGIN: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
 }
 
@@ -26,11 +26,11 @@ thread_local! {
 pub struct Exports<P>(PhantomData<P>);
 
 /// Calls the plugin of this instance.
-fn with<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Result<T> {
+fn with_plugin<P: Plugin, T>(call: impl FnOnce(&mut P) -> Result<T>) -> Result<T> {
     PLUGIN.with_borrow_mut(
         |plugin| match plugin.as_mut().and_then(|plugin| plugin.downcast_mut::<P>()) {
             Some(plugin) => call(plugin),
-            None => Err(Failure::permanent("called before init")),
+            None => Err(Failure::permanent("the plugin was called before init")),
         },
     )
 }
@@ -55,7 +55,7 @@ pub(crate) fn on_delete<P: EventHandler>(
     last: Vec<u8>,
     final_state_unknown: bool,
 ) -> Result {
-    // A delete of which the cache knows no more than the key comes without a document.
+    // The document is empty if the cache knows only the key of a deleted object.
     let last = (!last.is_empty()).then(|| P::Object::decode(last)).transpose()?;
     plugin.on_delete(
         event,
@@ -86,7 +86,7 @@ impl<P: Plugin + Named> bindings::lifecycle::exports::informant::plugin::lifecyc
 
 impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handler::Guest for Exports<P> {
     fn on_add(o: contract::ObjectRef, c: contract::Call, object: Vec<u8>) -> Result<(), contract::Failure> {
-        Ok(with::<P, _>(|plugin| on_add(plugin, &Event::new(o, c), object))?)
+        Ok(with_plugin::<P, _>(|plugin| on_add(plugin, &Event::new(o, c), object))?)
     }
 
     fn on_update(
@@ -95,7 +95,7 @@ impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handle
         old: Option<Vec<u8>>,
         object: Vec<u8>,
     ) -> Result<(), contract::Failure> {
-        Ok(with::<P, _>(|plugin| {
+        Ok(with_plugin::<P, _>(|plugin| {
             on_update(plugin, &Event::new(o, c), old, object)
         })?)
     }
@@ -106,7 +106,7 @@ impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handle
         last: Vec<u8>,
         final_state_unknown: bool,
     ) -> Result<(), contract::Failure> {
-        Ok(with::<P, _>(|plugin| {
+        Ok(with_plugin::<P, _>(|plugin| {
             on_delete(plugin, &Event::new(o, c), last, final_state_unknown)
         })?)
     }
@@ -114,13 +114,13 @@ impl<P: EventHandler> bindings::events::exports::informant::plugin::event_handle
 
 impl<P: SyncHandler> bindings::sync::exports::informant::plugin::sync_handler::Guest for Exports<P> {
     fn on_synced(source: u32) -> Result<(), contract::Failure> {
-        Ok(with::<P, _>(|plugin| plugin.on_synced(SourceId(source)))?)
+        Ok(with_plugin::<P, _>(|plugin| plugin.on_synced(SourceId(source)))?)
     }
 }
 
 impl<P: IndexFuncs> bindings::index::exports::informant::plugin::index_funcs::Guest for Exports<P> {
     fn index(o: contract::ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, String> {
-        let answer = with::<P, _>(|plugin| index(plugin, &o.into(), object));
+        let answer = with_plugin::<P, _>(|plugin| index(plugin, &o.into(), object));
         answer
             .map(IndexValues::into_pairs)
             .map_err(|failure| failure.message().to_owned())
@@ -129,7 +129,8 @@ impl<P: IndexFuncs> bindings::index::exports::informant::plugin::index_funcs::Gu
 
 pub(crate) fn save<P: Stateful>(plugin: &P) -> Result<Vec<u8>> {
     let state = plugin.save()?;
-    serde_json::to_vec(&state).map_err(|error| Failure::permanent(format_args!("its state is no JSON: {error}")))
+    serde_json::to_vec(&state)
+        .map_err(|error| Failure::permanent(format_args!("the state cannot be written as JSON: {error}")))
 }
 
 pub(crate) fn restore<P: Stateful>(plugin: &mut P, state: &[u8]) -> Result {
@@ -143,15 +144,15 @@ pub(crate) fn restore<P: Stateful>(plugin: &mut P, state: &[u8]) -> Result {
 
 impl<P: Stateful> bindings::state::exports::informant::plugin::state::Guest for Exports<P> {
     fn save() -> Result<Vec<u8>, contract::Failure> {
-        Ok(with::<P, _>(|plugin| save(plugin))?)
+        Ok(with_plugin::<P, _>(|plugin| save(plugin))?)
     }
 
     fn restore(state: Vec<u8>) -> Result<(), contract::Failure> {
-        Ok(with::<P, _>(|plugin| restore(plugin, &state))?)
+        Ok(with_plugin::<P, _>(|plugin| restore(plugin, &state))?)
     }
 }
 
-/// Compiles only if `P` plays the role of which `export!` says so.
+/// Compiles only if `P` implements the trait of a role that `export!` lists.
 pub fn plays_events<P: EventHandler>() {}
 
 /// As [`plays_events`].

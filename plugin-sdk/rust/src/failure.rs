@@ -1,7 +1,6 @@
-//! What a call answers when it did not succeed.
+//! What a call returns when it does not succeed.
 //!
-//! A failure is a value, not a bug: it costs a retry or a dead letter. A panic is a trap and costs the plugin its
-//! memory.
+//! A failure is a result: it leads to a retry or a dead letter. A panic is a trap: the plugin loses its memory.
 
 use std::any::Any;
 use std::error::Error;
@@ -12,42 +11,44 @@ use crate::bindings::imports::informant::plugin::types as contract;
 use crate::host_error::HostError;
 use crate::kube;
 
-/// The result of every call of a plugin. `Ok(())` says that the event was dealt with.
+/// The result of every call to a plugin. `Ok(())` acknowledges the event.
 pub type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// Why a call did not succeed, and what Informant should do about it.
+/// Why a call failed, and how Informant handles it.
 ///
-/// `?` on any [`std::error::Error`] makes a [`Failure::Retryable`] with the error and its causes; except for a JSON
-/// document that does not fit (trying again would not change it) and for a refused host call that will be refused again
-/// ([`HostError::is_lasting`], [`kube::Error::is_lasting`]): these are [`Failure::Permanent`]. For this reason
-/// `Failure` itself is no `std::error::Error`.
+/// `?` converts any [`std::error::Error`] into a [`Failure::Retryable`] with the error and its causes. Two kinds of
+/// errors become [`Failure::Permanent`], because a retry cannot succeed: a JSON document that does not match its type,
+/// and a host call that would be rejected again ([`HostError::is_lasting`], [`kube::Error::is_lasting`]). A
+/// [`kube::Error`] with a `retry_after` becomes [`Failure::RetryAfter`].
+///
+/// This conversion is the reason why `Failure` does not implement `std::error::Error`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// Try again with Informant's back-off.
+    /// Retry with Informant's back-off.
     Retryable(String),
-    /// Try again after that time. Sent in whole milliseconds, rounded up.
+    /// Retry after this delay. Rounded up to whole milliseconds.
     RetryAfter(String, Duration),
-    /// Trying again is useless: the event becomes a dead letter.
+    /// Do not retry: the event becomes a dead letter.
     Permanent(String),
 }
 
 impl Failure {
-    /// Try again with Informant's back-off: from 1 s, doubling to 5 min, 10 attempts.
+    /// Retry with Informant's back-off: from 1 s, doubling up to 5 min, 10 attempts in all.
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self::Retryable(message.to_string())
     }
 
-    /// Try again after `after`, at most 49 days.
+    /// Retry after `after`, which is at most 49 days.
     pub fn retry_after(message: impl fmt::Display, after: Duration) -> Self {
         Self::RetryAfter(message.to_string(), after)
     }
 
-    /// Trying again is useless.
+    /// Do not retry: the event becomes a dead letter.
     pub fn permanent(message: impl fmt::Display) -> Self {
         Self::Permanent(message.to_string())
     }
 
-    /// What went wrong, without what to do about it.
+    /// What went wrong, without how Informant handles it.
     pub fn message(&self) -> &str {
         match self {
             Self::Retryable(message) | Self::RetryAfter(message, _) | Self::Permanent(message) => message,
@@ -79,17 +80,17 @@ impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let message = chain(&error);
         let any: &dyn Any = &error;
-        let of_kube = any.downcast_ref::<kube::Error>();
-        if let Some(after) = of_kube.and_then(|error| error.retry_after) {
+        let kube_error = any.downcast_ref::<kube::Error>();
+        if let Some(after) = kube_error.and_then(|error| error.retry_after) {
             return Self::RetryAfter(message, after);
         }
         let lasting = any.downcast_ref::<HostError>().is_some_and(HostError::is_lasting)
-            || of_kube.is_some_and(kube::Error::is_lasting);
-        // A document that is cut short or misshapen stays so; only reading it can fail for a passing reason.
-        let misshapen = any
+            || kube_error.is_some_and(kube::Error::is_lasting);
+        // A truncated or malformed document stays so; only an I/O error can be temporary.
+        let malformed = any
             .downcast_ref::<serde_json::Error>()
             .is_some_and(|error| !error.is_io());
-        if lasting || misshapen {
+        if lasting || malformed {
             Self::Permanent(message)
         } else {
             Self::Retryable(message)
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
     use crate::host_error::ErrorCode;
 
-    fn question_mark<E: Error + 'static>(error: E) -> Failure {
+    fn failure_from<E: Error + 'static>(error: E) -> Failure {
         fn fails<E: Error + 'static>(error: E) -> Result {
             Err(error)?
         }
@@ -135,34 +136,31 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_error_is_worth_another_try() {
+    fn an_ordinary_error_is_retryable() {
         let error = std::io::Error::other("the disk is elsewhere");
-        assert_eq!(question_mark(error), Failure::retryable("the disk is elsewhere"));
+        assert_eq!(failure_from(error), Failure::retryable("the disk is elsewhere"));
     }
 
     #[test]
-    fn a_document_that_does_not_fit_is_not_worth_another_try() {
+    fn a_malformed_document_is_permanent() {
         let error = serde_json::from_str::<Vec<u8>>("{").expect_err("not a list");
-        assert!(matches!(question_mark(error), Failure::Permanent(_)));
+        assert!(matches!(failure_from(error), Failure::Permanent(_)));
     }
 
     #[test]
-    fn a_host_call_is_worth_another_try_unless_it_was_refused_for_good() {
+    fn a_host_error_is_retryable_unless_it_is_lasting() {
         let error = |code| HostError {
             code,
-            message: "so it is".into(),
+            message: "a message".into(),
         };
         assert!(matches!(
-            question_mark(error(ErrorCode::NotReady)),
+            failure_from(error(ErrorCode::NotReady)),
             Failure::Retryable(_)
         ));
+        assert!(matches!(failure_from(error(ErrorCode::Timeout)), Failure::Retryable(_)));
+        assert!(matches!(failure_from(error(ErrorCode::Denied)), Failure::Permanent(_)));
         assert!(matches!(
-            question_mark(error(ErrorCode::Timeout)),
-            Failure::Retryable(_)
-        ));
-        assert!(matches!(question_mark(error(ErrorCode::Denied)), Failure::Permanent(_)));
-        assert!(matches!(
-            question_mark(error(ErrorCode::UnknownIndex)),
+            failure_from(error(ErrorCode::UnknownIndex)),
             Failure::Permanent(_)
         ));
     }

@@ -1,5 +1,5 @@
-//! Every call a plugin makes to Informant goes through here: in a component to the contract's imports, natively to what
-//! a test has put in their place.
+//! Every call from a plugin to Informant goes through this module: in a component to the contract's imports, in a
+//! native test to the test kit.
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::bindings::imports::informant::plugin::{

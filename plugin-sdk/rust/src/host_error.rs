@@ -1,4 +1,4 @@
-//! Why Informant refused or could not answer a host call.
+//! Why a host call failed.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use crate::bindings::imports::informant::plugin::types as contract;
 
 pub use contract::ErrorCode;
 
-/// A host call that was not answered. The message is Informant's and says what to change.
+/// A host call that failed. The message comes from Informant and says what to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostError {
-    /// What kind of trouble it is.
+    /// The kind of error.
     pub code: ErrorCode,
-    /// What to read.
+    /// The message for people.
     pub message: String,
 }
 
 impl HostError {
-    /// Whether the same call would be refused again until a person changes the plugin or config.toml.
+    /// Whether the same call would fail again until somebody changes the plugin or config.toml.
     pub fn is_lasting(&self) -> bool {
         match self.code {
             ErrorCode::Denied

@@ -1,10 +1,10 @@
-//! What an index function answers.
+//! What an index function returns.
 
-/// The values of a plugin's indexes for one object. An index that is not named has no values for this object.
+/// The values of a plugin's indexes for one object. An index that is left out has no values for this object.
 ///
 /// ```
 /// # use informant_plugin_sdk::IndexValues;
-/// let values = IndexValues::new().with("image", ["nginx:1.29", "envoy:1.36"]).with("team", Some("web"));
+/// let values = IndexValues::new().with("image", ["nginx:1.25", "envoy:1.36"]).with("team", Some("web"));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexValues(Vec<(String, Vec<String>)>);
@@ -15,8 +15,8 @@ impl IndexValues {
         Self::default()
     }
 
-    /// The same with `values` in `index`. An index that was named before gets these besides. Order does not matter, and
-    /// neither do duplicates.
+    /// Adds `values` to `index`. Values given earlier for the same index are kept. The order of values does not matter,
+    /// and duplicates are ignored.
     #[must_use]
     pub fn with<V: Into<String>>(mut self, index: &str, values: impl IntoIterator<Item = V>) -> Self {
         let values = values.into_iter().map(Into::into);
@@ -27,7 +27,7 @@ impl IndexValues {
         self
     }
 
-    /// The values in `index`, as given.
+    /// The values of `index`, as given.
     pub fn values(&self, index: &str) -> &[String] {
         self.0
             .iter()
@@ -35,7 +35,7 @@ impl IndexValues {
             .map_or(&[], |(_, values)| values)
     }
 
-    /// The indexes that were named.
+    /// The names of the indexes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_given_in_two_portions_stand_together() {
+    fn values_of_one_index_are_merged() {
         let values = IndexValues::new()
             .with("image", ["a"])
             .with("node", ["n"])
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_was_not_named_has_no_values() {
+    fn an_index_that_is_left_out_has_no_values() {
         assert!(IndexValues::new().values("image").is_empty());
     }
 }

@@ -1,29 +1,29 @@
-//! Acting on the cluster, with Informant's identity there.
+//! Calls the Kubernetes API server with Informant's identity.
 //!
-//! Every call is judged by `allow.kube` in the plugin's section of config.toml; what is not granted is
-//! [`ErrorCode::Denied`], and the message holds the line that would grant it. Say in the manifest what the plugin
-//! cannot do without ([`Manifest::needs`](crate::Manifest::needs)): then Informant refuses to load it where that is not
-//! granted.
+//! Informant checks every call against `allow.kube` in the plugin's section of config.toml. A call that is not granted
+//! fails with [`ErrorCode::Denied`], and the message contains the line that would grant it. Declare the permissions
+//! that the plugin requires in its manifest ([`Manifest::needs`](crate::Manifest::needs)): Informant then refuses to
+//! load the plugin without them.
 //!
-//! What is read here comes from the API server, and costs it something: read what the informers have from
-//! [`store`](crate::store).
+//! Reads go to the API server and cost it work. Read what informers cache from [`store`](crate::store).
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;
 //! # use serde_json::json;
 //! # fn example(event: &Event) -> Result {
-//! let pod = kube::object("v1/pods", &event.namespace, &event.name);
+//! let cluster = event.source_info()?.cluster.clone();
+//! let pod = kube::object("v1/pods", &event.namespace, &event.name).in_cluster(cluster);
 //! match kube::patch(&pod).merge(&json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } })) {
-//!     // Another pod has its name by now, or none: its own event comes, or has come.
+//!     // The pod is gone or was replaced: that has its own event.
 //!     Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
 //!     done => Ok(done.map(drop)?),
 //! }
 //! # }
 //! ```
 //!
-//! A plugin that writes to what it watches is told of its own writes. Compare before writing, and let the manifest ask
-//! for [`changed_only`](crate::Events::changed_only) fields: then one write is followed by one call that finds nothing
-//! to do.
+//! A plugin that writes to objects that it watches receives events for its own writes. Compare before you write, and
+//! request [`changed_only`](crate::Events::changed_only) fields in the manifest: then each write causes one more call,
+//! which finds nothing to do.
 
 use crate::bindings::imports::informant::plugin::kube as contract;
 use crate::failure::Result as AnyResult;
@@ -39,15 +39,15 @@ pub use error::Error;
 pub use list::{List, Objects};
 pub use write::{Create, Delete, Patch, Update};
 
-/// What a call comes to.
+/// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An object, or where one is to be made: resource, namespace, name.
+/// The address of an object: resource, namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(contract::Address);
 
-/// An object. `resource` is written as in config.toml, `v1/pods` or `apps/v1/deployments`; `namespace` is empty for
-/// what lives outside of namespaces.
+/// The address of an object. Write `resource` as in config.toml: `v1/pods`, `apps/v1/deployments`. `namespace` is empty
+/// for cluster-scoped resources.
 pub fn object(resource: impl Into<String>, namespace: impl Into<String>, name: impl Into<String>) -> Address {
     Address(contract::Address {
         cluster: String::new(),
@@ -58,42 +58,43 @@ pub fn object(resource: impl Into<String>, namespace: impl Into<String>, name: i
     })
 }
 
-/// Where objects of a resource live: for [`create`].
+/// The address of the collection in which [`create`] creates an object.
 pub fn collection(resource: impl Into<String>, namespace: impl Into<String>) -> Address {
     object(resource, namespace, "")
 }
 
 impl Address {
-    /// In this cluster, where config.toml has several.
+    /// Selects the cluster. Required if config.toml has several; [`Event::source_info`](crate::Event::source_info)
+    /// returns the cluster of an event.
     #[must_use]
     pub fn in_cluster(mut self, cluster: impl Into<String>) -> Self {
         self.0.cluster = cluster.into();
         self
     }
 
-    /// This part of the object: `status`, `scale`, `eviction` …
+    /// Selects a subresource: `status`, `scale`, `eviction` and so on.
     #[must_use]
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.0.subresource = subresource.into();
         self
     }
 
-    /// The object's status.
+    /// Selects the subresource `status`.
     #[must_use]
     pub fn status(self) -> Self {
         self.subresource("status")
     }
 }
 
-/// An object as the API server has it.
+/// An object as returned by the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object(Vec<u8>);
 
 impl Object {
-    /// Reads it.
+    /// Deserializes the object.
     ///
     /// # Errors
-    /// [`Failure::Permanent`](crate::Failure::Permanent) if the document does not fit the type.
+    /// [`Failure::Permanent`](crate::Failure::Permanent) if the document does not match the type.
     pub fn decode<T: Payload>(self) -> AnyResult<T> {
         T::decode(self.0)
     }
@@ -104,7 +105,7 @@ impl Object {
     }
 }
 
-/// Reads one object; none if there is none.
+/// Reads one object. Returns `None` if it does not exist.
 ///
 /// # Errors
 /// [`Error`].
@@ -116,12 +117,13 @@ pub fn get(object: &Address) -> Result<Option<Object>> {
     }
 }
 
-/// Asks for the objects of a resource.
+/// Lists the objects of a resource.
 pub fn list(resource: impl Into<String>) -> List {
     List::new(resource.into())
 }
 
-/// Makes an object, or something of an object: `kube::create(&kube::collection("v1/configmaps", "web")).object(&map)`.
+/// Creates an object, or a subresource such as `eviction`:
+/// `kube::create(&kube::collection("v1/configmaps", "web")).object(&map)`.
 pub fn create(at: &Address) -> Create {
     Create::new(at)
 }
@@ -131,7 +133,7 @@ pub fn update(object: &Address) -> Update {
     Update::new(object)
 }
 
-/// Changes an object.
+/// Patches an object.
 pub fn patch(object: &Address) -> Patch {
     Patch::new(object)
 }

@@ -1,7 +1,7 @@
 //! Write plugins for Informant in Rust.
 //!
-//! Informant runs Kubernetes informers and calls plugins: WebAssembly components that are told about each change
-//! ([`EventHandler`], [`SyncHandler`]) or compute index values ([`IndexFuncs`]). This is one, whole:
+//! Informant runs Kubernetes informers and calls plugins: WebAssembly components that handle each change
+//! ([`EventHandler`], [`SyncHandler`]) or compute index values ([`IndexFuncs`]). This is a complete plugin:
 //!
 //! ```
 //! use informant_plugin_sdk::prelude::*;
@@ -25,21 +25,21 @@
 //! export!(Greeter: events);
 //! ```
 //!
-//! With `[lib] crate-type = ["cdylib"]` in Cargo.toml, `cargo build --release --target wasm32-wasip2` makes the
-//! component, and `cargo test` runs the plugin's own tests natively: [`testing`] stands in for Informant there.
+//! With `[lib] crate-type = ["cdylib"]` in Cargo.toml, `cargo build --release --target wasm32-wasip2` builds the
+//! component. `cargo test` runs the plugin's tests natively, with [`testing`] in place of Informant.
 //!
 //! # Results and traps
-//! A [`Failure`] is an answer: Informant tries again, later or never, as it says. A panic is a trap: its message is
-//! logged, the instance and all it remembered are gone, a new one gets `init`, and the event is tried again. Running
-//! out of memory, time or stack is a trap too. Nothing is caught on the way, because a WebAssembly guest cannot unwind.
+//! A [`Failure`] is a result: it tells Informant whether and when to retry. A panic is a trap: Informant logs its
+//! message, discards the instance with its memory, calls `init` on a new one, and retries the event. Running out of
+//! memory, time or stack is also a trap. A panic cannot be caught, because WebAssembly guests cannot unwind.
 //!
 //! # Memory
-//! One instance makes one call at a time, so `&mut self` is all the state a plugin needs. With `instances` above 1 in
-//! config.toml each instance sees its own share of the keys.
+//! One instance handles all events of a plugin, one call at a time, so a plugin can keep its state in `&mut self`.
+//! Index functions run in separate instances, which share no memory with it.
 
 #[cfg_attr(
     not(target_arch = "wasm32"),
-    allow(dead_code, reason = "natively, nothing is imported or exported")
+    allow(dead_code, reason = "a native build has no imports or exports")
 )]
 #[doc(hidden)]
 pub mod bindings;
@@ -68,7 +68,7 @@ pub use manifest::{Events, KubeNeed, Manifest, Need, Objects, PayloadKind, Verb}
 pub use payload::{Payload, Raw};
 pub use plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, Stateful, SyncHandler};
 
-/// What a plugin usually needs, for `use informant_plugin_sdk::prelude::*`.
+/// What most plugins need: `use informant_plugin_sdk::prelude::*`.
 pub mod prelude {
     pub use crate::{
         Deleted, Event, EventHandler, Events, Failure, IndexFuncs, IndexValues, Init, Manifest, Need, ObjectRef,
@@ -78,7 +78,7 @@ pub mod prelude {
     pub use serde_json::Value;
 }
 
-/// For the macros of this crate only.
+/// Only for the macros of this crate.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::bindings;

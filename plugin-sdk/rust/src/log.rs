@@ -1,9 +1,8 @@
-//! Lines in Informant's log, marked with the plugin's name.
+//! Writes lines to Informant's log, labeled with the plugin's name.
 //!
-//! Written with [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!)
-//! and [`error!`](crate::error!), which format as `println!` does. What a plugin prints on stdout or stderr ends there
-//! as well, but without a level. With the feature `log`, so do the lines of the `log` crate's macros, from
-//! [`Plugin::init`] on.
+//! Use [`trace!`](crate::trace!), [`debug!`](crate::debug!), [`info!`](crate::info!), [`warn!`](crate::warn!) and
+//! [`error!`](crate::error!), which format like `println!`. Output on stdout and stderr also goes to the log, without a
+//! level. With the feature `log`, so do the macros of the `log` crate, from [`Plugin::init`] on.
 //!
 //! [`Plugin::init`]: crate::Plugin::init
 
@@ -15,7 +14,7 @@ use crate::host;
 
 pub use crate::bindings::imports::informant::plugin::log::Level;
 
-/// Logs a line. The macros are shorter.
+/// Logs a line. Usually called through the macros.
 pub fn log(level: Level, message: &str) {
     host::log(level, message);
 }
@@ -58,8 +57,7 @@ macro_rules! error {
     ($($argument:tt)+) => { $crate::__log!(Error, $($argument)+) };
 }
 
-/// Sees to it that a panic, which ends the instance, leaves its message and place in the log, and sets up the feature
-/// `log`.
+/// Logs the message and location of a panic, which ends the instance, and installs the logger of the feature `log`.
 pub(crate) fn report_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -72,7 +70,7 @@ pub(crate) fn report_panics() {
 fn describe_panic(panic: &PanicHookInfo<'_>) -> String {
     let message = panic_message(panic.payload());
     match panic.location() {
-        Some(place) => format!("panicked at {place}: {message}"),
+        Some(location) => format!("panicked at {location}: {message}"),
         None => format!("panicked: {message}"),
     }
 }
@@ -81,7 +79,7 @@ fn panic_message(payload: &dyn Any) -> &str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(message), _) => message,
         (None, Some(message)) => message,
-        (None, None) => "something that is no text",
+        (None, None) => "the payload is not text",
     }
 }
 
@@ -111,7 +109,7 @@ mod facade {
     }
 
     pub(super) fn install() {
-        // Refused only if the plugin has set a logger of its own, which is its right.
+        // Fails only if the plugin has installed its own logger, which is allowed.
         if ::log::set_logger(&Facade).is_ok() {
             ::log::set_max_level(::log::LevelFilter::Trace);
         }

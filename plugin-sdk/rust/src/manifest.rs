@@ -1,17 +1,17 @@
-//! The manifest: what a plugin wants to be told, and what it offers.
+//! The manifest: which events a plugin receives, which indexes it offers, and which permissions it needs.
 //!
-//! It becomes a JSON document that Informant reads strictly. What is not said has the contract's default: a handler
-//! that names no kinds is told about every object, whole.
+//! It is sent to Informant as a JSON document, in which unknown keys are an error. Members that are left out have the
+//! contract's defaults: a handler without event rules receives every object, whole.
 
 use serde::{Serialize, Serializer};
 
 #[cfg(not(target_arch = "wasm32"))]
-mod choice;
+mod matching;
 mod need;
 
 pub use need::{KubeNeed, Need, Verb};
 
-/// Who a plugin is: the crate that calls [`export!`](crate::export!), which implements this.
+/// The name and version of the crate that calls [`export!`](crate::export!), which implements this trait.
 pub trait Named {
     /// The crate's name.
     const NAME: &'static str;
@@ -19,7 +19,7 @@ pub trait Named {
     const VERSION: &'static str;
 }
 
-/// What a plugin wants and offers. Its name and version are those of its crate.
+/// What a plugin receives, offers and needs. Its name and version are those of its crate.
 ///
 /// ```
 /// # use informant_plugin_sdk::{Events, Manifest};
@@ -35,50 +35,50 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// A manifest that asks for nothing in particular: a handler is told about every object, whole.
+    /// An empty manifest: a handler receives every object, whole.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks to be told about these objects too. Of several that fit an object, the one that names most of its type
-    /// counts.
+    /// Adds a rule for the objects that the handler receives. If several rules match an object, the most specific one
+    /// applies.
     #[must_use]
     pub fn events(mut self, events: Events) -> Self {
         self.events.push(events);
         self
     }
 
-    /// Offers an index of that name over the informers of the plugin's section; of every object, whole, unless
-    /// [`indexed`](Self::indexed) says otherwise.
+    /// Offers an index with this name on the informers of the plugin's section. It covers every object, whole, unless
+    /// [`indexed`](Self::indexed) restricts it.
     #[must_use]
     pub fn index(mut self, name: impl Into<String>) -> Self {
         self.indexes.get_or_insert_default().names.push(name.into());
         self
     }
 
-    /// Asks for these objects to be handed to the index functions.
+    /// Adds a rule for the objects that the index functions receive.
     #[must_use]
     pub fn indexed(mut self, objects: Objects) -> Self {
         self.indexes.get_or_insert_default().objects.push(objects);
         self
     }
 
-    /// Says that the plugin cannot do without this: `Need::kube([Verb::Patch], "v1/pods")`. Where config.toml does not
-    /// grant it, the plugin is not loaded, and the message is the line to paste.
+    /// Declares a permission that the plugin requires: `Need::kube([Verb::Patch], "v1/pods")`. If config.toml does not
+    /// grant it, Informant does not load the plugin, and the error contains the line to add.
     #[must_use]
     pub fn needs(mut self, need: impl Into<Need>) -> Self {
         self.needs.push(need.into());
         self
     }
 
-    /// The document, for the plugin `P`.
+    /// The JSON document for the plugin `P`.
     pub(crate) fn to_json<P: Named>(&self) -> Vec<u8> {
         let document = Document {
             name: P::NAME,
             version: P::VERSION,
             manifest: self,
         };
-        serde_json::to_vec(&document).expect("a manifest is strings, lists and flags")
+        serde_json::to_vec(&document).expect("a manifest consists of strings, lists and booleans")
     }
 }
 
@@ -97,7 +97,7 @@ struct Indexes {
     objects: Vec<Objects>,
 }
 
-/// The contract wants the objects of indexes named.
+/// The contract requires at least one rule.
 fn or_all<S: Serializer>(objects: &Vec<Objects>, serializer: S) -> Result<S::Ok, S::Error> {
     if objects.is_empty() {
         [Objects::of("*", "*")].serialize(serializer)
@@ -106,21 +106,22 @@ fn or_all<S: Serializer>(objects: &Vec<Objects>, serializer: S) -> Result<S::Ok,
     }
 }
 
-/// How much of an object is handed over. Always a JSON document of the object's own shape with apiVersion and kind.
+/// How much of an object a plugin receives. It is always a JSON document in the shape of the object, with apiVersion
+/// and kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PayloadKind {
-    /// All of it, but for what the informer drops.
+    /// The whole object, without the fields that the informer drops.
     #[default]
     Whole,
-    /// `metadata` alone.
+    /// Only `metadata`.
     Metadata,
-    /// What these JSON pointers name, `*` for every element of a list or every value of a map. What is absent is left
-    /// out.
+    /// Only the fields at these JSON pointers; `*` matches every element of a list or every value of a map. Absent
+    /// fields are left out.
     Fields(Vec<String>),
 }
 
-/// Which objects a handler is told about, and how.
+/// Which objects a handler receives, and how much of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Events {
@@ -133,7 +134,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Objects of one apiVersion (`v1`, `apps/v1`) and kind; `*` stands for any.
+    /// Objects of one apiVersion (`v1`, `apps/v1`) and kind; `*` matches any.
     pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
         let (api_version, kind) = (api_version.into(), kind.into());
         Self {
@@ -150,28 +151,28 @@ impl Events {
         Self::of("*", "*")
     }
 
-    /// Hand over `metadata` alone.
+    /// Only `metadata`.
     #[must_use]
     pub fn metadata(mut self) -> Self {
         self.payload = PayloadKind::Metadata;
         self
     }
 
-    /// Hand over what these JSON pointers name: less to copy and to parse. See [`PayloadKind::Fields`].
+    /// Only the fields at these JSON pointers: less to copy and to parse. See [`PayloadKind::Fields`].
     #[must_use]
     pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
         self.payload = PayloadKind::Fields(pointers.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Hand over the old state with an update. Costs as much again per call.
+    /// Include the old state in updates. This doubles the payload of a call.
     #[must_use]
     pub fn with_old(mut self) -> Self {
         self.old = true;
         self
     }
 
-    /// Leave out updates after which the payload is byte for byte what it was.
+    /// Skip updates that leave the payload identical, byte for byte.
     #[must_use]
     pub fn changed_only(mut self) -> Self {
         self.changed_only = true;
@@ -179,7 +180,7 @@ impl Events {
     }
 }
 
-/// Which objects the index functions are handed, and how much of them.
+/// Which objects the index functions receive, and how much of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Objects {
@@ -189,7 +190,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Objects of one apiVersion (`v1`, `apps/v1`) and kind; `*` stands for any.
+    /// Objects of one apiVersion (`v1`, `apps/v1`) and kind; `*` matches any.
     pub fn of(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
             api_version: api_version.into(),
@@ -198,14 +199,14 @@ impl Objects {
         }
     }
 
-    /// Hand over `metadata` alone.
+    /// Only `metadata`.
     #[must_use]
     pub fn metadata(mut self) -> Self {
         self.payload = PayloadKind::Metadata;
         self
     }
 
-    /// Hand over what these JSON pointers name. See [`PayloadKind::Fields`].
+    /// Only the fields at these JSON pointers. See [`PayloadKind::Fields`].
     #[must_use]
     pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
         self.payload = PayloadKind::Fields(pointers.into_iter().map(Into::into).collect());
@@ -229,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_left_to_the_contract() {
+    fn an_empty_manifest_leaves_the_defaults_to_the_contract() {
         let expected = serde_json::json!({ "name": "tested", "version": "1.2.3", "needs": [] });
         assert_eq!(json(&Manifest::new()), expected);
     }
 
     #[test]
-    fn needs_are_written_as_the_contract_says() {
+    fn needs_match_the_contract() {
         let manifest = Manifest::new()
             .needs(Need::kube([Verb::Get, Verb::Patch], "v1/pods"))
             .needs(
@@ -252,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_nothing_in_particular_is_of_everything() {
+    fn an_index_without_rules_covers_every_object() {
         let indexes = &json(&Manifest::new().index("name"))["indexes"];
         let all = serde_json::json!([{ "apiVersion": "*", "kind": "*", "payload": "whole" }]);
         assert_eq!(indexes["objects"], all);
     }
 
     #[test]
-    fn the_document_is_what_the_contract_says() {
+    fn the_document_matches_the_contract() {
         let manifest = Manifest::new()
             .events(Events::of("v1", "Pod").fields(["/spec/nodeName"]).with_old())
             .events(Events::of("apps/v1", "*").metadata().changed_only())

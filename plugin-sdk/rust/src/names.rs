@@ -1,4 +1,4 @@
-//! The contract's enumerations, written as the contract writes them.
+//! The names of the contract's enum cases.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::bindings::imports::informant::plugin::types::{ErrorCode, InstanceRole
 macro_rules! names {
     ($type:ident { $($case:ident => $name:literal,)+ }) => {
         impl $type {
-            /// The name in the contract.
+            /// The name of the case in the contract.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$case => $name,)+

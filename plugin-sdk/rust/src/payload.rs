@@ -1,23 +1,22 @@
-//! What an object's bytes become before a plugin sees them.
+//! Decodes the bytes of an object for a plugin.
 
 use serde::de::DeserializeOwned;
 
 use crate::failure::Result;
 
-/// What a plugin can be handed an object as: anything that serde reads from JSON (own structs, `serde_json::Value`, the
-/// types of k8s-openapi), or [`Raw`], the bytes.
+/// A type that a plugin can receive objects as: anything that serde deserializes from JSON (your own structs,
+/// `serde_json::Value`, the types of k8s-openapi), or [`Raw`], the bytes.
 ///
-/// The payload that a manifest asks for has the object's own shape whether it is whole or projected, so one struct
-/// serves both.
+/// A payload has the shape of the object, whether it is whole or only some fields, so the same struct works for both.
 pub trait Payload: Sized {
     /// # Errors
-    /// [`Failure::Permanent`](crate::Failure::Permanent) if the document does not fit the type.
+    /// [`Failure::Permanent`](crate::Failure::Permanent) if the document does not match the type.
     fn decode(json: Vec<u8>) -> Result<Self>;
 }
 
 impl<T: DeserializeOwned> Payload for T {
     fn decode(json: Vec<u8>) -> Result<Self> {
-        // As text, which is looked at once: of bytes, each string would be.
+        // Validates UTF-8 once for the document; `from_slice` would validate each string.
         Ok(match str::from_utf8(&json) {
             Ok(text) => serde_json::from_str(text)?,
             Err(_) => serde_json::from_slice(&json)?,
@@ -25,7 +24,7 @@ impl<T: DeserializeOwned> Payload for T {
     }
 }
 
-/// The JSON document of an object as it arrived: nothing is parsed, nothing copied.
+/// The JSON document of an object as received, neither parsed nor copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw(pub Vec<u8>);
 

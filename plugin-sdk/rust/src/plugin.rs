@@ -1,4 +1,4 @@
-//! The traits a plugin implements: [`Plugin`] always, and one for each role it plays.
+//! The traits that a plugin implements: [`Plugin`], and one for each role it plays.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,26 +12,27 @@ use crate::payload::Payload;
 
 pub use contract::InstanceRole;
 
-/// What every plugin is: something that describes itself and can be started.
+/// Every plugin implements this trait: it describes the plugin and starts it.
 pub trait Plugin: Sized + 'static {
-    /// What the plugin wants to be told and what it offers; by default a handler is told about every object, whole.
-    /// Asked for before anything else, in an instance of its own in which every host call but logging is denied.
+    /// Returns the manifest. By default a handler receives every object, whole. Called first, in a separate instance,
+    /// where every host call except logging is denied.
     fn describe() -> Manifest {
         Manifest::new()
     }
 
-    /// Makes the plugin. Called once in each instance, before any other call; after a trap, again in a new instance.
+    /// Creates the plugin. Called once in each instance, before any other call. After a trap, it is called in a new
+    /// instance.
     ///
     /// # Errors
-    /// A failure refuses the plugin, with its message: [`Failure::permanent`] for a config that makes no sense.
+    /// If it fails, Informant does not start the plugin and reports the message. Use [`Failure::permanent`] for an
+    /// invalid config.
     fn init(init: Init) -> Result<Self>;
 }
 
-/// What a new instance is told.
+/// The arguments of [`Plugin::init`].
 #[derive(Debug, Clone)]
 pub struct Init {
-    /// What the instance is for. Index functions run in instances of their own, which share no memory with the
-    /// handler's.
+    /// The purpose of the instance. Index functions run in separate instances, which share no memory with the handler.
     pub role: InstanceRole,
     config: Vec<u8>,
 }
@@ -41,10 +42,10 @@ impl Init {
         Self { role, config }
     }
 
-    /// The `config` table of the plugin's section in config.toml.
+    /// Deserializes the `config` table of the plugin's section in config.toml.
     ///
     /// # Errors
-    /// [`Failure::Permanent`] if it does not fit `T`, naming the field.
+    /// [`Failure::Permanent`] if the table does not match `T`. The message names the field.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T> {
         let json = if self.config.is_empty() {
             b"{}"
@@ -52,7 +53,7 @@ impl Init {
             self.config.as_slice()
         };
         serde_json::from_slice(json).map_err(|error| {
-            // Line and column are of a document that the reader of the message has never seen.
+            // Line and column refer to a generated document that the reader of the message never sees.
             let text = error.to_string();
             let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
             Failure::permanent(format_args!("config: {text}"))
@@ -60,25 +61,25 @@ impl Init {
     }
 }
 
-/// The role of being told about each change.
+/// The role `events`: handles each change.
 ///
-/// Events say what the cache saw, so most handlers treat an add and an update alike, as "it is now like this": those
-/// implement [`on_upsert`](Self::on_upsert), which both become unless they are implemented themselves. The defaults do
-/// nothing.
+/// An event reports what the cache saw, so most handlers treat an add and an update alike: the object now has this
+/// state. Such handlers implement [`on_upsert`](Self::on_upsert), to which `on_add` and `on_update` forward by default.
+/// The other defaults do nothing.
 pub trait EventHandler: Plugin {
-    /// What objects are handed over as: see [`Payload`].
+    /// The type that objects are decoded to: see [`Payload`].
     type Object: Payload;
 
-    /// The object is now like this.
+    /// Called when an object was added or updated.
     ///
     /// # Errors
-    /// A [`Failure`] says whether and when Informant calls again.
+    /// A [`Failure`] tells Informant whether and when to retry.
     fn on_upsert(&mut self, event: &Event, object: Self::Object) -> Result {
         let _ = (event, object);
         Ok(())
     }
 
-    /// The object is there. Becomes [`on_upsert`](Self::on_upsert) by default.
+    /// Called when an object was added. Forwards to [`on_upsert`](Self::on_upsert) by default.
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
@@ -86,8 +87,8 @@ pub trait EventHandler: Plugin {
         self.on_upsert(event, object)
     }
 
-    /// The object is now like this. `old` only if the manifest asks for it and if it is still known. Becomes
-    /// [`on_upsert`](Self::on_upsert) by default.
+    /// Called when an object was updated. `old` is present only if the manifest requests it and Informant still knows
+    /// the previous state. Forwards to [`on_upsert`](Self::on_upsert) by default.
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
@@ -96,7 +97,7 @@ pub trait EventHandler: Plugin {
         self.on_upsert(event, object)
     }
 
-    /// The object is gone.
+    /// Called when an object was deleted.
     ///
     /// # Errors
     /// As [`on_upsert`](Self::on_upsert).
@@ -106,19 +107,19 @@ pub trait EventHandler: Plugin {
     }
 }
 
-/// The role of being told when a source has been shown completely.
+/// The role `sync`: called when the handler has received every object of a source.
 pub trait SyncHandler: Plugin {
-    /// Called after each initial list and each replay, once every object of it was attempted.
+    /// Called after each initial list and each replay, once every object in it has been attempted.
     ///
     /// # Errors
-    /// A [`Failure`] says whether and when Informant calls again.
+    /// A [`Failure`] tells Informant whether and when to retry.
     fn on_synced(&mut self, source: SourceId) -> Result;
 }
 
-/// The role of handing over what the plugin remembers when another version of it is swapped in.
+/// The role `state`: transfers the plugin's state to the next version in a hot swap.
 ///
-/// Without it a new version begins with nothing and is shown the cache again, or not, as `on-reload` says. After a trap
-/// there is nothing to hand over: the new instance begins with nothing in any case.
+/// Without it, a new version starts with empty state; `on-reload` in config.toml decides whether it receives a replay
+/// of the cache. After a trap there is no state to transfer, so the new instance starts empty.
 ///
 /// ```
 /// # use informant_plugin_sdk::prelude::*;
@@ -144,33 +145,34 @@ pub trait SyncHandler: Plugin {
 /// export!(Counter: events, state);
 /// ```
 pub trait Stateful: Plugin {
-    /// What is handed over, as JSON. The next version reads what this one wrote: give fields that come later
-    /// `#[serde(default)]`, and do not rename old ones.
+    /// The state, transferred as JSON. The next version reads what this one wrote: give new fields `#[serde(default)]`,
+    /// and do not rename old ones.
     type State: Serialize + DeserializeOwned;
 
-    /// What the next version should know.
+    /// Returns the state for the next version.
     ///
     /// # Errors
-    /// A failure refuses the swap; this version runs on.
+    /// A failure cancels the swap, and this version keeps running.
     fn save(&self) -> Result<Self::State>;
 
-    /// Takes what the version before saved. Called after `init` and before the first event; not at all if there was
-    /// none, or if it lost its memory.
+    /// Receives the state that the previous version saved. Called after `init` and before the first event. It is not
+    /// called if there was no previous version or if that version lost its memory.
     ///
     /// # Errors
-    /// A failure refuses the swap; the version before runs on. So does a state that does not fit [`Stateful::State`].
+    /// A failure cancels the swap, and the previous version keeps running. The same happens if the state does not match
+    /// [`Stateful::State`].
     fn restore(&mut self, state: Self::State) -> Result;
 }
 
-/// The role of computing index values, by which objects can then be looked up.
+/// The role `index`: computes index values, by which objects can be looked up.
 pub trait IndexFuncs: Plugin {
-    /// What objects are handed over as: see [`Payload`].
+    /// The type that objects are decoded to: see [`Payload`].
     type Object: Payload;
 
-    /// The values of each of the plugin's indexes for one object. They must depend on the arguments alone; every host
-    /// call but logging is denied.
+    /// Returns the values of one object for each of the plugin's indexes. They must depend only on the arguments. Every
+    /// host call except logging is denied.
     ///
     /// # Errors
-    /// The object is then absent from the plugin's indexes, counted and listed with the failure's message.
+    /// The plugin's indexes then lack the object. Informant counts it and reports it with the message of the failure.
     fn index(&mut self, of: &ObjectRef, object: Self::Object) -> Result<IndexValues>;
 }

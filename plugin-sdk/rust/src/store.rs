@@ -1,18 +1,31 @@
-//! Reading the cache.
+//! Reads the cache.
 //!
-//! Within one call from Informant all reads of a source see one snapshot, at least as new as the event. An informer is
-//! named as the plugin's section of config.toml names it. Which informers may be read is granted there too; what is not
-//! is [`ErrorCode::Denied`], and so is everything in an index function and in `describe`.
+//! During one call from Informant, all reads of a source see the same snapshot, which is at least as new as the event.
+//! Informers have the names that the plugin's section of config.toml uses. That section also grants which informers the
+//! plugin can read; other reads fail with [`ErrorCode::Denied`]. So do all reads in an index function and in
+//! `describe`.
+//!
+//! A source belongs to one informer, so look up an object of another resource in a source of that resource's informer:
 //!
 //! ```no_run
 //! # use informant_plugin_sdk::prelude::*;
-//! # fn example(event: &Event) -> Result {
-//! let node: Option<Value> = store::get(event.source, "", "node-1")?;
-//! for pod in store::by_index("pods", "image", "nginx:1.29").namespace("web").objects::<Value>() {
+//! # fn example() -> Result {
+//! for pod in store::by_index("pods", "image", "nginx:1.25").namespace("web").objects::<Value>() {
 //!     info!("{}", pod?.object["metadata"]["name"]);
 //! }
 //! # Ok(())
 //! # }
+//!
+//! /// The node with this name, in the cluster of the event.
+//! fn node(event: &Event, name: &str) -> Result<Option<Value>> {
+//!     let cluster = &event.source_info()?.cluster;
+//!     for source in store::sources("nodes")? {
+//!         if store::source(source)?.cluster == *cluster {
+//!             return store::get(source, "", name);
+//!         }
+//!     }
+//!     Ok(None)
+//! }
 //! ```
 
 use std::cell::RefCell;
@@ -34,10 +47,10 @@ pub use contract::{SourceInfo, SourceVersion};
 pub use query::{Item, Items, Query};
 pub use values::IndexValueNames;
 
-/// Where an object is found.
+/// The key of an object in the cache.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// The source it came from.
+    /// The source that the object comes from.
     pub source: SourceId,
     /// Empty for cluster-scoped objects.
     pub namespace: String,
@@ -52,14 +65,14 @@ impl fmt::Display for ObjectKey {
 }
 
 thread_local! {
-    // What a source is does not change, and ids are never used again.
+    // The details of a source do not change, and IDs are never reused.
     static SOURCES: RefCell<BTreeMap<SourceId, Rc<SourceInfo>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// What a source is: its informer, cluster, apiVersion and kind. Asked for once, then remembered.
+/// The details of a source: its informer, cluster, apiVersion and kind. Requested from Informant once, then cached.
 ///
 /// # Errors
-/// [`ErrorCode::NotFound`] if there is no such source (any more), [`ErrorCode::Denied`].
+/// [`ErrorCode::NotFound`] if the source does not exist, or no longer exists; [`ErrorCode::Denied`].
 pub fn source(id: SourceId) -> Result<Rc<SourceInfo>, HostError> {
     if let Some(known) = SOURCES.with_borrow(|sources| sources.get(&id).cloned()) {
         return Ok(known);
@@ -69,7 +82,7 @@ pub fn source(id: SourceId) -> Result<Rc<SourceInfo>, HostError> {
     Ok(info)
 }
 
-/// Forgets what the sources are, because the next test has others.
+/// Clears the cached details, because the next test has other sources.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn forget_sources() {
     SOURCES.take();
@@ -83,7 +96,7 @@ pub fn sources(informer: &str) -> Result<Vec<SourceId>, HostError> {
     Ok(host::sources(informer)?.into_iter().map(SourceId).collect())
 }
 
-/// How far a source is.
+/// Whether a source is synced, and up to which resource version it is complete.
 ///
 /// # Errors
 /// [`ErrorCode::NotFound`], [`ErrorCode::Denied`].
@@ -91,19 +104,21 @@ pub fn version(source: SourceId) -> Result<SourceVersion, HostError> {
     Ok(host::version(source.0)?)
 }
 
-/// One object, whole; none if it is not in the cache. `namespace` is empty for cluster-scoped objects.
+/// Reads one object of this source, whole. Returns `None` if it is not in the cache. `namespace` is empty for
+/// cluster-scoped objects.
 ///
 /// # Errors
-/// Those of Informant ([`ErrorCode::NotReady`] before the source's first list, [`ErrorCode::Denied`]) and of a document
-/// that does not fit `T`.
+/// Errors of Informant ([`ErrorCode::NotReady`] before the initial list of the source, [`ErrorCode::Denied`]), and a
+/// document that does not match `T`.
 pub fn get<T: Payload>(source: SourceId, namespace: &str, name: &str) -> Result<Option<T>> {
     get_fields(source, namespace, name, &[])
 }
 
-/// Of one object what these JSON pointers name, `*` for every element; none if it is not in the cache.
+/// Reads the fields of one object at these JSON pointers; `*` matches every element. Returns `None` if the object is
+/// not in the cache.
 ///
 /// # Errors
-/// As [`get`]; [`ErrorCode::Invalid`] for a malformed pointer.
+/// As for [`get`]; [`ErrorCode::Invalid`] for a malformed pointer.
 pub fn get_fields<T: Payload>(source: SourceId, namespace: &str, name: &str, pointers: &[&str]) -> Result<Option<T>> {
     let pointers: Vec<String> = pointers.iter().map(ToString::to_string).collect();
     match host::get(source.0, namespace, name, &pointers).map_err(HostError::from) {
@@ -113,12 +128,12 @@ pub fn get_fields<T: Payload>(source: SourceId, namespace: &str, name: &str, poi
     }
 }
 
-/// Asks for the objects of an informer, in the order of their keys.
+/// Lists the objects of an informer, ordered by key.
 pub fn list(informer: &str) -> Query<'_> {
     Query::list(informer)
 }
 
-/// Asks for the objects of an informer that have `value` in `index`.
+/// Lists the objects of an informer that have `value` in `index`.
 pub fn by_index<'a>(informer: &'a str, index: &'a str, value: &'a str) -> Query<'a> {
     Query::by_index(informer, index, value)
 }
@@ -126,7 +141,7 @@ pub fn by_index<'a>(informer: &'a str, index: &'a str, value: &'a str) -> Query<
 /// The keys of the objects that have `value` in `index`.
 ///
 /// # Errors
-/// [`ErrorCode::UnknownIndex`]; [`ErrorCode::NotReady`] while the index is not attached: it never answers a part.
+/// [`ErrorCode::UnknownIndex`]; [`ErrorCode::NotReady`] until the index is complete: it never returns a partial result.
 pub fn index_keys(informer: &str, index: &str, value: &str) -> Result<Vec<ObjectKey>, HostError> {
     let keys = host::index_keys(informer, index, value)?;
     let key = |key: contract::ObjectKey| ObjectKey {
@@ -137,7 +152,7 @@ pub fn index_keys(informer: &str, index: &str, value: &str) -> Result<Vec<Object
     Ok(keys.into_iter().map(key).collect())
 }
 
-/// The values in use in `index`, sorted.
+/// Lists the values in use in `index`, sorted.
 pub fn index_values<'a>(informer: &'a str, index: &'a str) -> IndexValueNames<'a> {
     IndexValueNames::new(informer, index)
 }

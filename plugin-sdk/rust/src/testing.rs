@@ -1,8 +1,8 @@
-//! Stands in for Informant when a plugin is tested natively, with `cargo test`.
+//! Replaces Informant in native tests of a plugin, with `cargo test`.
 //!
-//! A [`Driver`] starts a plugin and calls it as Informant would: objects are put and deleted, the payload is cut to
-//! what the manifest asks for, the store answers from what was put, and what was logged can be looked at. No component
-//! is built.
+//! A [`Driver`] starts a plugin and calls it as Informant does. The test puts and deletes objects, and the plugin
+//! receives the fields that its manifest requests. The store contains the objects that were put, and the test can read
+//! the log. No component is built.
 //!
 //! ```
 //! # use informant_plugin_sdk::prelude::*;
@@ -22,12 +22,11 @@
 //! assert_eq!(driver.take_log(), ["info: hello web/a"]);
 //! ```
 //!
-//! What a plugin does with [`kube`](crate::kube) happens in the same cache: it reads what was put there and changes it,
-//! and [`Cache::take_writes`] says what it did. [`Driver::settle`] tells the plugin of its own writes until it makes
-//! none.
+//! Calls to [`kube`](crate::kube) read and change the same cache, and [`Cache::take_writes`] returns the writes.
+//! [`Driver::settle`] delivers the events of the plugin's own writes until it stops writing.
 //!
-//! Plugin code that is called without a driver can log (to stderr) but not read the store, unless a [`Cache`] is there.
-//! Not here: retries, limits, several instances. These are Informant's, and only a component shows them.
+//! Plugin code that runs without a driver can log (to stderr), but cannot read the store unless the test creates a
+//! [`Cache`]. Retries and limits are not simulated: test them with the component in Informant.
 
 mod cache;
 pub(crate) mod cluster;

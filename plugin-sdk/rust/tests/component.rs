@@ -1,11 +1,11 @@
-//! What `export!` makes, looked at from outside: components of the guests that are built with this SDK.
+//! Checks the imports and exports of components that are built with this SDK.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use wasmparser::{Parser, Payload};
 
-/// The component of a guest: in `INFORMANT_GUESTS_DIR`, or where `cargo xtask guests` puts it.
+/// The component of a guest, from `INFORMANT_GUESTS_DIR` or the output folder of `cargo xtask guests`.
 fn component(guest: &str) -> Vec<u8> {
     let folder = std::env::var_os("INFORMANT_GUESTS_DIR").map_or_else(
         || {
@@ -21,7 +21,7 @@ fn component(guest: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}: run `cargo xtask guests`", path.display()))
 }
 
-/// The names that a component imports and exports, of Informant's packages only.
+/// The names of a component's imports and exports, without WASI.
 fn names(guest: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut imports, mut exports) = (BTreeSet::new(), BTreeSet::new());
     let mut depth = 0;

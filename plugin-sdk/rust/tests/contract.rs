@@ -1,4 +1,4 @@
-//! The SDK's copy of the contract is the contract, and the test kit shows objects as Informant does.
+//! Compares the SDK's copy of the contract with the original, and the test kit's projection with Informant's.
 
 use informant_object::{Object, Pointer, Projection, Shape};
 use informant_plugin_sdk::prelude::*;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 #[test]
-fn the_copy_of_the_contract_is_the_contract() {
+fn the_copy_of_the_contract_is_current() {
     let copy = include_str!("../wit/informant.wit");
     let contract = include_str!("../../../wit/informant.wit");
     assert!(
@@ -16,7 +16,7 @@ fn the_copy_of_the_contract_is_the_contract() {
     );
 }
 
-/// Objects with nested lists and maps under few names, so that pointers meet them.
+/// Objects with nested lists and maps under few names, so that pointers match.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -41,9 +41,9 @@ fn any_pointer() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// A plugin that passes its native tests is shown the same when it runs.
+    /// In native tests a plugin receives the same fields as in Informant.
     #[test]
-    fn the_test_kit_shows_what_informant_shows(spec in any_value(), pointers in prop::collection::vec(any_pointer(), 1..4)) {
+    fn the_test_kit_projects_like_informant(spec in any_value(), pointers in prop::collection::vec(any_pointer(), 1..4)) {
         let object = json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -52,12 +52,12 @@ proptest! {
         });
         let cache = Cache::new();
         let source = cache.put(object.clone());
-        let asked: Vec<&str> = pointers.iter().map(String::as_str).collect();
-        let shown: Option<Value> = store::get_fields(source, "", "a", &asked).expect("the cache answers");
+        let requested: Vec<&str> = pointers.iter().map(String::as_str).collect();
+        let shown: Option<Value> = store::get_fields(source, "", "a", &requested).expect("the cache answers");
 
         let stored: Option<Value> = store::get(source, "", "a").expect("the cache answers");
         let stored = stored.expect("it was put").to_string();
-        let shape = Shape::new("v1", "Pod", Vec::new(), true).expect("nothing is dropped");
+        let shape = Shape::new("v1", "Pod", Vec::new(), true).expect("a valid shape");
         let parsed = Object::parse(stored.as_bytes(), &shape).expect("it is an object");
         let parse = |pointer: &String| Pointer::parse(pointer).expect("it is a pointer");
         let mut bytes = Vec::new();

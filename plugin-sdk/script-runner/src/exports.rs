@@ -1,4 +1,4 @@
-//! What Informant calls: the contract's exports, answered by the script.
+//! The contract's exports, which Informant calls, implemented by the script.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use crate::program::Program;
 use crate::refusal;
 use crate::thrown::Thrown;
 
-/// The plugin that is whatever script it is given.
+/// The plugin: runs the script that it receives.
 pub(crate) struct Runner;
 
 thread_local! {
@@ -37,21 +37,21 @@ impl lifecycle::Guest for Runner {
 
 impl event_handler::Guest for Runner {
     fn on_add(o: ObjectRef, c: Call, object: Vec<u8>) -> Result<(), Failure> {
-        answer(&o, |program| program.on_add(&o, c, object))
+        call(&o, |program| program.on_add(&o, c, object))
     }
 
     fn on_update(o: ObjectRef, c: Call, old: Option<Vec<u8>>, object: Vec<u8>) -> Result<(), Failure> {
-        answer(&o, |program| program.on_update(&o, c, old, object))
+        call(&o, |program| program.on_update(&o, c, old, object))
     }
 
     fn on_delete(o: ObjectRef, c: Call, last: Vec<u8>, final_state_unknown: bool) -> Result<(), Failure> {
-        answer(&o, |program| program.on_delete(&o, c, last, final_state_unknown))
+        call(&o, |program| program.on_delete(&o, c, last, final_state_unknown))
     }
 }
 
 impl sync_handler::Guest for Runner {
     fn on_synced(source: u32) -> Result<(), Failure> {
-        with(|program| program.on_synced(source)).map_err(|thrown| {
+        with_program(|program| program.on_synced(source)).map_err(|thrown| {
             log(Level::Error, &thrown.message);
             thrown.into_failure()
         })
@@ -60,13 +60,13 @@ impl sync_handler::Guest for Runner {
 
 impl index_funcs::Guest for Runner {
     fn index(o: ObjectRef, object: Vec<u8>) -> Result<Vec<(String, Vec<String>)>, String> {
-        with(|program| program.index(&o, object)).map_err(|thrown| thrown.message)
+        with_program(|program| program.index(&o, object)).map_err(|thrown| thrown.message)
     }
 }
 
-/// Calls the script about `o`. What it throws is logged, and a failure: the instance lives on.
-fn answer(o: &ObjectRef, call: impl FnOnce(&Program) -> Result<(), Thrown>) -> Result<(), Failure> {
-    with(call).map_err(|thrown| {
+/// Calls the script for `o`. An exception is logged and becomes a failure: the instance keeps running.
+fn call(o: &ObjectRef, function: impl FnOnce(&Program) -> Result<(), Thrown>) -> Result<(), Failure> {
+    with_program(function).map_err(|thrown| {
         let separator = if o.namespace.is_empty() { "" } else { "/" };
         log(
             Level::Error,
@@ -76,14 +76,14 @@ fn answer(o: &ObjectRef, call: impl FnOnce(&Program) -> Result<(), Thrown>) -> R
     })
 }
 
-fn with<T>(call: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T, Thrown> {
+fn with_program<T>(call: impl FnOnce(&Program) -> Result<T, Thrown>) -> Result<T, Thrown> {
     PROGRAM.with_borrow(|program| match program {
         Some(program) => call(program),
-        None => Err(Thrown::new("called before init".to_owned())),
+        None => Err(Thrown::new("the plugin was called before init".to_owned())),
     })
 }
 
-/// The runner's own faults stand in the log before the trap.
+/// Logs a panic of the runner itself before it traps.
 fn report_panics() {
     std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string())));
 }

@@ -1,16 +1,17 @@
 //! The script runner: runs a file of JavaScript as a plugin.
 //!
 //! ```text
-//! stdin: the script, argv[1]: its name ──▶ QuickJS ──▶ its exports: onAdd, onUpdate, onDelete, onSynced, index, manifest
-//!                              contract's calls ──▶ JSON.parse ──▶ the export ──▶ result or failure
+//! stdin: script, argv[1]: name ──▶ QuickJS ──▶ exports: onAdd, onUpdate, onDelete, onSynced, index, manifest
+//! call of the contract ──▶ JSON.parse ──▶ export ──▶ result or failure
 //! ```
 //!
-//! An ordinary plugin: a component of the public contract, with the program it is to run where interpreters find
-//! theirs. It exports every role and says in the manifest which of them the script plays, so that what a script does
-//! not export costs nothing. A script that cannot be used is said to be so by `describe` (`refused`), with file, line
-//! and column. What a script throws is a failure and never a trap: the instance and what it remembers live on.
+//! The runner is an ordinary plugin: a component of the public contract, which reads its script from stdin as
+//! interpreters do. It exports every role, and its manifest lists the roles that the script plays, so that functions
+//! that a script does not export cost nothing. For an invalid script `describe` returns the reason (`refused`), with
+//! file, line and column. An exception of a script is a failure and never a trap: the instance keeps running with its
+//! memory.
 //!
-//! `prelude.js` is what scripts see besides the language: `console` and `informant`.
+//! `prelude.js` defines the globals of scripts: `console` and `informant`.
 
 mod location;
 mod refusal;

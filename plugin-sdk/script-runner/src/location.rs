@@ -1,6 +1,6 @@
-//! Where in a script something happened, read from QuickJS' stack traces.
+//! Locations in a script, parsed from stack traces of QuickJS.
 //!
-//! A frame is a line such as `    at check (handler.js:3:11)` or, for what was never run, `    at handler.js:3:11`.
+//! A frame is a line such as `    at check (handler.js:3:11)` or, for a syntax error, `    at handler.js:3:11`.
 
 #![cfg_attr(
     not(target_family = "wasm"),
@@ -9,10 +9,10 @@
 
 use std::fmt;
 
-/// Functions named in an error, innermost first.
+/// The maximum number of functions in an error, innermost first.
 const FRAMES_MAX: usize = 5;
 
-/// A place in a script, counted from 1.
+/// A location in a script. Lines and columns start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) line: u32,
@@ -25,12 +25,12 @@ impl fmt::Display for Location {
     }
 }
 
-/// The innermost place in `stack` that is in the file `script`.
+/// The innermost location in `stack` that is in the file `script`.
 pub(crate) fn innermost(stack: &str, script: &str) -> Option<Location> {
     stack.lines().find_map(|line| in_frame(line, script))
 }
 
-/// The functions of `script` that `stack` names, as `check < onAdd`; none if there is only one, which says nothing new.
+/// The functions of `script` in `stack`, as `check < onAdd`. `None` if there is only one, which adds no information.
 pub(crate) fn functions(stack: &str, script: &str) -> Option<String> {
     let frames = stack.lines().filter(|line| in_frame(line, script).is_some());
     let names: Vec<&str> = frames.filter_map(function).take(FRAMES_MAX).collect();
@@ -61,7 +61,7 @@ mod tests {
     const STACK: &str = "    at native (informant:prelude:30:5)\n    at check (handler.js:3:11)\n    at <anonymous> (handler.js:9:2)\n    at onAdd (handler.js:12:3)\n";
 
     #[test]
-    fn the_innermost_frame_of_the_script_is_where_it_happened() {
+    fn the_innermost_frame_of_the_script_is_the_location() {
         assert_eq!(innermost(STACK, "handler.js"), Some(Location { line: 3, column: 11 }));
         assert_eq!(
             innermost("    at handler.js:7:1\n", "handler.js"),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_and_other_text_are_no_place() {
+    fn other_files_and_other_text_have_no_location() {
         for stack in [
             "",
             "    at f (native)\n",
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_named_if_there_are_several() {
+    fn functions_are_listed_if_there_are_several() {
         assert_eq!(functions(STACK, "handler.js").as_deref(), Some("check < onAdd"));
         assert_eq!(functions("    at onAdd (handler.js:12:3)\n", "handler.js"), None);
     }

@@ -1,5 +1,5 @@
-//! What the prelude is given: the contract's imports as functions of JavaScript. They take and return plain values;
-//! `prelude.js` makes of them what scripts see.
+//! The contract's imports as JavaScript functions, for the prelude. They take and return plain values; `prelude.js`
+//! wraps them for scripts.
 
 use rquickjs::{Array, Ctx, Exception, Function, Object, Result, Value};
 
@@ -7,14 +7,14 @@ use crate::bindings::informant::plugin::log::{Level, log};
 use crate::bindings::informant::plugin::store;
 use crate::bindings::informant::plugin::types::{ErrorCode, HostError};
 
-/// Values of an index that are asked for at once; 0: as many as the host gives.
-const INDEX_VALUES: u32 = 0;
+/// Index values requested in each call. 0 means the host's default.
+const INDEX_VALUES_LIMIT: u32 = 0;
 
-/// The functions, and the script's name.
-pub(crate) fn offered<'js>(ctx: &Ctx<'js>, script: &str) -> Result<Object<'js>> {
+/// An object with the functions and the name of the script.
+pub(crate) fn api<'js>(ctx: &Ctx<'js>, script: &str) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     native.set("script", script)?;
-    native.set("log", Function::new(ctx.clone(), line)?)?;
+    native.set("log", Function::new(ctx.clone(), log_line)?)?;
     native.set("source", Function::new(ctx.clone(), source)?)?;
     native.set("sources", Function::new(ctx.clone(), sources)?)?;
     native.set("get", Function::new(ctx.clone(), get)?)?;
@@ -25,7 +25,7 @@ pub(crate) fn offered<'js>(ctx: &Ctx<'js>, script: &str) -> Result<Object<'js>> 
     Ok(native)
 }
 
-fn line(level: u32, message: String) {
+fn log_line(level: u32, message: String) {
     let level = match level {
         0 => Level::Trace,
         1 => Level::Debug,
@@ -50,7 +50,7 @@ fn sources(ctx: Ctx<'_>, informer: String) -> Result<Vec<u32>> {
     store::sources(&informer).map_err(|error| throw(&ctx, error))
 }
 
-/// Undefined if there is no such object.
+/// Returns undefined if the object does not exist.
 fn get<'js>(ctx: Ctx<'js>, source: u32, namespace: String, name: String, fields: Vec<String>) -> Result<Value<'js>> {
     match store::get(source, &namespace, &name, &fields) {
         Ok(object) => ctx.json_parse(object),
@@ -61,7 +61,7 @@ fn get<'js>(ctx: Ctx<'js>, source: u32, namespace: String, name: String, fields:
 
 fn list<'js>(ctx: Ctx<'js>, informer: String, query: Array<'js>) -> Result<Object<'js>> {
     let page = store::list(&informer, &read_query(&query)?);
-    shown(&ctx, page)
+    page_object(&ctx, page)
 }
 
 fn by_index<'js>(
@@ -72,24 +72,24 @@ fn by_index<'js>(
     query: Array<'js>,
 ) -> Result<Object<'js>> {
     let page = store::by_index(&informer, &index, &value, &read_query(&query)?);
-    shown(&ctx, page)
+    page_object(&ctx, page)
 }
 
 fn index_keys<'js>(ctx: Ctx<'js>, informer: String, index: String, value: String) -> Result<Array<'js>> {
     let keys = store::index_keys(&informer, &index, &value).map_err(|error| throw(&ctx, error))?;
-    let found = Array::new(ctx.clone())?;
+    let array = Array::new(ctx.clone())?;
     for (number, key) in keys.into_iter().enumerate() {
         let object = Object::new(ctx.clone())?;
         object.set("source", key.source)?;
         object.set("namespace", key.namespace)?;
         object.set("name", key.name)?;
-        found.set(number, object)?;
+        array.set(number, object)?;
     }
-    Ok(found)
+    Ok(array)
 }
 
 fn index_values(ctx: Ctx<'_>, informer: String, index: String, cursor: String) -> Result<Vec<String>> {
-    store::index_values(&informer, &index, &cursor, INDEX_VALUES).map_err(|error| throw(&ctx, error))
+    store::index_values(&informer, &index, &cursor, INDEX_VALUES_LIMIT).map_err(|error| throw(&ctx, error))
 }
 
 /// `[namespace, labelSelector, fields, limit, cursor]`.
@@ -98,13 +98,13 @@ fn read_query(query: &Array<'_>) -> Result<store::Query> {
         namespace: query.get(0)?,
         label_selector: query.get(1)?,
         pointers: query.get(2)?,
-        // More than a page can hold is a page.
+        // A limit above the range of u32 saturates: it is more than a page can hold.
         limit: query.get::<f64>(3)? as u32,
         cursor: query.get(4)?,
     })
 }
 
-fn shown<'js>(ctx: &Ctx<'js>, page: std::result::Result<store::Page, HostError>) -> Result<Object<'js>> {
+fn page_object<'js>(ctx: &Ctx<'js>, page: std::result::Result<store::Page, HostError>) -> Result<Object<'js>> {
     let page = page.map_err(|error| throw(ctx, error))?;
     let items = Array::new(ctx.clone())?;
     for (number, item) in page.items.into_iter().enumerate() {
@@ -116,7 +116,7 @@ fn shown<'js>(ctx: &Ctx<'js>, page: std::result::Result<store::Page, HostError>)
     Ok(object)
 }
 
-/// An Error with the host's words, and its `code`.
+/// Throws an Error with the message and the `code` of the host.
 fn throw(ctx: &Ctx<'_>, error: HostError) -> rquickjs::Error {
     let make = || {
         let exception = Exception::from_message(ctx.clone(), &error.message)?;
@@ -131,7 +131,7 @@ fn throw(ctx: &Ctx<'_>, error: HostError) -> rquickjs::Error {
     }
 }
 
-/// As the contract writes it.
+/// The name of the case in the contract.
 fn code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::Denied => "denied",

@@ -1,5 +1,5 @@
-// What scripts see besides the language: `console` and `informant`. Evaluated once in each instance, before the script.
-// An expression: a function that is given what the runner offers (`native`) and returns what the runner calls.
+// Defines the globals of scripts: `console` and `informant`. Evaluated once in each instance, before the script. The file
+// is an expression: a function that takes the runner's functions (`native`) and returns the functions that the runner calls.
 (native) => {
   "use strict";
 
@@ -8,7 +8,7 @@
 
   // --- console ---
 
-  const shown = (value) => {
+  const format = (value) => {
     if (typeof value === "string") return value;
     if (value instanceof Error) return `${value.name}: ${value.message}`;
     if (typeof value === "object" && value !== null) {
@@ -20,22 +20,22 @@
     }
     return String(value);
   };
-  const line = (level) => (...values) => native.log(level, values.map(shown).join(" "));
+  const logAt = (level) => (...values) => native.log(level, values.map(format).join(" "));
   globalThis.console = Object.freeze({
-    trace: line(0),
-    debug: line(1),
-    log: line(2),
-    info: line(2),
-    warn: line(3),
-    error: line(4),
+    trace: logAt(0),
+    debug: logAt(1),
+    log: logAt(2),
+    info: logAt(2),
+    warn: logAt(3),
+    error: logAt(4),
   });
 
   // --- informant ---
 
-  const informer = (named) => (typeof named === "object" && named !== null ? named.informer : String(named));
+  const informerName = (named) => (typeof named === "object" && named !== null ? named.informer : String(named));
   const text = (value) => (value === undefined || value === null ? "" : String(value));
 
-  // Reads page after page, until `limit` objects are there.
+  // Reads pages until there are `limit` objects.
   const pages = (read, options = {}) => {
     const { namespace, labelSelector, fields = [], limit = Infinity } = options;
     const objects = [];
@@ -58,20 +58,20 @@
   const informant = {
     config: Object.freeze({}),
     get(from, namespace, name, { fields = [] } = {}) {
-      for (const source of native.sources(informer(from))) {
+      for (const source of native.sources(informerName(from))) {
         const object = native.get(source, text(namespace), String(name), fields.map(String));
         if (object !== undefined) return object;
       }
       return undefined;
     },
-    list: (from, options) => pages((...query) => native.list(informer(from), query), options),
+    list: (from, options) => pages((...query) => native.list(informerName(from), query), options),
     byIndex: (from, index, value, options) =>
-      pages((...query) => native.byIndex(informer(from), String(index), String(value), query), options),
-    indexKeys: (from, index, value) => native.indexKeys(informer(from), String(index), String(value)),
+      pages((...query) => native.byIndex(informerName(from), String(index), String(value), query), options),
+    indexKeys: (from, index, value) => native.indexKeys(informerName(from), String(index), String(value)),
     indexValues(from, index) {
       const values = [];
       for (;;) {
-        const more = native.indexValues(informer(from), String(index), values.at(-1) ?? "");
+        const more = native.indexValues(informerName(from), String(index), values.at(-1) ?? "");
         if (more.length === 0) return values;
         values.push(...more);
       }
@@ -83,9 +83,9 @@
 
   // --- what the runner calls ---
 
-  // What is constant for a source is asked for once, and only if somebody wants to know.
+  // The details of a source are constant. They are requested once, and only if the script reads them.
   const sources = new Map();
-  const about = (source) => {
+  const sourceInfo = (source) => {
     let info = sources.get(source);
     if (info === undefined) sources.set(source, (info = native.source(source)));
     return info;
@@ -96,16 +96,16 @@
       this.source = source;
     }
     get informer() {
-      return about(this.source).informer;
+      return sourceInfo(this.source).informer;
     }
     get cluster() {
-      return about(this.source).cluster;
+      return sourceInfo(this.source).cluster;
     }
     get apiVersion() {
-      return about(this.source).apiVersion;
+      return sourceInfo(this.source).apiVersion;
     }
     get kind() {
-      return about(this.source).kind;
+      return sourceInfo(this.source).kind;
     }
     toString() {
       return `source ${this.source}`;
@@ -127,7 +127,7 @@
     }
   }
 
-  // As Levenshtein counts, letters' case aside.
+  // The Levenshtein distance.
   const distance = (a, b) => {
     let row = Array.from({ length: b.length + 1 }, (_, j) => j);
     for (let i = 1; i <= a.length; i++) {
@@ -141,50 +141,50 @@
     }
     return row[b.length];
   };
-  const meant = (name) => {
-    const near = EXPORTS.map((known) => [distance(name.toLowerCase(), known.toLowerCase()), known]).sort((a, b) => a[0] - b[0]);
-    return near[0][0] <= 2 ? near[0][1] : undefined;
+  const suggestion = (name) => {
+    const nearest = EXPORTS.map((known) => [distance(name.toLowerCase(), known.toLowerCase()), known]).sort((a, b) => a[0] - b[0]);
+    return nearest[0][0] <= 2 ? nearest[0][1] : undefined;
   };
 
   const refuse = (message) => Object.assign(new Error(message), { refuses: true });
 
-  const judgeExports = (script) => {
+  const checkExports = (script) => {
     const names = Object.keys(script);
     for (const name of FUNCTIONS) {
       if (name in script && typeof script[name] !== "function") {
-        throw refuse(`exports ${name}, which is no function: ${shown(script[name])}`);
+        throw refuse(`exports ${name}, which is not a function: ${format(script[name])}`);
       }
     }
-    const strangers = names.filter((name) => !EXPORTS.includes(name) && meant(name) !== undefined && !(meant(name) in script));
-    const suspects = strangers.map((name) => `${name} (did you mean ${meant(name)}?)`).join(", ");
+    const typos = names.filter((name) => !EXPORTS.includes(name) && suggestion(name) !== undefined && !(suggestion(name) in script));
+    const suggestions = typos.map((name) => `${name} (did you mean ${suggestion(name)}?)`).join(", ");
     if (!FUNCTIONS.some((name) => name in script)) {
       const known = `Informant calls ${FUNCTIONS.join(", ")}`;
-      if (suspects !== "") throw refuse(`exports nothing that is known: ${suspects}; ${known}`);
+      if (suggestions !== "") throw refuse(`exports no known function, only ${suggestions}; ${known}`);
       if (names.length === 0) throw refuse(`exports nothing: write \`export function onAdd(object) { … }\`; ${known}`);
-      const hint = names.includes("default") ? "; functions are exported by name, not as default" : "";
-      throw refuse(`exports nothing that is known: ${names.join(", ")}; ${known}${hint}`);
+      const hint = names.includes("default") ? "; export functions by name, not as default" : "";
+      throw refuse(`exports no known function, only ${names.join(", ")}; ${known}${hint}`);
     }
-    if (suspects !== "") native.log(3, `${native.script} exports what nobody calls: ${suspects}`);
+    if (suggestions !== "") native.log(3, `${native.script} exports names that Informant does not call: ${suggestions}`);
   };
 
-  // A stand-in for an object of any shape: every property is there, every list is empty, everything can be called.
-  const standIn = new Proxy(() => {}, {
+  // A placeholder for an object of any shape: every property exists, every list is empty, and every value is callable.
+  const placeholder = new Proxy(() => {}, {
     get: (_, key) => {
       if (key === Symbol.iterator) return function* () {};
       if (key === Symbol.toPrimitive) return () => "";
-      return key === "then" ? undefined : standIn;
+      return key === "then" ? undefined : placeholder;
     },
     has: () => true,
-    apply: () => standIn,
-    construct: () => standIn,
+    apply: () => placeholder,
+    construct: () => placeholder,
     ownKeys: () => [],
     set: () => true,
   });
 
-  // The names of the indexes that a script computes: what the manifest says, or else what it returns for the stand-in.
+  // The names of the indexes that a script computes: from the manifest, or else those that `index` returns for the placeholder.
   const indexesOf = (script, given) => {
     if (!("index" in script)) {
-      if (given !== undefined) throw refuse("exports a manifest with `indexes` and no function `index`");
+      if (given !== undefined) throw refuse("exports a manifest with `indexes`, but no function `index`");
       return undefined;
     }
     const objects = [{ apiVersion: "*", kind: "*", payload: "whole" }];
@@ -192,13 +192,13 @@
     if (typeof given === "object" && given !== null) return { objects, ...given };
     let names = [];
     try {
-      const found = script.index(standIn, new Event(0, "", "", "", "", "initial", 0));
+      const found = script.index(placeholder, new Event(0, "", "", "", "", "initial", 0));
       if (typeof found === "object" && found !== null) names = Object.keys(found);
     } catch {
-      // It looks closer at the object than the stand-in bears.
+      // The function needs more of the object than the placeholder provides.
     }
     if (names.length === 0) {
-      throw refuse('exports index, and its indexes\' names are not plain: name them with `export const manifest = { indexes: ["NAME"] }`');
+      throw refuse('exports index, but the names of its indexes cannot be determined: declare them with `export const manifest = { indexes: ["NAME"] }`');
     }
     return { names, objects };
   };
@@ -220,9 +220,9 @@
 
     // The manifest of the script's module, as JSON.
     describe(script, stem) {
-      judgeExports(script);
+      checkExports(script);
       const given = script.manifest ?? {};
-      if (typeof given !== "object" || Array.isArray(given)) throw refuse("exports a `manifest` that is no object");
+      if (typeof given !== "object" || Array.isArray(given)) throw refuse("exports a `manifest` that is not an object");
       const indexes = indexesOf(script, given.indexes);
       indexNames = indexes?.names ?? [];
       const roles = [];
@@ -234,22 +234,22 @@
       return JSON.stringify({ name, version, ...rest, events: wanted, indexes, roles });
     },
 
-    // What `index` returned, as lists of a name and its values.
+    // The result of `index`, as lists of a name and its values.
     values(found) {
       if (found === undefined || found === null) return [];
       if (typeof found !== "object" || Array.isArray(found)) {
-        throw new TypeError(`index returned ${shown(found)}: it returns an object of index names and values`);
+        throw new TypeError(`index returned ${format(found)}; it must return an object of index names and values`);
       }
       return Object.entries(found).map(([name, values]) => {
         if (!indexNames.includes(name)) {
           const hint = `export const manifest = { indexes: ${JSON.stringify([...indexNames, name])} }`;
-          throw new TypeError(`index returned values of "${name}", which is not announced: ${hint}`);
+          throw new TypeError(`index returned values for "${name}", which the manifest does not declare; write ${hint}`);
         }
         const list = Array.isArray(values) ? values : [values];
         const present = list.filter((value) => value !== undefined && value !== null);
-        const odd = present.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
-        if (odd !== undefined) {
-          throw new TypeError(`index returned ${shown(odd)} as a value of "${name}": a value is a string, a number or a boolean; several are an array`);
+        const invalid = present.find((value) => !["string", "number", "boolean", "bigint"].includes(typeof value));
+        if (invalid !== undefined) {
+          throw new TypeError(`index returned ${format(invalid)} as a value of "${name}"; a value must be a string, a number or a boolean, or an array of these`);
         }
         return [name, ...present.map(String)];
       });

@@ -1,4 +1,4 @@
-//! A script that was loaded: its module evaluated, its functions at hand.
+//! A loaded script: its evaluated module and its functions.
 
 use std::io::Read as _;
 
@@ -10,52 +10,52 @@ use crate::bindings::informant::plugin::types::Reason;
 use crate::native;
 use crate::thrown::Thrown;
 
-/// `console` and `informant`, and what the runner calls of them.
+/// Defines `console` and `informant`, and the functions that the runner calls.
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// What stack traces call the prelude: no file of the author's.
+/// The name of the prelude in stack traces, which differs from every script's.
 const PRELUDE_NAME: &str = "informant:prelude";
 
-/// Arguments of a handler: `old`, the object, the event.
+/// The most arguments of a handler: `old`, the object, the event.
 const ARGUMENTS_MAX: usize = 3;
 
-type Kept = Persistent<Function<'static>>;
+type SavedFunction = Persistent<Function<'static>>;
 
 /// A loaded script.
 pub(crate) struct Program {
     script: String,
     manifest: String,
-    on_add: Option<Kept>,
-    on_update: Option<Kept>,
-    on_delete: Option<Kept>,
-    on_synced: Option<Kept>,
-    index: Option<Kept>,
-    /// Of the prelude: makers of events and sources, and the reader of `index`'s answer.
-    event: Kept,
-    source: Kept,
-    values: Kept,
-    /// The last to go: the functions live in it.
+    on_add: Option<SavedFunction>,
+    on_update: Option<SavedFunction>,
+    on_delete: Option<SavedFunction>,
+    on_synced: Option<SavedFunction>,
+    index: Option<SavedFunction>,
+    /// Functions of the prelude: create an event, create a source, and validate the result of `index`.
+    event: SavedFunction,
+    source: SavedFunction,
+    values: SavedFunction,
+    /// Dropped last, because it owns the functions.
     context: Context,
 }
 
 impl Program {
-    /// Reads the script and evaluates it. `config` is absent while it is only asked what it wants.
+    /// Reads and evaluates the script. `config` is absent in `describe`.
     ///
     /// # Errors
-    /// Why it cannot be used, with file, line and column.
+    /// The reason why the script is invalid, with file, line and column.
     pub(crate) fn load(config: Option<Vec<u8>>) -> Result<Program, String> {
         let script = std::env::args()
             .nth(1)
-            .ok_or("there is no script: its name is the first argument")?;
+            .ok_or("the script has no name: pass it as the first argument")?;
         let mut text = Vec::new();
         std::io::stdin()
             .read_to_end(&mut text)
-            .map_err(|error| format!("{script}: cannot be read: {error}"))?;
+            .map_err(|error| format!("{script}: cannot read the script from stdin: {error}"))?;
         if let Some(at) = text.iter().position(|byte| *byte == 0) {
             let line = text[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-            return Err(format!("{script}:{line}: SyntaxError: a NUL character"));
+            return Err(format!("{script}:{line}: SyntaxError: NUL character in the script"));
         }
-        let engine = |error: Error| format!("the engine does not start: {error}");
+        let engine = |error: Error| format!("cannot start the JavaScript engine: {error}");
         let runtime = Runtime::new().map_err(engine)?;
         let context = Context::full(&runtime).map_err(engine)?;
         context.clone().with(|ctx| {
@@ -74,7 +74,7 @@ impl Program {
         let mut options = rquickjs::context::EvalOptions::default();
         options.filename = Some(PRELUDE_NAME.to_owned());
         let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
-        let prelude: Object<'_> = prelude.call((native::offered(ctx, &script)?,))?;
+        let prelude: Object<'_> = prelude.call((native::api(ctx, &script)?,))?;
         if let Some(config) = config {
             let configure: Function<'_> = prelude.get("configure")?;
             configure.call::<_, ()>((ctx.json_parse(config)?,))?;
@@ -85,23 +85,23 @@ impl Program {
         let stem = script.rsplit_once('.').map_or(script.as_str(), |(stem, _)| stem);
         let describe: Function<'_> = prelude.get("describe")?;
         let manifest = describe.call((exports.clone(), stem))?;
-        let ours = |name: &str| kept(&prelude, name)?.ok_or(Error::Unknown);
+        let prelude_function = |name: &str| saved(&prelude, name)?.ok_or(Error::Unknown);
         Ok(Program {
-            on_add: kept(&exports, "onAdd")?,
-            on_update: kept(&exports, "onUpdate")?,
-            on_delete: kept(&exports, "onDelete")?,
-            on_synced: kept(&exports, "onSynced")?,
-            index: kept(&exports, "index")?,
-            event: ours("event")?,
-            source: ours("source")?,
-            values: ours("values")?,
+            on_add: saved(&exports, "onAdd")?,
+            on_update: saved(&exports, "onUpdate")?,
+            on_delete: saved(&exports, "onDelete")?,
+            on_synced: saved(&exports, "onSynced")?,
+            index: saved(&exports, "index")?,
+            event: prelude_function("event")?,
+            source: prelude_function("source")?,
+            values: prelude_function("values")?,
             manifest,
             script,
             context,
         })
     }
 
-    /// What `describe` returns.
+    /// The manifest, as JSON.
     pub(crate) fn into_manifest(self) -> String {
         self.manifest
     }
@@ -130,7 +130,7 @@ impl Program {
         })
     }
 
-    /// `last` is empty if the cache knew no more than the key.
+    /// `last` is empty if only the key is known.
     pub(crate) fn on_delete(&self, o: &ObjectRef, c: Call, last: Vec<u8>, unknown: bool) -> Result<(), Thrown> {
         self.call("onDelete", self.on_delete.as_ref(), |ctx, arguments| {
             if last.is_empty() {
@@ -168,8 +168,8 @@ impl Program {
             let index = index.restore(ctx).map_err(|error| self.thrown(ctx, error, None))?;
             let run = || {
                 let arguments = (ctx.json_parse(object)?, self.event(ctx, o, NO_CALL)?);
-                let found = settled(index.call(arguments)?)?;
-                self.values.clone().restore(ctx)?.call::<_, Vec<Vec<String>>>((found,))
+                let result = settled(index.call(arguments)?)?;
+                self.values.clone().restore(ctx)?.call::<_, Vec<Vec<String>>>((result,))
             };
             let lists = run().map_err(|error| self.thrown(ctx, error, Some(("index", &index))))?;
             let pairs = lists.into_iter().map(|mut list| {
@@ -180,11 +180,11 @@ impl Program {
         })
     }
 
-    /// Calls `function` with the arguments that `fill` makes, if the script has it.
+    /// Calls `function`, if the script has it, with the arguments that `fill` adds.
     fn call(
         &self,
         name: &str,
-        function: Option<&Kept>,
+        function: Option<&SavedFunction>,
         fill: impl for<'js> FnOnce(&Ctx<'js>, &mut Args<'js>) -> rquickjs::Result<()>,
     ) -> Result<(), Thrown> {
         let Some(function) = function else { return Ok(()) };
@@ -202,12 +202,12 @@ impl Program {
         })
     }
 
-    /// Runs `work` in the engine, and then what it left to be done.
+    /// Runs `work` in the engine, and then its pending jobs.
     fn with<T>(&self, work: impl for<'js> FnOnce(&Ctx<'js>) -> T) -> T {
         self.context.with(|ctx| {
-            let done = work(&ctx);
+            let result = work(&ctx);
             while ctx.execute_pending_job() {}
-            done
+            result
         })
     }
 
@@ -228,13 +228,13 @@ impl Program {
     }
 }
 
-/// The function that `object` has under `name`, to be called later.
-fn kept(object: &Object<'_>, name: &str) -> rquickjs::Result<Option<Kept>> {
+/// The function `name` of `object`, saved for later calls.
+fn saved(object: &Object<'_>, name: &str) -> rquickjs::Result<Option<SavedFunction>> {
     let function = object.get::<_, Option<Function<'_>>>(name)?;
     Ok(function.map(|function| Persistent::save(object.ctx(), function)))
 }
 
-/// What a function returned; if it is a promise, what that comes to.
+/// The value that a function returned or, if it is a promise, the value that it resolves to.
 fn settled(value: Value<'_>) -> rquickjs::Result<Value<'_>> {
     match value.as_promise() {
         Some(promise) => promise.finish(),
@@ -242,7 +242,7 @@ fn settled(value: Value<'_>) -> rquickjs::Result<Value<'_>> {
     }
 }
 
-/// As the contract writes it.
+/// The name of the case in the contract.
 fn reason(reason: Reason) -> &'static str {
     match reason {
         Reason::Initial => "initial",

@@ -1,4 +1,4 @@
-//! The manifest of what cannot be used: a JSON document that says why.
+//! The manifest of an invalid script: a JSON document with the reason.
 
 #![cfg_attr(
     not(target_family = "wasm"),
@@ -27,7 +27,7 @@ pub(crate) fn manifest(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn any_reason_makes_a_document() {
+    fn the_reason_is_escaped_as_json() {
         assert_eq!(
             super::manifest("a.js:1:2: \"x\\y\"\nno"),
             r#"{"refused":"a.js:1:2: \"x\\y\"\u000ano"}"#

@@ -1,4 +1,4 @@
-//! What a script throws, as text for people and as a failure for Informant.
+//! Converts an exception of a script into a message for people and a failure for Informant.
 
 use rquickjs::{CaughtError, Coerced, Ctx, Error, Exception, Function, Object, Value};
 
@@ -6,12 +6,12 @@ use crate::bindings::exports::informant::plugin::lifecycle::Failure;
 use crate::bindings::informant::plugin::types::RetryLater;
 use crate::location;
 
-/// The longest text of a thrown value that is no Error, in characters.
+/// The maximum length of the text of a thrown value that is not an Error, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What was thrown.
+/// An exception.
 pub(crate) struct Thrown {
-    /// With file, line and column, where they are known.
+    /// Contains file, line and column if they are known.
     pub(crate) message: String,
     permanent: bool,
     retry_after_ms: Option<u32>,
@@ -26,7 +26,7 @@ impl Thrown {
         }
     }
 
-    /// Takes what was thrown out of the engine. `called` is the function that was called, by its name.
+    /// Takes the exception from the engine. `called` is the called function with its name.
     pub(crate) fn catch<'js>(
         ctx: &Ctx<'js>,
         error: Error,
@@ -34,15 +34,15 @@ impl Thrown {
         called: Option<(&str, &Function<'js>)>,
     ) -> Thrown {
         let thrown = match CaughtError::from_error(ctx, error) {
-            CaughtError::Exception(exception) => of_error(&exception, script),
-            CaughtError::Value(value) => Thrown::new(of_value(ctx, &value, script, called)),
+            CaughtError::Exception(exception) => from_error(&exception, script),
+            CaughtError::Value(value) => Thrown::new(describe_value(ctx, &value, script, called)),
             CaughtError::Error(Error::WouldBlock) => Thrown::new(format!(
-                "{script}: {} waits for a promise that is never kept: there are no timers and no I/O in a script",
+                "{script}: {} waits for a promise that never settles: scripts have no timers and no I/O",
                 called.map_or("the script", |(name, _)| name)
             )),
             CaughtError::Error(error) => Thrown::new(format!("{script}: {error}")),
         };
-        // Whatever a getter threw meanwhile.
+        // Discards an exception that a getter threw meanwhile.
         let _ = ctx.catch();
         thrown
     }
@@ -59,7 +59,7 @@ impl Thrown {
     }
 }
 
-fn of_error(exception: &Exception<'_>, script: &str) -> Thrown {
+fn from_error(exception: &Exception<'_>, script: &str) -> Thrown {
     let object = exception.as_object();
     let stack = exception.stack().unwrap_or_default();
     let message = exception.message().unwrap_or_default();
@@ -67,7 +67,7 @@ fn of_error(exception: &Exception<'_>, script: &str) -> Thrown {
         format!("{script} {message}")
     } else {
         let name = property::<Coerced<String>>(object, "name").map_or_else(|| "Error".to_owned(), |name| name.0);
-        let place = location::innermost(&stack, script).map(|place| format!(":{place}"));
+        let location = location::innermost(&stack, script).map(|location| format!(":{location}"));
         let hint = match message.starts_with("could not load module") {
             true => "; a script is one file: bundle what it imports (esbuild --bundle --format=esm)",
             false => "",
@@ -75,7 +75,7 @@ fn of_error(exception: &Exception<'_>, script: &str) -> Thrown {
         let functions = location::functions(&stack, script).map(|names| format!(" (in {names})"));
         format!(
             "{script}{}: {name}: {message}{hint}{}",
-            place.unwrap_or_default(),
+            location.unwrap_or_default(),
             functions.unwrap_or_default()
         )
     };
@@ -86,26 +86,31 @@ fn of_error(exception: &Exception<'_>, script: &str) -> Thrown {
     }
 }
 
-fn of_value<'js>(ctx: &Ctx<'js>, value: &Value<'js>, script: &str, called: Option<(&str, &Function<'js>)>) -> String {
-    let written = ctx.json_stringify(value.clone()).ok().flatten();
-    let written = written.and_then(|text| text.to_string().ok());
-    let mut shown = written.unwrap_or_else(|| match value.is_undefined() {
+fn describe_value<'js>(
+    ctx: &Ctx<'js>,
+    value: &Value<'js>,
+    script: &str,
+    called: Option<(&str, &Function<'js>)>,
+) -> String {
+    let json = ctx.json_stringify(value.clone()).ok().flatten();
+    let json = json.and_then(|text| text.to_string().ok());
+    let mut shown = json.unwrap_or_else(|| match value.is_undefined() {
         true => "undefined".to_owned(),
-        false => format!("something of type {}", value.type_name()),
+        false => format!("a value of type {}", value.type_name()),
     });
     if let Some((end, _)) = shown.char_indices().nth(SHOWN_CHARS_MAX) {
         shown.truncate(end);
         shown.push('…');
     }
-    // QuickJS notes where an Error is made, not where a value is thrown: the function is the nearest there is.
-    let place = called.and_then(|(_, function)| {
+    // QuickJS records where an Error is created, not where a value is thrown: the called function is the best location.
+    let location = called.and_then(|(_, function)| {
         let number = |key| property::<u32>(function, key);
         Some(format!(":{}:{}", number("lineNumber")?, number("columnNumber")?))
     });
-    let who = called.map_or("the script", |(name, _)| name);
+    let thrower = called.map_or("the script", |(name, _)| name);
     format!(
-        "{script}{}: {who} threw {shown}, which is no Error and does not say where; write throw new Error(…)",
-        place.unwrap_or_default()
+        "{script}{}: {thrower} threw {shown}, which is not an Error and has no location; write throw new Error(…)",
+        location.unwrap_or_default()
     )
 }
 

@@ -1,63 +1,63 @@
-//! Why a call to the cluster did not come to what was wanted.
+//! Why a call to the Kubernetes API server failed.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{ErrorCode, contract};
 
-/// What the API server or Informant answered instead.
+/// An error from the API server, or from Informant before it sent the request.
 ///
-/// `?` makes a [`Failure`](crate::Failure) of it: permanent if the same call would be refused again until a person
-/// changes something ([`is_lasting`](Self::is_lasting)), retryable after the time the API server asked for, or
-/// retryable.
+/// `?` converts it into a [`Failure`](crate::Failure): with `retry_after` if the API server asked for a delay,
+/// permanent if the same call would fail again until somebody changes something ([`is_lasting`](Self::is_lasting)),
+/// otherwise retryable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of trouble it is.
+    /// The kind of error.
     pub code: ErrorCode,
-    /// The HTTP status of the API server's answer; none if it gave none.
+    /// The HTTP status of the API server's response, if there was one.
     pub status: Option<u16>,
-    /// What to read.
+    /// The message for people.
     pub message: String,
-    /// How long the API server asks to be left alone.
+    /// How long the API server asks the client to wait before it retries.
     pub retry_after: Option<Duration>,
 }
 
 impl Error {
-    /// config.toml does not grant it; the message holds the line that would.
+    /// config.toml does not grant the call. The message contains the line that would.
     pub fn is_denied(&self) -> bool {
         self.code == ErrorCode::Denied
     }
 
-    /// The API server does not allow it to Informant.
+    /// The API server does not authorize Informant's identity to make this request.
     pub fn is_forbidden(&self) -> bool {
         self.code == ErrorCode::Forbidden
     }
 
-    /// There is no such object, or no such resource.
+    /// The object or the resource does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code == ErrorCode::NotFound
     }
 
-    /// There is such an object already.
+    /// An object with this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.code == ErrorCode::AlreadyExists
     }
 
-    /// The object is not what the call was based on.
+    /// The object has another resource version or uid than the call expects, or another manager owns the field.
     pub fn is_conflict(&self) -> bool {
         self.code == ErrorCode::Conflict
     }
 
-    /// A write may have been made although the answer is not there.
+    /// Whether a write may have succeeded although no response arrived.
     pub fn may_be_done(&self) -> bool {
         matches!(self.code, ErrorCode::Timeout | ErrorCode::Unavailable)
     }
 
-    /// Whether the same call would be refused again until a person changes the plugin or config.toml.
+    /// Whether the same call would fail again until somebody changes the plugin or config.toml.
     pub fn is_lasting(&self) -> bool {
         match self.code {
             ErrorCode::Denied | ErrorCode::Invalid | ErrorCode::TooLarge | ErrorCode::Unsupported => true,
-            // Rights are given in the cluster while this runs, and objects come and go.
+            // RBAC and objects can change while the plugin runs.
             ErrorCode::Forbidden
             | ErrorCode::Unauthorized
             | ErrorCode::NotFound

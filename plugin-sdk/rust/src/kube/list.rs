@@ -1,4 +1,4 @@
-//! A question to the API server for many objects, and its answer, page by page.
+//! Lists objects from the API server, page by page.
 
 use std::vec;
 
@@ -6,9 +6,9 @@ use super::contract::{Address, ListOptions};
 use super::{Error, Object, Result};
 use crate::host;
 
-/// Which objects to read. Nothing is asked before [`objects`](Self::objects) is iterated over.
+/// Which objects to list. Sends no request until you iterate over [`objects`](Self::objects).
 #[derive(Debug, Clone)]
-#[must_use = "nothing is asked before `objects` is iterated over"]
+#[must_use = "sends no request until you iterate over `objects`"]
 pub struct List {
     address: Address,
     options: ListOptions,
@@ -32,42 +32,42 @@ impl List {
         Self { address, options }
     }
 
-    /// In this cluster, where config.toml has several.
+    /// Selects the cluster. Required if config.toml has several.
     pub fn in_cluster(mut self, cluster: impl Into<String>) -> Self {
         self.address.cluster = cluster.into();
         self
     }
 
-    /// Only objects of this namespace.
+    /// Only objects in this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.address.namespace = namespace.into();
         self
     }
 
-    /// Only objects whose labels this selector matches, in Kubernetes' syntax: `app=web,tier in (a, b)`.
+    /// Only objects that match this label selector: `app=web,tier in (a, b)`.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.options.label_selector = selector.into();
         self
     }
 
-    /// Only objects whose fields this selector matches: `spec.nodeName=node-1`.
+    /// Only objects that match this field selector: `spec.nodeName=node-1`.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.options.field_selector = selector.into();
         self
     }
 
-    /// So many objects with each request; 500 without it, which is also the most.
+    /// The number of objects in each page. The default and the maximum are 500.
     pub fn page_size(mut self, objects: u32) -> Self {
         self.options.limit = objects;
         self
     }
 
-    /// The objects. Each page is asked for when the one before is used up; after an error nothing more comes.
+    /// Iterates over the objects. Requests each page when the previous one is used up. Ends after the first error.
     pub fn objects(self) -> Objects {
         Objects {
             list: self,
             page: Vec::new().into_iter(),
-            is_over: false,
+            is_done: false,
         }
     }
 }
@@ -77,7 +77,7 @@ impl List {
 pub struct Objects {
     list: List,
     page: vec::IntoIter<Vec<u8>>,
-    is_over: bool,
+    is_done: bool,
 }
 
 impl Iterator for Objects {
@@ -88,17 +88,17 @@ impl Iterator for Objects {
             if let Some(json) = self.page.next() {
                 return Some(Ok(Object(json)));
             }
-            if self.is_over {
+            if self.is_done {
                 return None;
             }
             match host::kube_list(&self.list.address, &self.list.options) {
                 Ok(page) => {
-                    self.is_over = page.cursor.is_empty();
+                    self.is_done = page.cursor.is_empty();
                     self.list.options.cursor = page.cursor;
                     self.page = page.items.into_iter();
                 }
                 Err(error) => {
-                    self.is_over = true;
+                    self.is_done = true;
                     return Some(Err(Error::from(error)));
                 }
             }

@@ -9,11 +9,11 @@ fn pod(name: &str) -> Value {
 }
 
 #[test]
-fn what_is_written_is_there_and_recorded() {
+fn writes_change_the_cache_and_are_recorded() {
     let cache = Cache::new();
     let pods = collection("v1/pods", "web");
-    let made: Value = create(&pods).object(&pod("a")).unwrap().decode().unwrap();
-    assert_eq!(made["metadata"]["name"], "a");
+    let created: Value = create(&pods).object(&pod("a")).unwrap().decode().unwrap();
+    assert_eq!(created["metadata"]["name"], "a");
     let a = object("v1/pods", "web", "a");
     patch(&a)
         .merge(&json!({ "metadata": { "uid": "a", "labels": { "x": "1" } } }))
@@ -46,7 +46,7 @@ fn what_is_written_is_there_and_recorded() {
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn errors_have_distinct_codes() {
     let cache = Cache::new();
     cache.put(pod("a"));
     let (a, b) = (object("v1/pods", "web", "a"), object("v1/pods", "web", "b"));
@@ -64,7 +64,7 @@ fn refusals_are_told_apart() {
 }
 
 #[test]
-fn a_list_goes_from_page_to_page() {
+fn a_list_reads_every_page() {
     let cache = Cache::new();
     for name in ["a", "b", "c"] {
         cache.put(pod(name));
@@ -81,12 +81,12 @@ fn a_list_goes_from_page_to_page() {
 }
 
 #[test]
-fn an_error_becomes_the_failure_that_fits_it() {
+fn an_error_becomes_the_matching_failure() {
     let error = |code, retry_after_ms| {
         Error::from(contract::ApiError {
             code,
             status: 429,
-            message: "so it is".into(),
+            message: "a message".into(),
             retry_after_ms,
         })
     };

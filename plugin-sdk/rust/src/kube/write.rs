@@ -1,4 +1,4 @@
-//! Writes: what is said of how, then what.
+//! Builders for writes: options first, then the document, which sends the request.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ macro_rules! write {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone)]
-        #[must_use = "nothing is sent before it is said what"]
+        #[must_use = "sends nothing until you pass the document"]
         pub struct $name {
             address: contract::Address,
             options: WriteOptions,
@@ -26,13 +26,14 @@ macro_rules! write {
                 Self { address: address.0.clone(), options }
             }
 
-            /// Who owns the fields that are written. Without it: `informant-` and the plugin's name in config.toml.
+            /// The field manager that owns the written fields. The default is `informant-` followed by the plugin's
+            /// name in config.toml.
             pub fn field_manager(mut self, name: impl Into<String>) -> Self {
                 self.options.field_manager = name.into();
                 self
             }
 
-            /// Judge it and answer what it would come to, but change nothing.
+            /// Validate the request and return the result without changing anything.
             pub fn dry_run(mut self) -> Self {
                 self.options.dry_run = true;
                 self
@@ -42,60 +43,61 @@ macro_rules! write {
 }
 
 write!(
-    /// A creation in the making.
+    /// Builds a create request.
     Create
 );
 write!(
-    /// A replacement in the making.
+    /// Builds an update request.
     Update
 );
 write!(
-    /// A change in the making.
+    /// Builds a patch request.
     Patch
 );
 
-/// Everything that is sent is made of serde's types by the plugin itself: it is JSON, or a bug.
+/// Documents are serializable values of the plugin. One that cannot be written as JSON is a bug in the plugin.
 fn json(document: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(document).expect("a document that JSON can hold: maps have strings as keys")
+    serde_json::to_vec(document).expect("a document can be written as JSON: the keys of its maps are strings")
 }
 
 impl Create {
-    /// Makes this object. Answers it as it was stored.
+    /// Creates this object. Returns it as stored.
     ///
     /// # Errors
-    /// [`Error`]; [`is_already_exists`](Error::is_already_exists) if its name is taken.
+    /// [`Error`]; [`is_already_exists`](Error::is_already_exists) if the name is taken.
     pub fn object(self, object: &impl Serialize) -> Result<Object> {
-        done(host::kube_create(&self.address, &json(object), &self.options))
+        written(host::kube_create(&self.address, &json(object), &self.options))
     }
 }
 
 impl Update {
-    /// Puts this object in the place of the one there is. Answers it as it was stored.
+    /// Replaces the object with this one. Returns it as stored.
     ///
     /// # Errors
-    /// [`Error`]; [`is_conflict`](Error::is_conflict) if the object carries a resource version and another is stored.
+    /// [`Error`]; [`is_conflict`](Error::is_conflict) if the object has a resource version other than the stored
+    /// one.
     pub fn object(self, object: &impl Serialize) -> Result<Object> {
-        done(host::kube_update(&self.address, &json(object), &self.options))
+        written(host::kube_update(&self.address, &json(object), &self.options))
     }
 }
 
 impl Patch {
-    /// With [`apply`](Self::apply): take fields over from other managers.
+    /// For [`apply`](Self::apply): take ownership of fields from other managers.
     pub fn force(mut self) -> Self {
         self.options.force = true;
         self
     }
 
-    /// Merges this document into the object (RFC 7386): null takes a member away, lists are replaced. With
-    /// `metadata.uid` or `metadata.resourceVersion` in it, only that object or state is changed.
+    /// Merge patch (RFC 7386): null removes a member, and lists are replaced. If the document has `metadata.uid` or
+    /// `metadata.resourceVersion`, the patch applies only to that object or state.
     ///
     /// # Errors
-    /// [`Error`]; [`is_conflict`](Error::is_conflict) if it is another object or state.
+    /// [`Error`]; [`is_conflict`](Error::is_conflict) if the stored object or state is another.
     pub fn merge(self, document: &impl Serialize) -> Result<Object> {
         self.send(PatchKind::Merge, document)
     }
 
-    /// Carries out these operations (RFC 6902).
+    /// JSON patch (RFC 6902).
     ///
     /// # Errors
     /// [`Error`].
@@ -103,7 +105,8 @@ impl Patch {
         self.send(PatchKind::Json, operations)
     }
 
-    /// As [`merge`](Self::merge), but lists are merged by key. Not for custom resources.
+    /// Strategic merge patch: like [`merge`](Self::merge), but lists are merged by key. Not supported for custom
+    /// resources.
     ///
     /// # Errors
     /// [`Error`].
@@ -111,29 +114,29 @@ impl Patch {
         self.send(PatchKind::Strategic, document)
     }
 
-    /// Server-side apply: these fields, and no others that the field manager has owned so far. The document has
-    /// apiVersion and kind. Makes the object if there is none; `create` has to be granted too, unless the document has
-    /// a `metadata.uid`.
+    /// Server-side apply. Sets these fields, and removes the other fields that this field manager owned. The document
+    /// must have apiVersion and kind. It creates the object if there is none, so it also requires the verb `create`,
+    /// unless the document has a `metadata.uid`.
     ///
     /// # Errors
     /// [`Error`]; [`is_conflict`](Error::is_conflict) if another manager owns a field and [`force`](Self::force) was
-    /// not said.
+    /// not called.
     pub fn apply(self, document: &impl Serialize) -> Result<Object> {
         self.send(PatchKind::Apply, document)
     }
 
     fn send(self, kind: PatchKind, document: &impl Serialize) -> Result<Object> {
-        done(host::kube_patch(&self.address, kind, &json(document), &self.options))
+        written(host::kube_patch(&self.address, kind, &json(document), &self.options))
     }
 }
 
-fn done(answer: std::result::Result<Vec<u8>, contract::ApiError>) -> Result<Object> {
-    Ok(Object(answer.map_err(Error::from)?))
+fn written(response: std::result::Result<Vec<u8>, contract::ApiError>) -> Result<Object> {
+    Ok(Object(response.map_err(Error::from)?))
 }
 
-/// A deletion in the making.
+/// Builds a delete request.
 #[derive(Debug, Clone)]
-#[must_use = "nothing is sent before `send`"]
+#[must_use = "sends nothing until you call `send`"]
 pub struct Delete {
     address: contract::Address,
     options: DeleteOptions,
@@ -153,29 +156,29 @@ impl Delete {
         }
     }
 
-    /// Only the incarnation with this uid.
+    /// Delete the object only if it has this uid.
     pub fn if_uid(mut self, uid: impl Into<String>) -> Self {
         self.options.uid = uid.into();
         self
     }
 
-    /// Only the state of this resource version.
+    /// Delete the object only if it has this resource version.
     pub fn if_resource_version(mut self, version: impl Into<String>) -> Self {
         self.options.resource_version = version.into();
         self
     }
 
-    /// What it owns is deleted later.
+    /// Delete dependents afterwards.
     pub fn background(self) -> Self {
         self.propagation(Propagation::Background)
     }
 
-    /// What it owns is deleted first.
+    /// Delete dependents first.
     pub fn foreground(self) -> Self {
         self.propagation(Propagation::Foreground)
     }
 
-    /// What it owns stays.
+    /// Keep dependents.
     pub fn orphan(self) -> Self {
         self.propagation(Propagation::Orphan)
     }
@@ -185,16 +188,16 @@ impl Delete {
         self
     }
 
-    /// Judge it, but delete nothing.
+    /// Validate the request without deleting anything.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// Deletes it. That it is gone is told as an event; finalizers may hold it back for a while.
+    /// Deletes the object. The delete arrives as an event; finalizers can delay it.
     ///
     /// # Errors
-    /// [`Error`]; [`is_conflict`](Error::is_conflict) if it is another incarnation or state.
+    /// [`Error`]; [`is_conflict`](Error::is_conflict) if the stored object has another uid or resource version.
     pub fn send(self) -> Result<()> {
         Ok(host::kube_delete(&self.address, &self.options)?)
     }

@@ -1,8 +1,8 @@
-//! What a plugin has to be granted.
+//! The permissions that a plugin requires.
 
 use serde::Serialize;
 
-/// What may be done with objects on the cluster, in RBAC's words.
+/// A verb of a Kubernetes API call, as in RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -20,16 +20,16 @@ pub enum Verb {
     Delete,
 }
 
-/// Something that a plugin cannot do without. Informant refuses to load it where config.toml does not grant that.
+/// A permission that a plugin requires. Informant refuses to load the plugin if config.toml does not grant it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Need {
-    /// To act on the cluster.
+    /// Calls to the Kubernetes API server.
     Kube(KubeNeed),
 }
 
-/// To act on the cluster: verbs × resource. In which namespaces, and on objects of which names, is left to whoever
-/// grants it, unless it is said here.
+/// Verbs on a resource of the Kubernetes API. Without namespaces and names here, config.toml decides to which
+/// namespaces and names the grant applies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KubeNeed {
     verbs: Vec<Verb>,
@@ -43,7 +43,7 @@ pub struct KubeNeed {
 }
 
 impl Need {
-    /// To do this with objects of this resource, written as in config.toml: `v1/pods`, `apps/v1/deployments`.
+    /// Requires these verbs on a resource, written as in config.toml: `v1/pods`, `apps/v1/deployments`.
     pub fn kube(verbs: impl IntoIterator<Item = Verb>, resource: impl Into<String>) -> KubeNeed {
         KubeNeed {
             verbs: verbs.into_iter().collect(),
@@ -56,21 +56,21 @@ impl Need {
 }
 
 impl KubeNeed {
-    /// In this namespace, and in the others that are named.
+    /// Requires the grant in this namespace. Call it again for more namespaces.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespaces.push(namespace.into());
         self
     }
 
-    /// With the object of this name, and of the others that are named.
+    /// Requires the grant for the object with this name. Call it again for more names.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into());
         self
     }
 
-    /// With this subresource and not the object itself; and with the others that are named.
+    /// Requires the grant for this subresource instead of the object itself. Call it again for more subresources.
     #[must_use]
     pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresources.push(subresource.into());

@@ -1,4 +1,4 @@
-//! A question to the cache and its answer, page by page.
+//! Queries the cache, page by page.
 
 use std::marker::PhantomData;
 use std::vec;
@@ -10,16 +10,16 @@ use crate::host;
 use crate::host_error::HostError;
 use crate::payload::Payload;
 
-/// Which objects to read, and how much of them. Nothing is asked before [`objects`](Self::objects) is iterated over.
+/// Which objects to read, and how much of them. Calls Informant only when you iterate over [`objects`](Self::objects).
 #[derive(Debug, Clone)]
-#[must_use = "a query asks nothing until `objects` is iterated over"]
+#[must_use = "a query does nothing until you iterate over `objects`"]
 pub struct Query<'a> {
     informer: &'a str,
-    /// Index and value; none: all objects.
+    /// Index and value. `None` for all objects.
     index: Option<(&'a str, &'a str)>,
     query: contract::Query,
-    /// How many objects may still come; none: no bound.
-    left: Option<u32>,
+    /// How many more objects to return. `None` for no limit.
+    remaining: Option<u32>,
 }
 
 impl<'a> Query<'a> {
@@ -35,7 +35,7 @@ impl<'a> Query<'a> {
             informer,
             index: None,
             query,
-            left: None,
+            remaining: None,
         }
     }
 
@@ -46,31 +46,31 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Only objects of this namespace.
+    /// Only objects in this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.query.namespace = Some(namespace.into());
         self
     }
 
-    /// Only objects whose labels this selector matches, in Kubernetes' syntax: `app=web,tier in (a, b)`.
+    /// Only objects that match this label selector: `app=web,tier in (a, b)`.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.query.label_selector = selector.into();
         self
     }
 
-    /// Only what these JSON pointers name, `*` for every element. apiVersion and kind always come.
+    /// Only the fields at these JSON pointers; `*` matches every element. apiVersion and kind are always included.
     pub fn fields<P: Into<String>>(mut self, pointers: impl IntoIterator<Item = P>) -> Self {
         self.query.pointers = pointers.into_iter().map(Into::into).collect();
         self
     }
 
-    /// At most so many objects.
+    /// At most this many objects.
     pub fn limit(mut self, objects: u32) -> Self {
-        self.left = Some(objects);
+        self.remaining = Some(objects);
         self
     }
 
-    /// The objects. Pages of at most 1 MiB are fetched as they are needed, all from one snapshot.
+    /// Iterates over the objects. Fetches pages of at most 1 MiB as needed, all from the same snapshot.
     pub fn objects<T: Payload>(self) -> Items<'a, T> {
         Items {
             query: Some(self),
@@ -80,34 +80,34 @@ impl<'a> Query<'a> {
     }
 
     fn next_page(&mut self) -> Result<contract::Page, HostError> {
-        self.query.limit = self.left.unwrap_or(0);
+        self.query.limit = self.remaining.unwrap_or(0);
         let page = match self.index {
             Some((index, value)) => host::by_index(self.informer, index, value, &self.query)?,
             None => host::list(self.informer, &self.query)?,
         };
-        if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
+        if let Some(remaining) = &mut self.remaining {
+            *remaining = remaining.saturating_sub(u32::try_from(page.items.len()).unwrap_or(u32::MAX));
         }
         self.query.cursor.clone_from(&page.cursor);
         Ok(page)
     }
 }
 
-/// An object of an answer.
+/// An object in the result of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item<T> {
-    /// The source the object came from.
+    /// The source that the object comes from.
     pub source: SourceId,
     /// The object.
     pub object: T,
 }
 
-/// The objects of an answer. Ends after the first refusal of Informant; an object that does not fit `T` is an error of
-/// its own.
+/// The objects in the result of a query. Ends after the first error of Informant. An object that does not match `T` is
+/// one error, after which the iteration continues.
 #[derive(Debug)]
-#[must_use = "an iterator does nothing until it is iterated over"]
+#[must_use = "iterators are lazy"]
 pub struct Items<'a, T> {
-    /// None when there is nothing more to ask.
+    /// `None` after the last page.
     query: Option<Query<'a>>,
     page: vec::IntoIter<contract::Item>,
     object: PhantomData<fn() -> T>,
@@ -122,7 +122,7 @@ impl<T: Payload> Iterator for Items<'_, T> {
                 let source = SourceId(item.source);
                 return Some(T::decode(item.object).map(|object| Item { source, object }));
             }
-            let mut query = self.query.take().filter(|query| query.left != Some(0))?;
+            let mut query = self.query.take().filter(|query| query.remaining != Some(0))?;
             match query.next_page() {
                 Ok(page) => {
                     self.query = (!page.cursor.is_empty()).then_some(query);

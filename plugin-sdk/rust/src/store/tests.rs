@@ -37,7 +37,7 @@ fn names(query: Query<'_>) -> Vec<String> {
 }
 
 #[test]
-fn pages_are_asked_for_until_there_are_no_more() {
+fn a_query_reads_every_page() {
     let cache = seven_pods();
     for bytes in [1, 300, 500, 100_000] {
         cache.page_bytes_max(bytes);
@@ -76,7 +76,7 @@ fn a_query_selects_by_namespace_and_label_and_shows_fields() {
 }
 
 #[test]
-fn a_refused_query_is_one_error() {
+fn a_failed_query_returns_one_error() {
     let _cache = seven_pods();
     let answers: Vec<Result<Item<Value>>> = by_index("pods", "zone", "x").objects().collect();
     assert!(
@@ -91,7 +91,7 @@ fn a_refused_query_is_one_error() {
 }
 
 #[test]
-fn an_object_that_does_not_fit_its_type_spoils_no_other() {
+fn an_object_of_another_shape_does_not_end_the_iteration() {
     #[derive(Debug, serde::Deserialize)]
     struct OnNode1 {
         #[serde(rename = "spec")]
@@ -112,7 +112,7 @@ fn an_object_that_does_not_fit_its_type_spoils_no_other() {
 }
 
 #[test]
-fn what_is_not_there_is_none_and_what_is_refused_an_error() {
+fn a_missing_object_is_none_and_a_failed_read_an_error() {
     let cache = seven_pods();
     let pods = SourceId(0);
     let found: Option<Value> = get(pods, "a", "pod-0").expect("the store answers");
@@ -126,7 +126,7 @@ fn what_is_not_there_is_none_and_what_is_refused_an_error() {
 }
 
 #[test]
-fn an_index_says_its_keys_and_values() {
+fn an_index_lists_its_keys_and_values() {
     let cache = seven_pods();
     let keys: Vec<String> = index_keys("pods", "node", "n1")
         .expect("the store answers")
@@ -145,7 +145,7 @@ fn an_index_says_its_keys_and_values() {
 }
 
 #[test]
-fn what_a_source_is_is_asked_once() {
+fn source_details_are_requested_once() {
     let cache = seven_pods();
     let pods = sources("pods").expect("the informer is there")[0];
     assert_eq!(source(pods).expect("the source is there").kind, "Pod");

@@ -1,22 +1,22 @@
-//! The values in use in an index, portion by portion.
+//! Lists the values in use in an index, page by page.
 
 use std::vec;
 
 use crate::host;
 use crate::host_error::HostError;
 
-/// How many values are asked for at once. As many as the contract gives unasked.
+/// Values requested in each call: the default of the contract.
 const VALUES_PER_CALL: u32 = 1_000;
 
-/// The values in use in an index, sorted. Ends after the first refusal of Informant.
+/// The values in use in an index, sorted. Ends after the first error.
 #[derive(Debug)]
-#[must_use = "an iterator does nothing until it is iterated over"]
+#[must_use = "iterators are lazy"]
 pub struct IndexValueNames<'a> {
     informer: &'a str,
     index: &'a str,
-    /// The last value seen: those after it are asked for next. None when there is nothing more to ask.
+    /// The last value seen: the next page starts after it. `None` after the last page.
     cursor: Option<String>,
-    portion: vec::IntoIter<String>,
+    page: vec::IntoIter<String>,
 }
 
 impl<'a> IndexValueNames<'a> {
@@ -25,7 +25,7 @@ impl<'a> IndexValueNames<'a> {
             informer,
             index,
             cursor: Some(String::new()),
-            portion: Vec::new().into_iter(),
+            page: Vec::new().into_iter(),
         }
     }
 }
@@ -34,16 +34,16 @@ impl Iterator for IndexValueNames<'_> {
     type Item = Result<String, HostError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(value) = self.portion.next() {
+        if let Some(value) = self.page.next() {
             return Some(Ok(value));
         }
         let cursor = self.cursor.take()?;
         match host::index_values(self.informer, self.index, &cursor, VALUES_PER_CALL) {
             Ok(values) => {
-                // Only an empty answer says that there is nothing more: Informant may give fewer than asked for.
+                // Only an empty page is the last one: Informant may return fewer values than requested.
                 self.cursor = values.last().cloned();
-                self.portion = values.into_iter();
-                self.portion.next().map(Ok)
+                self.page = values.into_iter();
+                self.page.next().map(Ok)
             }
             Err(error) => Some(Err(error.into())),
         }

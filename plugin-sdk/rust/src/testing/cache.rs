@@ -1,4 +1,4 @@
-//! What the store answers in a native test.
+//! The content of the store in a native test.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::host_error::{ErrorCode, HostError};
 use crate::log::Level;
 use crate::store::{self, SourceInfo};
 
-/// Most bytes of objects in one page, as in Informant.
+/// The maximum bytes of objects in a page, as in Informant.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
@@ -26,26 +26,26 @@ pub(super) type Key = (u32, String, String);
 pub(super) type IndexFunc = Box<dyn Fn(&Value) -> Vec<String>>;
 
 pub(super) struct State {
-    /// In the order of their ids, which begin with 0.
+    /// By ID, starting with 0.
     pub(super) sources: Vec<SourceInfo>,
     pub(super) objects: BTreeMap<Key, Value>,
     /// By informer and name.
     pub(super) indexes: BTreeMap<(String, String), IndexFunc>,
-    /// Answered to every call instead of the truth.
+    /// Returned by every call, if set.
     pub(super) refusal: Option<contract::HostError>,
     pub(super) page_bytes_max: usize,
-    /// What the plugin has written to the cluster.
+    /// The writes of the plugin to the cluster.
     pub(super) writes: Vec<super::cluster::Write>,
-    /// Which objects it changed by that, each with its state before.
+    /// The objects that these writes changed, each with its previous state.
     pub(super) changed: Vec<(Key, Option<Value>)>,
     version: u64,
     log: Vec<String>,
 }
 
-/// What the store has, in the thread that made it, for as long as this lives. One at a time.
+/// The content of the store for the current thread, until it is dropped. A thread can have one at a time.
 #[derive(Debug)]
 pub struct Cache {
-    // It is of its thread.
+    // It belongs to its thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -53,8 +53,8 @@ impl Cache {
     /// An empty cache.
     ///
     /// # Panics
-    /// If the thread has one already.
-    #[expect(clippy::new_without_default, reason = "it does something to the thread")]
+    /// If the thread already has one.
+    #[expect(clippy::new_without_default, reason = "it changes a thread-local")]
     pub fn new() -> Self {
         let state = State {
             sources: Vec::new(),
@@ -70,20 +70,21 @@ impl Cache {
         let before = STATE.replace(Some(state));
         assert!(
             before.is_none(),
-            "a thread has one testing::Cache or Driver at a time: drop the other first"
+            "a thread can have only one testing::Cache or testing::Driver at a time: drop the other one first"
         );
         Self { not_send: PhantomData }
     }
 
-    /// Adds a source of an informer. The first of an apiVersion and kind is the one that [`put`](Self::put) uses.
+    /// Adds a source to an informer. [`put`](Self::put) uses the first source with the apiVersion and kind of the
+    /// object.
     pub fn source(&self, informer: &str, api_version: &str, kind: &str) -> SourceId {
         with(|state| state.add_source(informer, api_version, kind))
     }
 
-    /// Puts an object in place of what has its key, and says which source it went to: that of its apiVersion and kind,
-    /// which is added if need be, with the kind in small letters and an s (`pods`) as the informer's name.
+    /// Adds or replaces an object, and returns its source: the one with its apiVersion and kind. If there is none, adds
+    /// one to an informer that is named after the kind, in lowercase with an s (`pods`).
     ///
-    /// A uid and a version are made up if the object has none; a version always differs from the one before.
+    /// Generates a uid and a resource version if the object has none. The version always differs from the previous one.
     ///
     /// # Panics
     /// If the object lacks apiVersion, kind or a name.
@@ -91,17 +92,17 @@ impl Cache {
         with(|state| SourceId(state.put(object).0))
     }
 
-    /// An object as it is now; none if it is not there.
+    /// The current state of an object, if it exists.
     pub fn object(&self, source: SourceId, namespace: &str, name: &str) -> Option<Value> {
         self.get(&(source.0, namespace.to_owned(), name.to_owned()))
     }
 
-    /// Takes an object out, and gives what it was.
+    /// Removes an object and returns it.
     pub fn remove(&self, source: SourceId, namespace: &str, name: &str) -> Option<Value> {
         with(|state| state.objects.remove(&(source.0, namespace.to_owned(), name.to_owned())))
     }
 
-    /// Gives an informer an index.
+    /// Adds an index to an informer.
     pub fn index(&self, informer: &str, name: &str, values: impl Fn(&Value) -> Vec<String> + 'static) {
         with(|state| {
             state
@@ -110,7 +111,8 @@ impl Cache {
         });
     }
 
-    /// Answers every call to the store, and to the cluster as denied, with this error; with none, the truth again.
+    /// Makes every call to the store fail with this error, and every call to `kube` with `denied` and its message.
+    /// `None` ends this.
     pub fn refuse(&self, error: Option<HostError>) {
         let refusal = error.map(|error| contract::HostError {
             code: error.code,
@@ -119,7 +121,7 @@ impl Cache {
         with(|state| state.refusal = refusal);
     }
 
-    /// What was logged since the last time, as `level: message`.
+    /// The lines logged since the last call, as `level: message`.
     pub fn take_log(&self) -> Vec<String> {
         with(|state| std::mem::take(&mut state.log))
     }
@@ -129,12 +131,12 @@ impl Cache {
         with(|state| state.objects.get(key).cloned())
     }
 
-    /// As [`put`](Self::put); says the whole key.
+    /// As [`put`](Self::put), but returns the whole key.
     pub(super) fn put_key(&self, object: Value) -> Key {
         with(|state| state.put(object))
     }
 
-    /// Where [`put`](Self::put) would put this object.
+    /// The key under which [`put`](Self::put) would store this object.
     pub(super) fn key_of(&self, object: &Value) -> Key {
         with(|state| state.key_of(object))
     }
@@ -153,11 +155,11 @@ impl Drop for Cache {
 }
 
 /// # Panics
-/// If the thread has no cache: a plugin's code has called Informant, and nobody is there to answer.
-pub(super) fn with<T>(use_it: impl FnOnce(&mut State) -> T) -> T {
+/// If the thread has no cache: the plugin's code called Informant in a native test without one.
+pub(super) fn with<T>(f: impl FnOnce(&mut State) -> T) -> T {
     STATE.with_borrow_mut(|state| {
-        use_it(state.as_mut().expect(
-            "the store was asked natively, outside of Informant: make a testing::Driver or a testing::Cache in this test first",
+        f(state.as_mut().expect(
+            "a native test called the store without a cache: create a testing::Driver or a testing::Cache first",
         ))
     })
 }
@@ -167,13 +169,13 @@ pub(super) fn log(level: Level, message: &str) {
     let line = format!("{level}: {message}");
     STATE.with_borrow_mut(|state| match state {
         Some(state) => state.log.push(line),
-        #[expect(clippy::print_stderr, reason = "a test's output is all there is")]
+        #[expect(clippy::print_stderr, reason = "there is no other log")]
         None => eprintln!("{line}"),
     });
 }
 
 impl State {
-    /// The ids of an informer's sources.
+    /// The IDs of an informer's sources.
     pub(super) fn sources_of(&self, informer: &str) -> Result<Vec<u32>, contract::HostError> {
         let sources: Vec<u32> = (0..)
             .zip(&self.sources)
@@ -181,7 +183,7 @@ impl State {
             .map(|(id, _)| id)
             .collect();
         if sources.is_empty() {
-            let message = format!("no informer is called {informer:?} in this test");
+            let message = format!("no informer named {informer:?} in this test");
             return Err(contract::HostError {
                 code: ErrorCode::UnknownInformer,
                 message,
@@ -207,13 +209,13 @@ impl State {
 
     fn key_of(&mut self, object: &Value) -> Key {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-        let need = |pointer: &str| text(pointer).unwrap_or_else(|| panic!("an object without {pointer}: {object}"));
+        let need = |pointer: &str| text(pointer).unwrap_or_else(|| panic!("the object has no {pointer}: {object}"));
         let (api_version, kind) = (need("/apiVersion"), need("/kind"));
-        let place = self
+        let position = self
             .sources
             .iter()
             .position(|info| info.api_version == api_version && info.kind == kind);
-        let source = match place.and_then(|place| u32::try_from(place).ok()) {
+        let source = match position.and_then(|position| u32::try_from(position).ok()) {
             Some(known) => known,
             None => {
                 self.add_source(&format!("{}s", kind.to_lowercase()), api_version, kind)

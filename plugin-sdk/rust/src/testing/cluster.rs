@@ -1,8 +1,7 @@
-//! The contract's `kube`, answered from a [`Cache`]: an API server as far as a plugin's logic sees one.
+//! The contract's `kube`, implemented on a [`Cache`]: an API server for the logic of a plugin.
 //!
-//! Every resource is `v1/pods` for the kind Pod: the kind in small letters, in the plural. Everything is granted. A
-//! strategic patch and an apply are merged as a merge patch is; a JSON patch, and subresources other than `status`, are
-//! `unsupported` here.
+//! The resource of a kind is its lowercase plural: `v1/pods` for Pod. Every call is granted. A strategic patch and an
+//! apply work like a merge patch. A JSON patch, and subresources other than `status`, are `unsupported`.
 
 use serde_json::{Map, Value, json};
 
@@ -12,31 +11,31 @@ use crate::bindings::imports::informant::plugin::kube::{
     Address, ApiError, ApiErrorCode, DeleteOptions, ListOptions, ObjectPage, PatchKind, WriteOptions,
 };
 
-/// Objects of a page, if the asker names no number.
+/// Objects in a page, by default and at most.
 const PAGE_OBJECTS: usize = 500;
 
 type Answer<T> = Result<T, ApiError>;
 
-/// Something that a plugin has written, in the words of its call.
+/// A write of the plugin, with the arguments of its call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
     /// `create`, `update`, `patch` or `delete`.
     pub verb: &'static str,
-    /// `v1/pods`, with `/status` behind it for a subresource.
+    /// `v1/pods`, or `v1/pods/status` for a subresource.
     pub resource: String,
     /// `namespace/name`, or `name`.
     pub object: String,
-    /// What was sent; null for a delete.
+    /// The document that was sent. Null for a delete.
     pub document: Value,
 }
 
 impl Cache {
-    /// What the plugin has written since the last time, what was refused or only tried (dry run) left out.
+    /// The writes since the last call, without failed ones and dry runs.
     pub fn take_writes(&self) -> Vec<Write> {
         cache::with(|state| std::mem::take(&mut state.writes))
     }
 
-    /// Objects that the plugin has changed since the last time, and the state before.
+    /// The objects that the plugin changed since the last call, with their previous states.
     pub(super) fn take_changed(&self) -> Vec<(Key, Option<Value>)> {
         cache::with(|state| std::mem::take(&mut state.changed))
     }
@@ -56,7 +55,7 @@ pub(crate) fn list(address: &Address, options: &ListOptions) -> Answer<ObjectPag
         if !options.field_selector.is_empty() {
             return Err(refusal(
                 ApiErrorCode::Unsupported,
-                "the test kit knows no field selectors",
+                "the test kit does not support field selectors",
             ));
         }
         let limit = match options.limit as usize {
@@ -93,18 +92,18 @@ pub(crate) fn create(address: &Address, object: &[u8], options: &WriteOptions) -
         else {
             return Err(refusal(
                 ApiErrorCode::Invalid,
-                "the test kit makes up no names: set metadata.name",
+                "the test kit does not generate names: set metadata.name",
             ));
         };
-        let made = Address {
+        let created = Address {
             name,
             ..address.clone()
         };
-        if existing(state, &made).is_ok() {
-            let message = format!("{} \"{}\" already exists", made.resource, made.name);
+        if existing(state, &created).is_ok() {
+            let message = format!("{} \"{}\" already exists", created.resource, created.name);
             return Err(refusal(ApiErrorCode::AlreadyExists, message));
         }
-        Ok(state.write("create", &made, None, object.clone(), object, options.dry_run))
+        Ok(state.write("create", &created, None, object.clone(), object, options.dry_run))
     })
 }
 
@@ -112,7 +111,7 @@ pub(crate) fn update(address: &Address, object: &[u8], options: &WriteOptions) -
     ask(|state| {
         let object = document(object)?;
         let (key, before) = existing(state, address)?;
-        check_basis(&before, &object)?;
+        check_preconditions(&before, &object)?;
         let after = match address.subresource.as_str() {
             "" => object.clone(),
             _ => with_status(&before, &object),
@@ -126,7 +125,7 @@ pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &
         if kind == PatchKind::Json {
             return Err(refusal(
                 ApiErrorCode::Unsupported,
-                "the test kit carries out no JSON patches",
+                "the test kit does not support JSON patches",
             ));
         }
         let patch = document(patch)?;
@@ -136,7 +135,7 @@ pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &
             }
             found => found?,
         };
-        check_basis(&before, &patch)?;
+        check_preconditions(&before, &patch)?;
         let mut after = before.clone();
         merge(&mut after, &patch);
         if !address.subresource.is_empty() {
@@ -149,7 +148,7 @@ pub(crate) fn patch(address: &Address, kind: PatchKind, patch: &[u8], options: &
 pub(crate) fn delete(address: &Address, options: &DeleteOptions) -> Answer<()> {
     ask(|state| {
         let (key, before) = existing(state, address)?;
-        check_basis(
+        check_preconditions(
             &before,
             &json!({ "metadata": { "uid": options.uid, "resourceVersion": options.resource_version } }),
         )?;
@@ -163,7 +162,7 @@ pub(crate) fn delete(address: &Address, options: &DeleteOptions) -> Answer<()> {
 }
 
 impl State {
-    /// Puts `after` in the place of what was before, unless that would change nothing.
+    /// Replaces the object with `after`, unless they are equal.
     fn write(
         &mut self,
         verb: &'static str,
@@ -219,7 +218,10 @@ fn refusal(code: ApiErrorCode, message: impl Into<String>) -> ApiError {
 
 fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
     if !matches!(address.subresource.as_str(), "" | "status") {
-        let message = format!("the test kit knows no subresource {:?}", address.subresource);
+        let message = format!(
+            "the test kit does not support the subresource {:?}",
+            address.subresource
+        );
         return Err(refusal(ApiErrorCode::Unsupported, message));
     }
     let found = state
@@ -235,7 +237,7 @@ fn existing(state: &State, address: &Address) -> Answer<(Key, Value)> {
     }
 }
 
-/// Whether `object` is of the resource: apiVersion, and the kind in small letters and in the plural.
+/// Whether `object` belongs to the resource, by its apiVersion and the lowercase plural of its kind.
 fn is_of(object: &Value, resource: &str) -> bool {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let kind = text("kind").to_lowercase();
@@ -247,11 +249,11 @@ fn is_of(object: &Value, resource: &str) -> bool {
     resource.rsplit_once('/') == Some((text("apiVersion"), &plural))
 }
 
-/// Refuses a write that is based on another object or state than there is.
-fn check_basis(before: &Value, write: &Value) -> Answer<()> {
+/// Rejects a write that expects another uid or resource version than the stored one.
+fn check_preconditions(before: &Value, write: &Value) -> Answer<()> {
     for field in ["uid", "resourceVersion"] {
-        let said = write["metadata"][field].as_str().filter(|text| !text.is_empty());
-        if said.is_some_and(|said| before["metadata"][field] != said) {
+        let expected = write["metadata"][field].as_str().filter(|text| !text.is_empty());
+        if expected.is_some_and(|expected| before["metadata"][field] != expected) {
             let message = "the object has been modified; please apply your changes to the latest version and try again";
             return Err(refusal(ApiErrorCode::Conflict, message));
         }
@@ -288,10 +290,10 @@ fn merge(target: &mut Value, patch: &Value) {
 fn document(json: &[u8]) -> Answer<Value> {
     match serde_json::from_slice(json) {
         Ok(Value::Object(members)) => Ok(Value::Object(members)),
-        Ok(_) => Err(refusal(ApiErrorCode::Invalid, "the document is no JSON object")),
+        Ok(_) => Err(refusal(ApiErrorCode::Invalid, "the document is not a JSON object")),
         Err(error) => Err(refusal(
             ApiErrorCode::Invalid,
-            format!("the document is no JSON: {error}"),
+            format!("the document is not JSON: {error}"),
         )),
     }
 }

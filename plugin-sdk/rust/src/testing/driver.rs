@@ -1,4 +1,4 @@
-//! Calls a plugin as Informant would.
+//! Calls a plugin as Informant does.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use crate::index_values::IndexValues;
 use crate::manifest::{Events, Manifest};
 use crate::plugin::{EventHandler, IndexFuncs, Init, InstanceRole, Plugin, Stateful, SyncHandler};
 
-/// Calls by which [`Driver::settle`] expects a plugin to have come to rest.
+/// The maximum number of calls in [`Driver::settle`].
 pub const SETTLE_CALLS_MAX: usize = 1_000;
 
-/// A started plugin, the cache it can read, and the means to call it.
+/// A running plugin with the cache that it reads.
 ///
-/// Objects are handed over as the manifest says: only the kinds it names, only the fields it names, `old` if it asks
-/// for it, unchanged payloads left out if it asks for that. So a test finds a field that the manifest forgot.
+/// The plugin receives objects as its manifest requests: only those kinds and fields, `old` if requested, and no
+/// unchanged payloads with `changed_only`. So a test finds a field that is missing in the manifest.
 #[derive(Debug)]
 pub struct Driver<P> {
     cache: Cache,
@@ -28,18 +28,18 @@ pub struct Driver<P> {
 }
 
 impl<P: Plugin> Driver<P> {
-    /// Starts the plugin as a handler with this config.
+    /// Starts the plugin as an event handler with this config.
     ///
     /// # Errors
-    /// What `init` answers.
+    /// The failure of `init`.
     pub fn start(config: Value) -> Result<Self> {
         Self::start_as(InstanceRole::Events, config)
     }
 
-    /// Starts the plugin for index functions with this config.
+    /// Starts the plugin as index functions with this config.
     ///
     /// # Errors
-    /// What `init` answers.
+    /// The failure of `init`.
     pub fn start_index(config: Value) -> Result<Self> {
         Self::start_as(InstanceRole::Index, config)
     }
@@ -61,17 +61,17 @@ impl<P: Plugin> Driver<P> {
         &self.cache
     }
 
-    /// The plugin, to look at.
+    /// The plugin, to inspect its state.
     pub fn plugin(&self) -> &P {
         &self.plugin
     }
 
-    /// What was logged since the last time, as `level: message`.
+    /// The lines logged since the last call, as `level: message`.
     pub fn take_log(&self) -> Vec<String> {
         self.cache.take_log()
     }
 
-    /// The reason of the events from now on. [`Reason::Watch`] at first.
+    /// Sets the reason of the following events. The default is [`Reason::Watch`].
     pub fn set_reason(&mut self, reason: Reason) {
         self.reason = reason;
     }
@@ -91,29 +91,30 @@ impl<P: Plugin> Driver<P> {
 }
 
 impl<P: Stateful> Driver<P> {
-    /// What the plugin would hand over if another version were swapped in now, as bytes.
+    /// Saves the plugin's state, as in a hot swap, and returns its bytes.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// The failure of the plugin.
     pub fn save(&self) -> Result<Vec<u8>> {
         exports::save(&self.plugin)
     }
 
-    /// Hands the plugin what another version [saved](Self::save), as a swap does after `init`.
+    /// Restores a state that another version [saved](Self::save), as a hot swap does after `init`.
     ///
     /// # Errors
-    /// What the plugin answers, or a permanent failure if the state does not fit.
+    /// The failure of the plugin, or a permanent failure if the state does not match its type.
     pub fn restore(&mut self, state: &[u8]) -> Result {
         exports::restore(&mut self.plugin, state)
     }
 }
 
 impl<P: EventHandler> Driver<P> {
-    /// Puts an object into the cache and tells the plugin: an add if its key is new, an update if not; a delete and an
-    /// add if it has another uid than the one before. For what is made up if it is missing, see [`Cache::put`].
+    /// Puts an object into the cache and calls the plugin: an add if the key is new, an update otherwise. An object
+    /// with another uid than the previous one is a delete and an add. [`Cache::put`] describes which fields are
+    /// generated.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// The failure of the plugin.
     pub fn put(&mut self, object: Value) -> Result {
         let key = self.cache.key_of(&object);
         let mut before = self.cache.get(&key);
@@ -127,17 +128,17 @@ impl<P: EventHandler> Driver<P> {
         }
         self.cache.put_key(object);
         let object = self.cache.get(&key).expect("it was just put");
-        self.tell(&key, before.as_ref(), &object)
+        self.deliver(&key, before.as_ref(), &object)
     }
 
-    /// Tells the plugin of what it has written itself, as Informant would, and goes on until it writes nothing more.
-    /// Returns how often it was told: a plugin that compares before it writes is told once for each object it changed.
+    /// Delivers the events of the plugin's own writes, as Informant does, until the plugin stops writing. Returns the
+    /// number of calls: a plugin that compares before it writes gets one call for each object that it changed.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// The failure of the plugin.
     ///
     /// # Panics
-    /// If it still writes after [`SETTLE_CALLS_MAX`] calls: it chases its own writes.
+    /// If the plugin still writes after [`SETTLE_CALLS_MAX`] calls: each write causes another.
     pub fn settle(&mut self) -> Result<usize> {
         let mut calls = 0;
         loop {
@@ -149,19 +150,19 @@ impl<P: EventHandler> Driver<P> {
                 calls += 1;
                 assert!(
                     calls <= SETTLE_CALLS_MAX,
-                    "the plugin writes again and again: compare before writing"
+                    "the plugin still writes after {SETTLE_CALLS_MAX} calls: each write causes another; compare before writing"
                 );
                 match (before, self.cache.get(&key)) {
-                    (before, Some(now)) => self.tell(&key, before.as_ref(), &now)?,
-                    (Some(before), None) => self.tell_deleted(&key, &before, false)?,
+                    (before, Some(now)) => self.deliver(&key, before.as_ref(), &now)?,
+                    (Some(before), None) => self.deliver_delete(&key, &before, false)?,
                     (None, None) => {}
                 }
             }
         }
     }
 
-    fn tell(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result {
-        let Some(wanted) = self.wanted(object) else {
+    fn deliver(&mut self, key: &Key, before: Option<&Value>, object: &Value) -> Result {
+        let Some(wanted) = self.rule_for(object) else {
             return Ok(());
         };
         let event = self.event(key, object);
@@ -177,37 +178,37 @@ impl<P: EventHandler> Driver<P> {
         exports::on_update(&mut self.plugin, &event, old, shown.to_string().into_bytes())
     }
 
-    /// Takes an object out of the cache and tells the plugin.
+    /// Removes an object from the cache and calls the plugin.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// The failure of the plugin.
     ///
     /// # Panics
-    /// If there is no such object.
+    /// If the object does not exist.
     pub fn delete(&mut self, source: SourceId, namespace: &str, name: &str) -> Result {
         self.remove(source, namespace, name, false)
     }
 
-    /// As [`delete`](Self::delete), as if nobody had watched when it happened.
+    /// As [`delete`](Self::delete), but with `final_state_unknown`: no watch was running when the object was deleted.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// The failure of the plugin.
     ///
     /// # Panics
-    /// If there is no such object.
+    /// If the object does not exist.
     pub fn vanish(&mut self, source: SourceId, namespace: &str, name: &str) -> Result {
         self.remove(source, namespace, name, true)
     }
 
     fn remove(&mut self, source: SourceId, namespace: &str, name: &str, final_state_unknown: bool) -> Result {
         let last = self.cache.remove(source, namespace, name);
-        let last = last.unwrap_or_else(|| panic!("the test deletes {namespace}/{name}, which the cache does not have"));
+        let last = last.unwrap_or_else(|| panic!("the test deletes {namespace}/{name}, which is not in the cache"));
         let key = (source.0, namespace.to_owned(), name.to_owned());
-        self.tell_deleted(&key, &last, final_state_unknown)
+        self.deliver_delete(&key, &last, final_state_unknown)
     }
 
-    fn tell_deleted(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result {
-        let Some(wanted) = self.wanted(last) else {
+    fn deliver_delete(&mut self, key: &Key, last: &Value, final_state_unknown: bool) -> Result {
+        let Some(wanted) = self.rule_for(last) else {
             return Ok(());
         };
         let event = self.event(key, last);
@@ -220,28 +221,28 @@ impl<P: EventHandler> Driver<P> {
         )
     }
 
-    /// What the manifest says of objects of this type; none if the plugin is not told about them.
-    fn wanted(&self, object: &Value) -> Option<Events> {
+    /// The rule of the manifest for objects of this type, if the plugin receives them.
+    fn rule_for(&self, object: &Value) -> Option<Events> {
         let (api_version, kind) = type_of(object);
         self.manifest.events_of(api_version, kind)
     }
 }
 
 impl<P: SyncHandler> Driver<P> {
-    /// Tells the plugin that it has been shown a source completely.
+    /// Tells the plugin that a source is synced.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// The failure of the plugin.
     pub fn synced(&mut self, source: SourceId) -> Result {
         self.plugin.on_synced(source)
     }
 }
 
 impl<P: IndexFuncs> Driver<P> {
-    /// The index values of an object, which is not put into the cache.
+    /// Returns the index values of an object, which is not put into the cache.
     ///
     /// # Errors
-    /// What the plugin answers; and an index that its manifest does not name, which Informant would refuse.
+    /// The failure of the plugin, or a permanent failure if it returns an index that its manifest does not declare.
     pub fn index(&mut self, object: &Value) -> Result<IndexValues> {
         let key = self.cache.key_of(object);
         let (api_version, kind) = type_of(object);
@@ -253,9 +254,9 @@ impl<P: IndexFuncs> Driver<P> {
         let values = self
             .cache
             .while_denied(|| exports::index(&mut self.plugin, &of, shown))?;
-        if let Some(stray) = values.names().find(|index| !self.manifest.offers_index(index)) {
+        if let Some(undeclared) = values.names().find(|index| !self.manifest.offers_index(index)) {
             return Err(Failure::permanent(format_args!(
-                "the manifest names no index {stray:?}"
+                "the manifest does not declare the index {undeclared:?}"
             )));
         }
         Ok(values)
@@ -263,9 +264,9 @@ impl<P: IndexFuncs> Driver<P> {
 }
 
 impl Cache {
-    /// Refuses the store's calls, as Informant does in `describe` and in index functions.
+    /// Denies every host call, as Informant does in `describe` and in index functions.
     fn while_denied<T>(&self, call: impl FnOnce() -> T) -> T {
-        let message = "denied in describe and in index functions".to_owned();
+        let message = "host calls are denied in describe and in index functions".to_owned();
         self.refuse(Some(HostError {
             code: ErrorCode::Denied,
             message,

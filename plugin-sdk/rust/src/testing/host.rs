@@ -1,4 +1,4 @@
-//! The contract's imports, answered from a [`Cache`](super::Cache). Signatures are those of the bindings.
+//! The contract's imports, implemented on a [`Cache`](super::Cache). The signatures are those of the bindings.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::bindings::imports::informant::plugin::store::{Item, ObjectKey, Page, 
 use crate::bindings::imports::informant::plugin::types::{ErrorCode, HostError};
 use crate::log::Level;
 
-/// How many index values are given if the asker names no number.
+/// The default number of index values in a page.
 const INDEX_VALUES_DEFAULT: usize = 1_000;
 
 type Answer<T> = Result<T, HostError>;
@@ -142,7 +142,7 @@ fn index_func<'a>(state: &'a State, informer: &str, index: &str) -> Answer<&'a I
     }
 }
 
-/// The objects of an informer in the order of their keys.
+/// The objects of an informer, ordered by key.
 fn objects<'a>(state: &'a State, informer: &str) -> Answer<Vec<(&'a Key, &'a Value)>> {
     let sources = state.sources_of(informer)?;
     Ok(state

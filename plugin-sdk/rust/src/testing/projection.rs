@@ -1,11 +1,11 @@
-//! What of an object a plugin is shown, cut out as Informant cuts it: in the object's own shape, always with apiVersion
-//! and kind.
+//! Projects an object to the fields that a plugin receives, as Informant does: in the shape of the object, always with
+//! apiVersion and kind.
 
 use serde_json::{Map, Value};
 
 use crate::manifest::PayloadKind;
 
-/// The object as a payload shows it.
+/// The object projected to a payload.
 pub(super) fn payload(object: &Value, payload: &PayloadKind) -> Value {
     match payload {
         PayloadKind::Whole => object.clone(),
@@ -14,7 +14,7 @@ pub(super) fn payload(object: &Value, payload: &PayloadKind) -> Value {
     }
 }
 
-/// The object with only what these JSON pointers name.
+/// The object with only the fields at these JSON pointers.
 pub(super) fn project(object: &Value, pointers: &[String]) -> Value {
     let mut paths: Vec<Vec<String>> = vec![vec!["apiVersion".to_owned()], vec!["kind".to_owned()]];
     let token = |token: &str| token.replace("~1", "/").replace("~0", "~");
@@ -27,7 +27,7 @@ pub(super) fn project(object: &Value, pointers: &[String]) -> Value {
     cut(object, &paths).unwrap_or(Value::Null)
 }
 
-/// What `paths` show of `value`; none if no path leads through it or it is a scalar on the way to something.
+/// `value` projected to `paths`. `None` if no path leads through it, or if it is a scalar and every path leads deeper.
 fn cut(value: &Value, paths: &[&[String]]) -> Option<Value> {
     if paths.iter().any(|path| path.is_empty()) {
         return Some(value.clone());
@@ -47,10 +47,10 @@ fn cut(value: &Value, paths: &[&[String]]) -> Option<Value> {
                 .filter_map(|(name, member)| Some((name.clone(), cut(member, &below(name))?)));
             Some(Value::Object(shown.collect()))
         }
-        // Elements keep their places, so that a struct which reads the whole list reads this one.
+        // Elements keep their positions, so that a struct for the whole list also matches this one.
         Value::Array(elements) => {
-            let element = |(place, element): (usize, &Value)| {
-                cut(element, &below(&place.to_string())).unwrap_or_else(|| empty(element))
+            let element = |(position, element): (usize, &Value)| {
+                cut(element, &below(&position.to_string())).unwrap_or_else(|| empty(element))
             };
             Some(Value::Array(elements.iter().enumerate().map(element).collect()))
         }
@@ -58,7 +58,7 @@ fn cut(value: &Value, paths: &[&[String]]) -> Option<Value> {
     }
 }
 
-/// What stands in for an element of which nothing is shown.
+/// The placeholder for an element without projected fields.
 fn empty(element: &Value) -> Value {
     match element {
         Value::Object(_) => Value::Object(Map::new()),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_shown_and_what_is_absent_left_out() {
+    fn only_requested_fields_are_projected_and_absent_ones_left_out() {
         check(
             &["/spec/nodeName", "/status/phase", "/spec/volumes/*/name"],
             json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "nodeName": "n" } }),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_every_element_and_elements_keep_their_places() {
+    fn a_star_matches_every_element_and_elements_keep_positions() {
         check(
             &["/spec/containers/*/image"],
             json!({ "apiVersion": "v1", "kind": "Pod", "spec": { "containers": [{ "image": "x" }, {}] } }),

@@ -1,8 +1,8 @@
-//! Label selectors in Kubernetes' syntax.
+//! Label selectors in Kubernetes syntax.
 
 use serde_json::Value;
 
-/// One condition of a selector. An object is selected if all hold.
+/// One requirement of a selector. An object must meet all of them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Requirement {
     label: String,
@@ -30,7 +30,7 @@ impl Requirement {
     }
 }
 
-/// `app=web,tier in (a, b),!canary`; the empty text selects everything.
+/// Parses `app=web,tier in (a, b),!canary`. An empty selector selects everything.
 pub(super) fn parse(selector: &str) -> Result<Vec<Requirement>, String> {
     let mut depth = 0_i32;
     // Commas within parentheses separate values.
@@ -63,7 +63,7 @@ fn requirement(text: &str) -> Result<Requirement, String> {
     };
     let label = label.trim();
     if label.is_empty() || label.contains(char::is_whitespace) {
-        return Err(format!("label selector: {text:?} is no requirement"));
+        return Err(format!("label selector: {text:?} is not a valid requirement"));
     }
     Ok(Requirement {
         label: label.to_owned(),
@@ -73,7 +73,7 @@ fn requirement(text: &str) -> Result<Requirement, String> {
 
 fn values(list: &str) -> Result<Vec<String>, String> {
     let inner = list.trim().strip_prefix('(').and_then(|list| list.strip_suffix(')'));
-    let inner = inner.ok_or_else(|| format!("label selector: {list:?} is no list of values in parentheses"))?;
+    let inner = inner.ok_or_else(|| format!("label selector: {list:?} is not a list of values in parentheses"))?;
     Ok(inner.split(',').map(|value| value.trim().to_owned()).collect())
 }
 
@@ -98,7 +98,7 @@ mod tests {
             ("!absent", true),
             ("absent", false),
         ] {
-            let requirements = parse(selector).expect("it is well-formed");
+            let requirements = parse(selector).expect("a valid selector");
             assert_eq!(
                 requirements.iter().all(|requirement| requirement.matches(&pod)),
                 selected,

@@ -4,8 +4,8 @@ use super::*;
 use crate::prelude::*;
 use crate::testing::cache;
 
-/// Says what it is told.
-struct Teller {
+/// Logs the events that it receives.
+struct Logger {
     greeting: String,
 }
 
@@ -16,7 +16,7 @@ struct Config {
     greeting: String,
 }
 
-impl Plugin for Teller {
+impl Plugin for Logger {
     fn describe() -> Manifest {
         assert!(store::sources("pods").is_err(), "describe is denied the store");
         Manifest::new()
@@ -32,7 +32,7 @@ impl Plugin for Teller {
     }
 }
 
-impl EventHandler for Teller {
+impl EventHandler for Logger {
     type Object = Value;
 
     fn on_add(&mut self, event: &Event, object: Value) -> Result {
@@ -55,7 +55,7 @@ impl EventHandler for Teller {
     }
 }
 
-impl IndexFuncs for Teller {
+impl IndexFuncs for Logger {
     type Object = Value;
 
     fn index(&mut self, of: &ObjectRef, object: Value) -> Result<IndexValues> {
@@ -64,7 +64,7 @@ impl IndexFuncs for Teller {
     }
 }
 
-crate::export!(Teller: events, index);
+crate::export!(Logger: events, index);
 
 fn pod(uid: &str, spec: Value) -> Value {
     json!({
@@ -76,15 +76,15 @@ fn pod(uid: &str, spec: Value) -> Value {
     })
 }
 
-fn driver() -> Driver<Teller> {
+fn driver() -> Driver<Logger> {
     Driver::start(json!({})).expect("the plugin starts")
 }
 
 #[test]
 fn objects_arrive_as_the_manifest_asks() {
     let mut driver = driver();
-    driver.put(pod("1", json!({ "x": 1 }))).expect("it is told");
-    driver.put(pod("1", json!({ "x": 2 }))).expect("it is told");
+    driver.put(pod("1", json!({ "x": 1 }))).expect("the plugin accepts it");
+    driver.put(pod("1", json!({ "x": 2 }))).expect("the plugin accepts it");
     assert_eq!(
         driver.take_log(),
         [
@@ -95,20 +95,20 @@ fn objects_arrive_as_the_manifest_asks() {
 }
 
 #[test]
-fn a_payload_that_did_not_change_and_a_kind_that_was_not_asked_for_are_not_told() {
+fn unchanged_payloads_and_other_kinds_are_not_delivered() {
     let mut driver = driver();
-    driver.put(pod("1", json!({}))).expect("it is told");
+    driver.put(pod("1", json!({}))).expect("the plugin accepts it");
     driver.take_log();
     let mut other = pod("1", json!({}));
     other["status"]["phase"] = json!("Failed");
-    driver.put(other).expect("it is left out");
+    driver.put(other).expect("the manifest excludes it");
     driver
         .put(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" } }))
-        .expect("it is left out");
+        .expect("the manifest excludes it");
     assert!(driver.take_log().is_empty());
     driver
         .put(json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" } }))
-        .expect("it is told");
+        .expect("the plugin accepts it");
     assert_eq!(driver.take_log().len(), 1);
 }
 
@@ -116,9 +116,9 @@ fn a_payload_that_did_not_change_and_a_kind_that_was_not_asked_for_are_not_told(
 fn another_uid_is_a_delete_and_an_add() {
     let mut driver = driver();
     driver.set_reason(Reason::Initial);
-    driver.put(pod("1", json!({}))).expect("it is told");
-    driver.put(pod("2", json!({}))).expect("it is told");
-    driver.vanish(SourceId(0), "web", "a").expect("it is told");
+    driver.put(pod("1", json!({}))).expect("the plugin accepts it");
+    driver.put(pod("2", json!({}))).expect("the plugin accepts it");
+    driver.vanish(SourceId(0), "web", "a").expect("the plugin accepts it");
     let shape = r#"{"apiVersion":"v1","kind":"Pod","spec":{}}"#;
     assert_eq!(
         driver.take_log(),
@@ -133,7 +133,7 @@ fn another_uid_is_a_delete_and_an_add() {
 
 #[test]
 fn index_functions_see_their_fields_and_are_denied_the_store() {
-    let mut driver = Driver::<Teller>::start_index(json!({})).expect("the plugin starts");
+    let mut driver = Driver::<Logger>::start_index(json!({})).expect("the plugin starts");
     let values = driver
         .index(&pod("1", json!({ "nodeName": "n1" })))
         .expect("it has values");
@@ -146,8 +146,8 @@ fn index_functions_see_their_fields_and_are_denied_the_store() {
 }
 
 #[test]
-fn a_config_that_does_not_fit_is_refused_by_name() {
-    let failure = Driver::<Teller>::start(json!({ "greetings": "hello" }))
+fn an_invalid_config_is_rejected_by_field_name() {
+    let failure = Driver::<Logger>::start(json!({ "greetings": "hello" }))
         .err()
         .expect("it is refused");
     assert_eq!(
@@ -157,12 +157,12 @@ fn a_config_that_does_not_fit_is_refused_by_name() {
 }
 
 #[test]
-#[should_panic(expected = "make a testing::Driver or a testing::Cache in this test first")]
-fn the_store_without_a_cache_says_what_to_do() {
+#[should_panic(expected = "create a testing::Driver or a testing::Cache first")]
+fn the_store_without_a_cache_explains_what_to_do() {
     let _ = store::sources("pods");
 }
 
 #[test]
-fn without_a_cache_a_line_is_no_panic() {
+fn logging_without_a_cache_does_not_panic() {
     cache::log(crate::log::Level::Info, "to stderr");
 }

@@ -1,4 +1,4 @@
-//! The guide's first plugin and its test.
+//! The first plugin of the guide, with its test.
 
 use informant_plugin_sdk::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The guide's shorter pieces, each in a place where it compiles.
+//! The shorter code blocks of the guide, in a context in which they compile.
 
 use std::collections::BTreeMap;
 
@@ -54,22 +54,32 @@ impl EventHandler for Modest {
     type Object = Raw;
 
     fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
-        let node: Option<Node> = store::get(event.source, "", "node-1")?;
         for pod in store::list("pods")
             .namespace("web")
             .labels("app in (a, b)")
             .objects::<Pod>()
         {
-            info!("beside {}", pod?.object.metadata.name);
+            info!("there is {}", pod?.object.metadata.name);
         }
-        let others = store::index_keys("pods", "image", "nginx:1.29")?;
+        let nginx = store::index_keys("pods", "image", "nginx:1.25")?;
+        let node = node(event, "node-1")?;
         info!(
-            "on {}, beside {}",
+            "on {}, with {} others",
             node.map(|node| node.metadata.name).unwrap_or_default(),
-            others.len()
+            nginx.len()
         );
         Ok(())
     }
+}
+
+fn node(event: &Event, name: &str) -> Result<Option<Node>> {
+    let cluster = &event.source_info()?.cluster;
+    for source in store::sources("nodes")? {
+        if store::source(source)?.cluster == *cluster {
+            return store::get(source, "", name);
+        }
+    }
+    Ok(None)
 }
 
 informant_plugin_sdk::export!(Modest: events);
@@ -90,7 +100,8 @@ impl EventHandler for Marker {
     type Object = Raw;
 
     fn on_upsert(&mut self, event: &Event, _: Raw) -> Result {
-        let pod = kube::object("v1/pods", &event.namespace, &event.name);
+        let cluster = event.source_info()?.cluster.clone();
+        let pod = kube::object("v1/pods", &event.namespace, &event.name).in_cluster(cluster);
         let label = json!({ "metadata": { "uid": event.uid, "labels": { "seen": "yes" } } });
         match kube::patch(&pod).merge(&label) {
             Ok(_) => Ok(()),

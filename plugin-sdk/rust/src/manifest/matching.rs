@@ -1,4 +1,4 @@
-//! What a manifest says of objects of one type, read as Informant reads it. For native tests only.
+//! Finds the rule of a manifest that applies to a type, as Informant does. Only for native tests.
 
 use super::{Events, Manifest, Objects, PayloadKind};
 
@@ -6,21 +6,21 @@ use super::{Events, Manifest, Objects, PayloadKind};
 const ANY: &str = "*";
 
 impl Manifest {
-    /// How the plugin wants to be told about objects of this type; none: not at all.
+    /// The rule for events of this type. `None` if the handler does not receive them.
     pub(crate) fn events_of(&self, api_version: &str, kind: &str) -> Option<Events> {
         if self.events.is_empty() {
             return Some(Events::all());
         }
-        closest(&self.events, |rule| (&rule.api_version, &rule.kind), api_version, kind).cloned()
+        most_specific(&self.events, |rule| (&rule.api_version, &rule.kind), api_version, kind).cloned()
     }
 
-    /// What the plugin's index functions want of objects of this type; none: not to be asked.
+    /// The rule for indexing objects of this type. `None` if the index functions do not receive them.
     pub(crate) fn indexed_of(&self, api_version: &str, kind: &str) -> Option<Objects> {
         let indexes = self.indexes.as_ref()?;
         if indexes.objects.is_empty() {
             return Some(Objects::of(ANY, ANY));
         }
-        closest(
+        most_specific(
             &indexes.objects,
             |rule| (&rule.api_version, &rule.kind),
             api_version,
@@ -29,7 +29,7 @@ impl Manifest {
         .cloned()
     }
 
-    /// Whether the plugin offers an index of that name.
+    /// Whether the plugin offers an index with this name.
     pub(crate) fn offers_index(&self, name: &str) -> bool {
         self.indexes
             .as_ref()
@@ -57,19 +57,19 @@ impl Objects {
     }
 }
 
-/// Of the rules that fit a type, the one that names most of it.
-fn closest<'a, R>(
+/// The most specific of the rules that match a type.
+fn most_specific<'a, R>(
     rules: &'a [R],
     names: impl Fn(&R) -> (&String, &String),
     api_version: &str,
     kind: &str,
 ) -> Option<&'a R> {
-    let fits = |pattern: &str, text: &str| pattern == ANY || pattern == text;
-    let fitting = rules.iter().filter(|rule| {
+    let matches = |pattern: &str, text: &str| pattern == ANY || pattern == text;
+    let matching = rules.iter().filter(|rule| {
         let (wanted_version, wanted_kind) = names(rule);
-        fits(wanted_version, api_version) && fits(wanted_kind, kind)
+        matches(wanted_version, api_version) && matches(wanted_kind, kind)
     });
-    fitting.max_by_key(|rule| {
+    matching.max_by_key(|rule| {
         let (wanted_version, wanted_kind) = names(rule);
         (wanted_version != ANY, wanted_kind != ANY)
     })
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rule_that_names_most_of_a_type_counts() {
+    fn the_most_specific_rule_applies() {
         let manifest = Manifest::new()
             .events(Events::all().metadata())
             .events(Events::of("apps/v1", "*").with_old())
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn without_indexed_objects_all_are_indexed() {
+    fn an_index_without_rules_covers_every_object() {
         assert_eq!(Manifest::new().indexed_of("v1", "Pod"), None);
         assert_eq!(
             Manifest::new().index("a").indexed_of("v1", "Pod"),
