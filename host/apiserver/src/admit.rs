@@ -1,7 +1,7 @@
-//! What an object has to be before it is stored: the right kind, well-formed metadata, a legal name, the defaults that
-//! clients see.
+//! Checks before an object is stored: the right kind, well-formed metadata, a valid name. Also fills in the defaults
+//! that clients see.
 //!
-//! Not here: validation of specs. This server believes whatever a spec says.
+//! Specs of built-in kinds are not validated.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,13 +15,13 @@ use crate::stored;
 /// Longest name, in bytes (apimachinery `DNS1123SubdomainMaxLength`).
 const NAME_BYTES_MAX: usize = 253;
 
-/// What is said of a name that is none.
+/// The message for an invalid name.
 pub(crate) const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Checks that `object` can be read as `kind` and brings its type and metadata into shape: apiVersion and kind are
-/// filled in, metadata is there, `namespace` is the one that the request names.
+/// Checks that `object` can be read as `kind` and normalizes its type and metadata: fills in apiVersion, kind and
+/// metadata, and sets the request's namespace.
 pub(crate) fn shape(kind: &Kind, namespace: &str, object: &mut Value) -> Result<(), Status> {
     let Some(fields) = object.as_object_mut() else {
         return Err(unreadable(kind, "the object is not a JSON object"));
@@ -127,7 +127,7 @@ pub(crate) fn text<'a>(metadata: &'a Map<String, Value>, field: &str) -> &'a str
     metadata.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Checks a name that is about to be created.
+/// Checks the name of an object that is about to be created.
 pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), Status> {
     let invalid = |error, detail: &str| {
         Err(Status::invalid(
@@ -164,7 +164,7 @@ pub(crate) fn name(kind: &Kind, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether it consists of labels as DNS has them.
+/// Whether it consists of DNS labels.
 pub(crate) fn is_dns_subdomain(name: &str) -> bool {
     name.split('.').all(is_dns_label)
 }
@@ -187,7 +187,7 @@ pub(crate) fn labels(kind: &Kind, metadata: &Map<String, Value>) -> Result<(), S
     Err(Status::invalid_all(&kind.group, &kind.kind, name, &issues))
 }
 
-/// Fills in what a real server or the most basic controller would have, as far as clients look at it.
+/// Fills in what a real server or the most basic controllers set, as far as clients read it.
 pub(crate) fn defaults(kind: &Kind, object: &mut Value) {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod") => default_at(object, "/status/phase", json!("Pending")),
@@ -211,18 +211,18 @@ pub(crate) fn defaults(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// Sets a value at a pointer where there is none, making the objects on the way. Leaves alone what is no object.
+/// Sets a missing value at a pointer and creates the objects on the way. Does nothing if one of them is not an object.
 fn default_at(object: &mut Value, pointer: &str, default: Value) {
-    let mut place = object;
+    let mut target = object;
     for key in pointer.split('/').skip(1) {
-        if place.is_null() {
-            *place = json!({});
+        if target.is_null() {
+            *target = json!({});
         }
-        let Some(map) = place.as_object_mut() else { return };
-        place = map.entry(key).or_insert(Value::Null);
+        let Some(map) = target.as_object_mut() else { return };
+        target = map.entry(key).or_insert(Value::Null);
     }
-    if place.is_null() {
-        *place = default;
+    if target.is_null() {
+        *target = default;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The body of an answer: a finished one, or a stream that a watch, a long list or a fault feeds.
+//! The body of a response: complete, or a stream fed by a watch, a long list or a fault.
 
 use std::fmt;
 use std::pin::Pin;
@@ -8,10 +8,10 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body::{Frame, SizeHint};
 
-/// What a streamed body is made of.
+/// The frames of a streamed body.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
-/// The body of every answer.
+/// The body of every response.
 pub struct Body(Kind);
 
 enum Kind {
@@ -20,23 +20,23 @@ enum Kind {
 }
 
 impl Body {
-    /// A body that is complete already.
+    /// A complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self(Kind::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
-    /// A body whose frames come over time.
+    /// A body whose frames arrive over time.
     pub(crate) fn frames(frames: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
         Self(Kind::Frames(Box::pin(frames)))
     }
 
-    /// Whether it is complete already.
+    /// Whether it is complete.
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.0, Kind::Whole(_))
     }
 
-    /// The body as a stream, for what wraps it.
+    /// The body as a stream, for wrappers.
     pub(crate) fn into_frames(self) -> Frames {
         match self.0 {
             Kind::Whole(bytes) => Box::pin(futures::stream::iter(bytes.map(Ok))),
@@ -83,7 +83,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// Why a body ended before its end. On a listener the connection is cut; as a service the reader gets this.
+/// The body was reset before its end. A listener cuts the connection; a reader of the service gets this error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the connection was reset by the embedded API server, as a fault or a restart asked")]
+#[error("the embedded API server reset the connection because of a fault or a restart")]
 pub struct BodyError;

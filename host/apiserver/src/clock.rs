@@ -1,35 +1,35 @@
-//! Where the server's time comes from. Nothing else in the room reads a clock or sleeps.
+//! The server's source of time. Nothing else in this crate reads a clock or sleeps.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A sleep that a [`Clock`] handed out.
+/// A sleep of a [`Clock`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The server's only source of time.
 ///
-/// Time is counted from the clock's own beginning; [`Options::start`](crate::Options::start) says which moment of the
-/// calendar that was.
+/// Time is counted from the clock's start; [`Options::start`](crate::Options::start) is the calendar time of that
+/// moment.
 pub trait Clock: Send + Sync + 'static {
-    /// Time since the clock began. Never goes backwards.
+    /// Time since the clock started. Monotonic.
     fn now(&self) -> Duration;
 
     /// Completes once `duration` has passed.
     fn sleep(&self, duration: Duration) -> Sleep;
 }
 
-/// tokio's time: real in a usual runtime, virtual in one whose clock is paused.
+/// tokio's time: real, or virtual in a runtime whose clock is paused.
 ///
-/// Begins at its first use, so that it may be made before the runtime whose time it tells.
+/// Starts at its first use, so that it can be created before its runtime.
 #[derive(Debug, Default)]
 pub struct TokioClock {
     began: OnceLock<tokio::time::Instant>,
 }
 
 impl TokioClock {
-    /// A clock that has not begun yet.
+    /// A clock that has not started yet.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,13 +1,13 @@
-//! CustomResourceDefinitions: what they declare, and how an object is brought into the shape that they declare.
+//! CustomResourceDefinitions: what they declare, and how objects are made to conform.
 //!
 //! ```text
-//!  definition (an object) ──read──▶ Definition ──Store::define──▶ served kinds, one place for all versions
+//!  definition (an object) ──read──▶ Definition ──Store::define──▶ served kinds, one collection for all versions
 //!  custom resource ──▶ prune ──▶ defaults ──▶ validate ──▶ store
 //! ```
 //!
-//! Several versions are converted by `None`, that is: they differ in `apiVersion` alone. Structural schemas are pruned,
-//! defaulted and validated as kube-apiserver does it, with its messages; the rules in CEL (`x-kubernetes-validations`)
-//! and the uniqueness of `x-kubernetes-list-type` are not looked at, and conversion webhooks are refused.
+//! Several versions are converted by `None`: they differ only in `apiVersion`. Objects are pruned, defaulted and
+//! validated by structural schemas like in kube-apiserver, with its messages. CEL rules (`x-kubernetes-validations`)
+//! and the uniqueness of `x-kubernetes-list-type` are not checked, and conversion webhooks are refused.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver` and `pkg/apis/apiextensions/validation`.
 
@@ -31,7 +31,7 @@ use crate::status::Status;
 /// The group of definitions.
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 
-/// What a definition says about one version of its resource.
+/// One version of a definition's resource.
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) columns: Vec<CustomColumn>,
@@ -49,10 +49,10 @@ pub(crate) struct ScalePaths {
     pub(crate) selector: Option<String>,
 }
 
-/// What becomes of fields that a schema does not name (`fieldValidation`).
+/// How fields that are not in the schema are handled (`fieldValidation`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownFields {
-    /// They are dropped in silence.
+    /// They are dropped silently.
     Drop,
     /// The write is refused.
     Refuse,
@@ -64,10 +64,10 @@ pub(crate) fn is_definitions(kind: &Kind) -> bool {
 }
 
 impl CustomVersion {
-    /// Drops what the schema does not name, fills in its defaults and checks the rest.
+    /// Drops fields that are not in the schema, fills in defaults and validates the rest.
     ///
     /// # Errors
-    /// 400 for unknown fields that are to be refused, 422 with all that the schema does not allow.
+    /// 400 for unknown fields that are to be refused, 422 with all violations of the schema.
     pub(crate) fn conform(&self, kind: &Kind, object: &mut Value, unknown: UnknownFields) -> Result<(), Status> {
         let mut dropped = Vec::new();
         prune::prune(object, &self.schema, &mut dropped);
@@ -84,7 +84,7 @@ impl CustomVersion {
     }
 }
 
-/// The refusal of fields that a kind does not have.
+/// The error for fields that a kind does not have.
 pub(crate) fn unknown_fields(kind: &Kind, fields: &[String]) -> Status {
     let fields: Vec<String> = fields.iter().map(|field| format!("unknown field {field:?}")).collect();
     Status::bad_request(format!(
@@ -104,8 +104,8 @@ fn child(path: &str, key: &str) -> String {
     }
 }
 
-fn element(path: &str, place: usize) -> String {
-    format!("{path}[{place}]")
+fn element(path: &str, index: usize) -> String {
+    format!("{path}[{index}]")
 }
 
 /// Whether a field belongs to every object and is checked elsewhere.

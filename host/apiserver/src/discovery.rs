@@ -1,5 +1,4 @@
-//! Discovery: which groups, versions and resources there are, in the classic form and the aggregated one that kubectl
-//! prefers.
+//! Discovery of groups, versions and resources, in the classic form and in the aggregated one that kubectl prefers.
 //!
 //! Source: KEP-3352 (aggregated discovery), `k8s.io/api/apidiscovery/v2`.
 
@@ -12,7 +11,7 @@ use crate::representation::accepts;
 use crate::response;
 use crate::scale;
 
-/// The Kubernetes that this server follows.
+/// The Kubernetes version that this server follows.
 const GIT_VERSION: &str = "v1.36.3+informant";
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

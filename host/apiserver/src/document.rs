@@ -1,4 +1,4 @@
-//! Request bodies as trees of values: JSON, YAML, or protocol buffers of built-in kinds.
+//! Request bodies as JSON values: from JSON, YAML, or protocol buffers of built-in kinds.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::protobuf;
 use crate::status::Status;
 
-/// How deep an object may be nested. JSON itself is read up to 128 levels, here and by most clients; a list or a watch
-/// event puts two around an object. Pods need about ten.
+/// How deep an object may be nested. This server and most clients read JSON up to 128 levels; a list or a watch event
+/// adds two around an object. Pods need about ten.
 const DEPTH_MAX: usize = 100;
 
 /// Reads an object.
@@ -32,7 +32,7 @@ pub(crate) fn read(content_type: &str, body: &Bytes) -> Result<Value, Status> {
 /// Reads one document of YAML; JSON is YAML, and the usual case.
 ///
 /// # Errors
-/// What the parser says, with its line.
+/// The parser's error, with its line.
 pub(crate) fn yaml(body: &Bytes) -> Result<Value, String> {
     serde_json::from_slice(body).or_else(|_| {
         let text = std::str::from_utf8(body).map_err(|error| format!("the body is not UTF-8: {error}"))?;
@@ -43,8 +43,7 @@ pub(crate) fn yaml(body: &Bytes) -> Result<Value, String> {
     })
 }
 
-/// Refuses what is nested too deep to be read again. Needed where something else than the JSON parser has put a tree
-/// together.
+/// Refuses objects nested too deep to be read again. Needed where something other than the JSON parser built the value.
 pub(crate) fn check_depth(value: &Value) -> Result<(), String> {
     fn fits(value: &Value, left: usize) -> bool {
         match value {

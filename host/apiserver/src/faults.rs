@@ -1,9 +1,9 @@
-//! Faults on demand: what networks, proxies and loaded API servers do to clients.
+//! Fault injection: what networks, proxies and loaded API servers do to clients.
 //!
-//! A fault either happens at once to what is open ([`Fault::DropWatches`], [`Fault::Restart`] …) or stands as a
-//! [`Rule`] until requests come that it meets. Faults are data, so that a simulation's schedule can be written down and
-//! replayed.
+//! A fault either applies at once to open connections and watches ([`Fault::DropWatches`], [`Fault::Restart`] …) or is
+//! a [`Rule`] for future requests. Faults are data, so that a simulation's schedule can be recorded and replayed.
 
+mod body;
 mod filter;
 mod http;
 mod rule;
@@ -13,15 +13,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::body::FaultyBody;
 pub(crate) use self::filter::Attributes;
 pub use self::filter::Filter;
 pub(crate) use self::http::answer as answer_http;
 pub use self::rule::{Action, Answer, RULES_MAX, Rule};
-pub(crate) use self::rule::{Rules, Verdict};
+pub(crate) use self::rule::{RuleEffects, Rules};
 use crate::server::Inner;
 use crate::watch::Command;
 
-/// Everything that can be made to go wrong.
+/// A fault to inject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
@@ -34,7 +35,7 @@ pub enum Fault {
         #[serde(default)]
         ending: Ending,
     },
-    /// Makes open watches silent; they go on, with everything that was missed, after [`Fault::ThawWatches`].
+    /// Makes open watches silent; after [`Fault::ThawWatches`] they continue with everything that they missed.
     FreezeWatches {
         /// Which.
         #[serde(default)]
@@ -46,7 +47,7 @@ pub enum Fault {
         #[serde(default)]
         filter: Filter,
     },
-    /// Puts a line of its own between the events of open watches.
+    /// Injects a line between the events of open watches.
     Inject {
         /// Which.
         #[serde(default)]
@@ -54,30 +55,31 @@ pub enum Fault {
         /// What.
         injection: Injection,
     },
-    /// Forgets the past: watches and lists from versions before `revision` (absent: before the newest one) are answered
-    /// 410. Watches that are open and have read everything go on.
+    /// Compacts the history: watches and lists from versions before `revision` (absent: before the newest one) get 410.
+    /// Open watches that have read everything continue.
     Compact {
-        /// The oldest version that still can be watched from.
+        /// The oldest version from which a watch can start.
         #[serde(default)]
         revision: Option<u64>,
     },
-    /// A fault for requests to come.
+    /// A fault for future requests.
     Rule(Rule),
-    /// Resets all connections and answers none for a time. Data stays.
+    /// Resets all connections and refuses new ones for a time. Data stays.
     Restart {
         /// How long the server is away, in milliseconds.
         #[serde(default)]
         down_ms: u64,
-        /// Whether the history is empty afterwards, as a watch cache is that was filled anew: older watches get 410.
+        /// Whether the history is empty afterwards, like a newly filled watch cache: watches from older versions get
+        /// 410.
         #[serde(default)]
         empty_history: bool,
     },
-    /// Makes all replicas but the first stop following: they answer watches, and reads that need not be consistent,
-    /// from the past.
+    /// Makes all replicas but the first lag: they answer watches, and reads that need not be consistent, from an old
+    /// state.
     FreezeReplicas {},
-    /// Lets replicas that were frozen catch up.
+    /// Lets frozen replicas catch up.
     ThawReplicas {},
-    /// Takes all rules back, thaws all watches and replicas.
+    /// Removes all rules and thaws all watches and replicas.
     Clear,
 }
 
@@ -88,7 +90,7 @@ pub enum Ending {
     /// An orderly end of the body between two lines.
     #[default]
     Clean,
-    /// A reset of the connection between two lines.
+    /// A connection reset between two lines.
     Reset,
     /// Half of the next event's line, then a reset. Waits for that event.
     MidLine,
@@ -98,7 +100,7 @@ pub enum Ending {
     Expired,
 }
 
-/// A line that does not belong into a watch.
+/// An invalid or unusual line in a watch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Injection {
@@ -108,22 +110,22 @@ pub enum Injection {
     NotJson,
     /// An event of a type that does not exist.
     UnknownType,
-    /// A MODIFIED event of an object that exists (or, in an empty selection, of one that does not), padded to this many
+    /// A MODIFIED event of an existing object (or, if nothing is selected, of an invented one), padded to this many
     /// bytes.
     HugeLineBytes(usize),
     /// These bytes, a newline added.
     Raw(String),
 }
 
-/// The switchboard of a server's faults. Cheap to clone.
+/// Control of a server's faults. Cheap to clone.
 #[derive(Clone)]
 pub struct Faults {
     pub(crate) inner: Arc<Inner>,
 }
 
 impl Faults {
-    /// Does `fault`. Returns how many open watches it met; for rules, how many rules stand now; for replicas, how many
-    /// there are.
+    /// Applies `fault`. Returns the number of affected open watches; for rules, the number of active rules; for
+    /// replicas, the number of replicas.
     pub fn apply(&self, fault: Fault) -> usize {
         match fault {
             Fault::DropWatches { filter, ending } => self.drop_watches(&filter, ending),
@@ -160,14 +162,14 @@ impl Faults {
         self.inner.watches().command(filter, &Command::Thaw)
     }
 
-    /// Puts a line between the events of the open watches that match. Returns how many.
+    /// Injects a line into the open watches that match. Returns how many.
     pub fn inject(&self, filter: &Filter, injection: &Injection) -> usize {
         self.inner
             .watches()
             .command(filter, &Command::Inject(injection.clone()))
     }
 
-    /// Forgets all history: watches and lists from versions before the newest are answered 410.
+    /// Forgets all history: watches and lists from versions before the newest get 410.
     pub fn compact(&self) {
         self.inner.store().compact(None);
     }
@@ -177,14 +179,14 @@ impl Faults {
         self.inner.store().compact(Some(revision));
     }
 
-    /// Adds a rule. Returns how many stand now.
+    /// Adds a rule. Returns the number of active rules.
     pub fn rule(&self, rule: Rule) -> usize {
         let mut rules = self.inner.rules();
         rules.add(rule);
         rules.len()
     }
 
-    /// Answers the next `times` requests that match in the server's place.
+    /// Responds to the next `times` matching requests in the server's place.
     pub fn answer(&self, filter: Filter, times: u32, answer: Answer) {
         self.rule(Rule {
             filter,
@@ -203,7 +205,7 @@ impl Faults {
         });
     }
 
-    /// Answers 403 to all requests that match, until [`allow`](Self::allow) with the same filter or
+    /// Responds with 403 to all matching requests, until [`allow`](Self::allow) with the same filter or
     /// [`clear`](Self::clear).
     pub fn forbid(&self, filter: Filter) {
         self.rule(Rule {
@@ -213,7 +215,7 @@ impl Faults {
         });
     }
 
-    /// Takes a [`forbid`](Self::forbid) back.
+    /// Reverts [`forbid`](Self::forbid).
     pub fn allow(&self, filter: &Filter) {
         self.inner.rules().remove(filter, &Action::Forbid);
     }
@@ -229,12 +231,12 @@ impl Faults {
         open
     }
 
-    /// The rules that stand, in the order in which they came.
+    /// The active rules, in the order in which they were added.
     pub fn rules(&self) -> Vec<Rule> {
-        self.inner.rules().standing()
+        self.inner.rules().active()
     }
 
-    /// Takes all rules back, thaws all watches and replicas.
+    /// Removes all rules and thaws all watches and replicas.
     pub fn clear(&self) {
         self.inner.rules().clear();
         self.inner.freeze_replicas(false);

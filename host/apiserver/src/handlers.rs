@@ -1,4 +1,4 @@
-//! What each route does.
+//! Handlers of all routes.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::list::{self, Page};
 use crate::openapi;
 use crate::patch::Patch;
 use crate::query::{self, ListOptions, Query, Version};
+use crate::replica::ReplicaCache;
 use crate::representation::Representation;
 use crate::response;
 use crate::review;
@@ -26,23 +27,22 @@ use crate::selection::Selection;
 use crate::server::Inner;
 use crate::status::Status;
 use crate::stored::{self, Stored};
-use crate::view::View;
 use crate::watch;
 use crate::writes::{Deletion, Part, Preconditions, Write};
 
-/// Who everybody is: this server does not ask for names.
+/// The user name of all clients: this server has no authentication.
 pub(crate) const USER: &str = "informant";
 
-/// A request, read.
+/// A parsed request.
 pub(crate) struct Call<'a> {
     pub(crate) inner: &'a Arc<Inner>,
-    pub(crate) view: &'a Arc<View>,
+    pub(crate) cache: &'a Arc<ReplicaCache>,
     pub(crate) method: &'a Method,
     pub(crate) accept: &'a str,
     pub(crate) content_type: &'a str,
     pub(crate) query: &'a Query,
     pub(crate) body: &'a Bytes,
-    /// A watch that this opens is silent.
+    /// Whether a watch that this opens is silent.
     pub(crate) frozen: bool,
 }
 
@@ -76,8 +76,7 @@ pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> R
     Ok(found.unwrap_or_else(nothing))
 }
 
-/// What kube-apiserver says to paths that it does not know, resources of absent definitions among them. It is no
-/// `Status`.
+/// kube-apiserver's response to unknown paths, including resources of absent definitions. It is not a `Status`.
 fn nothing() -> Response<Body> {
     response::text(404, "404 page not found\n")
 }
@@ -90,7 +89,7 @@ struct Target<'a> {
     kind: Arc<Kind>,
 }
 
-enum Found<'a> {
+enum Lookup<'a> {
     Target(Target<'a>),
     Nothing,
 }
@@ -104,7 +103,7 @@ struct DeleteOptions {
 }
 
 impl<'a> Target<'a> {
-    fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Found<'a>, Status> {
+    fn find(call: &'a Call<'a>, resource: &'a Resource) -> Result<Lookup<'a>, Status> {
         let store = call.inner.store();
         let registry = store.registry();
         let Some(served) = registry
@@ -114,7 +113,7 @@ impl<'a> Target<'a> {
             return if registry.is_built_in(&resource.group, &resource.version) {
                 Err(Status::no_such_resource())
             } else {
-                Ok(Found::Nothing)
+                Ok(Lookup::Nothing)
             };
         };
         let kind = Arc::clone(&served.kind);
@@ -124,7 +123,7 @@ impl<'a> Target<'a> {
             "scale" => kind.has_scale && !resource.name.is_empty(),
             _ => false,
         };
-        // An object in a namespace is not to be had without, one in none not with.
+        // A namespaced object needs a namespace in its path; a cluster-scoped one must not have one.
         let placed = match kind.namespaced {
             true => resource.name.is_empty() || !resource.namespace.is_empty(),
             false => resource.namespace.is_empty(),
@@ -132,7 +131,7 @@ impl<'a> Target<'a> {
         if !known_subresource || !placed {
             return Err(Status::no_such_resource());
         }
-        Ok(Found::Target(Self {
+        Ok(Lookup::Target(Self {
             call,
             resource,
             served,
@@ -185,20 +184,20 @@ impl<'a> Target<'a> {
         self.show(200, &*self.stored()?)
     }
 
-    /// The object as the request's version lets it be seen.
+    /// The object at the version that the request allows.
     fn stored(&self) -> Result<Arc<Stored>, Status> {
         let store = self.call.inner.store();
         let key = stored::key(&self.resource.namespace, &self.resource.name);
         let found = match query::version(self.call.query)? {
-            Version::Unset => store.shelf(self.served.place).objects.get(&key).cloned(),
+            Version::Unset => store.collection(self.served.slot).objects.get(&key).cloned(),
             version => {
-                let newest = self.call.view.revision(&store);
+                let newest = self.call.cache.revision(&store);
                 if let Version::At(version) = version
                     && version > newest
                 {
                     return Err(Status::too_large(version, newest));
                 }
-                self.call.view.objects(&store, self.served.place).get(&key).cloned()
+                self.call.cache.objects(&store, self.served.slot).get(&key).cloned()
             }
         };
         drop(store);
@@ -214,7 +213,7 @@ impl<'a> Target<'a> {
             let paging_at_zero = self.call.inner.options.paging_at_zero;
             list::list(
                 &store,
-                self.call.view,
+                self.call.cache,
                 &self.served,
                 &selection,
                 &options,
@@ -234,7 +233,7 @@ impl<'a> Target<'a> {
             attributes,
             frozen: self.call.frozen,
         };
-        watch::open(self.call.inner, self.call.view, request)
+        watch::open(self.call.inner, self.call.cache, request)
     }
 
     fn create(&self) -> Result<Response<Body>, Status> {
@@ -264,7 +263,7 @@ impl<'a> Target<'a> {
             Method::PUT => scale = self.document()?,
             Method::PATCH => {
                 let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
-                // A patch without a version is bound to none.
+                // A patch without a version is unconditional.
                 scale["metadata"]["resourceVersion"] = Value::Null;
                 patch.apply(&mut scale)?;
             }
@@ -323,7 +322,7 @@ impl<'a> Target<'a> {
         Ok((options.preconditions.unwrap_or_default(), dry_run))
     }
 
-    /// Whether nothing is to be stored.
+    /// Whether the write is a dry run.
     fn dry_run(&self) -> Result<bool, Status> {
         self.call.query.dry_run(match *self.call.method {
             Method::POST => "CreateOptions",
@@ -336,14 +335,14 @@ impl<'a> Target<'a> {
     fn write<T>(&self, dry_run: bool, write: impl FnOnce(&mut Write<'_>) -> Result<T, Status>) -> Result<T, Status> {
         let now = self.call.inner.now_rfc3339();
         let mut store = self.call.inner.store();
-        // Its definition may have gone since the request was routed.
-        if store.shelf(self.served.place).retired {
+        // Its definition may have been deleted since the request was routed.
+        if store.collection(self.served.slot).retired {
             return Err(Status::no_such_resource());
         }
         write(&mut Write {
             store: &mut store,
             kind: Arc::clone(&self.kind),
-            place: self.served.place,
+            slot: self.served.slot,
             namespace: &self.resource.namespace,
             now: &now,
             part: self.part(),
@@ -365,11 +364,11 @@ impl<'a> Target<'a> {
     }
 }
 
-impl Found<'_> {
+impl Lookup<'_> {
     fn answer(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
         match self {
-            Found::Target(target) => target.answer(attributes),
-            Found::Nothing => Ok(nothing()),
+            Lookup::Target(target) => target.answer(attributes),
+            Lookup::Nothing => Ok(nothing()),
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The changes of one resource that are remembered: what watches read, and what takes lists back in time.
+//! The remembered changes of one resource: watches read them, and lists at old versions are rebuilt from them.
 //!
 //! ```text
 //!        dropped            floor              newest
 //!  ────────┼──────────────────┼──────────────────┼──▶ revisions
 //!   events up to here      reads from before here
-//!   are gone               are answered 410
+//!   are dropped            get 410
 //! ```
 //!
-//! Promises: bounded in events and bytes; the oldest leave first. Knows nothing of watches; they come with the version
-//! they have read.
+//! Bounded in events and bytes; the oldest are dropped first. It does not know the watches; each passes the version
+//! that it has read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::stored::Stored;
 /// The objects of one resource by key, as a persistent map: a clone is a snapshot and costs nothing.
 pub(crate) type Objects = OrdMap<Arc<str>, Arc<Stored>>;
 
-/// What a write did.
+/// The type of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ChangeType {
     Added,
     Modified,
     Deleted,
@@ -31,7 +31,7 @@ pub(crate) enum Change {
 /// One write.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
-    pub(crate) change: Change,
+    pub(crate) change: ChangeType,
     /// The state after the write; for deletes the last state, stamped with the delete's revision.
     pub(crate) object: Arc<Stored>,
     /// The state before.
@@ -43,13 +43,13 @@ impl Event {
         self.object.revision
     }
 
-    /// Bytes of bodies that this event alone keeps alive, about.
+    /// Approximate size of the bodies that only this event keeps alive, in bytes.
     fn size_bytes(&self) -> usize {
         self.object.json().len()
     }
 }
 
-/// A version that is not known any more; the field is the oldest that is.
+/// A version that is no longer known; the field is the oldest known one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooOld {
     pub(crate) floor: u64,
@@ -61,7 +61,7 @@ pub(crate) struct History {
     size_bytes: usize,
     events_max: usize,
     bytes_max: usize,
-    /// The newest revision whose event is gone.
+    /// The newest revision whose event was dropped.
     dropped: u64,
     /// The oldest revision that can be read from.
     floor: u64,
@@ -131,7 +131,7 @@ impl History {
         self.events.partition_point(|event| event.revision() <= revision)
     }
 
-    /// Takes `objects`, the newest state, back to what it was at `revision`.
+    /// Rewinds `objects`, the newest state, to `revision`.
     pub(crate) fn rewind(&self, objects: &mut Objects, revision: u64) -> Result<(), TooOld> {
         self.check(revision)?;
         for event in self.events.range(self.place_after(revision)..).rev() {

@@ -1,8 +1,8 @@
 //! The kinds that the server knows: the common built-in ones, and those that a test or the demo adds.
 //!
-//! One version per built-in kind; custom resources have as many as their definition declares, which share one place in
-//! the store and differ in `apiVersion` alone (conversion `None`). What a kind allows (verbs, subresources, selectable
-//! fields) is data here and nowhere else.
+//! One version per built-in kind; custom resources have as many as their definition declares, which share one
+//! collection in the store and differ only in `apiVersion` (conversion `None`). The capabilities of a kind (verbs,
+//! subresources, selectable fields) are defined only here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::definitions::CustomVersion;
 
 mod built_in;
 
-/// A resource: where it is served and what it can do.
+/// A resource: where it is served and what it supports.
 #[derive(Debug, Clone)]
 pub struct Kind {
     /// The API group, empty for the core group.
@@ -41,14 +41,14 @@ pub struct Kind {
     /// Whether this is a custom resource. List items of custom resources carry apiVersion and kind, those of built-in
     /// kinds do not.
     pub custom: bool,
-    /// What field selectors may name beside `metadata.name` and `metadata.namespace`, as dotted paths.
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`, as dotted paths.
     pub fields: Vec<String>,
-    /// What its CustomResourceDefinition says beyond that; none for built-in kinds and for those that a test registers.
+    /// Further settings of its CustomResourceDefinition; none for built-in kinds and those that a test registers.
     pub(crate) custom_version: Option<Arc<CustomVersion>>,
 }
 
 impl Kind {
-    /// A custom resource with a status subresource and generations, as most definitions make them.
+    /// A custom resource with a status subresource and generations, like most.
     pub fn custom(group: &str, version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
         Self {
             group: group.to_owned(),
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// What discovery lists.
+    /// The verbs that discovery lists.
     pub(crate) fn verbs(&self) -> &'static [&'static str] {
         match (self.group.as_str(), self.plural.as_str()) {
             ("", "bindings") => &["create"],
@@ -115,28 +115,28 @@ pub(crate) fn group_version(group: &str, version: &str) -> String {
     }
 }
 
-/// A kind as a version of it is served, and where its objects are.
+/// A served version of a kind, and where its objects are.
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
-    pub(crate) place: usize,
+    pub(crate) slot: usize,
     pub(crate) kind: Arc<Kind>,
 }
 
-/// What is served, in the order of discovery: core first, then by group, version and plural.
+/// The served kinds, in the order of discovery: core first, then by group, version and plural.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     served: BTreeMap<(String, String, String), Served>,
 }
 
 impl Registry {
-    /// Serves a kind whose objects are at `place`. What was served under the same path is replaced.
-    pub(crate) fn serve(&mut self, place: usize, kind: Arc<Kind>) {
-        self.served.insert(path(&kind), Served { place, kind });
+    /// Serves a kind whose objects are in collection `slot`. Replaces a kind served under the same path.
+    pub(crate) fn serve(&mut self, slot: usize, kind: Arc<Kind>) {
+        self.served.insert(path(&kind), Served { slot, kind });
     }
 
-    /// Serves nothing of `place` any more.
-    pub(crate) fn withdraw(&mut self, place: usize) {
-        self.served.retain(|_, served| served.place != place);
+    /// Stops serving the kinds of collection `slot`.
+    pub(crate) fn withdraw(&mut self, slot: usize) {
+        self.served.retain(|_, served| served.slot != slot);
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
@@ -170,12 +170,12 @@ impl Registry {
         groups
     }
 
-    /// Another place's kind that has one of the names that the kinds at `place` (none: new ones) want: within a group a
-    /// plural, a singular and a kind name one resource.
-    pub(crate) fn rival(&self, place: Option<usize>, wanted: &Kind) -> Option<&Arc<Kind>> {
+    /// A kind of another collection that has one of the names wanted by the kinds in `slot` (`None`: new ones): within
+    /// a group, a plural, a singular and a kind name one resource.
+    pub(crate) fn name_conflict(&self, slot: Option<usize>, wanted: &Kind) -> Option<&Arc<Kind>> {
         self.served
             .values()
-            .filter(|served| Some(served.place) != place && served.kind.group == wanted.group)
+            .filter(|served| Some(served.slot) != slot && served.kind.group == wanted.group)
             .map(|served| &served.kind)
             .find(|kind| kind.plural == wanted.plural || kind.singular == wanted.singular || kind.kind == wanted.kind)
     }

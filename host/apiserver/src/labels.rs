@@ -1,4 +1,4 @@
-//! Which labels an object may have.
+//! Validation of labels.
 //!
 //! Source: apimachinery `ValidateLabels` (pkg/apis/meta/v1/validation), whose messages these are.
 
@@ -24,7 +24,7 @@ const KEY_EXAMPLES: &str = "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex 
 const VALUE_EXAMPLES: &str = "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
      '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What is wrong with the labels of `metadata`; nothing where there are none.
+/// The errors in the labels of `metadata`.
 pub(crate) fn issues(metadata: &Map<String, Value>) -> Vec<Issue> {
     let Some(Value::Object(labels)) = metadata.get("labels") else {
         return Vec::new();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_that_kubernetes_takes_are_taken() {
+    fn labels_that_kubernetes_accepts_are_accepted() {
         let long = "a".repeat(63);
         let labels = json!({ "labels": {
             "app": "web", "empty": "", "1": "1", "example.com/Tier_1.a-b": "A_b.c-d", (long.clone()): long,
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_of_in_kubernetes_words() {
+    fn invalid_labels_get_kubernetes_messages() {
         let said = |key: &str, value: &str| {
             let mut problems = key_problems(key);
             problems.extend(value_problems(value));

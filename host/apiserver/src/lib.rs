@@ -1,4 +1,4 @@
-//! An embedded Kubernetes API server: for the demo, for trying plugins and for tests.
+//! An embedded Kubernetes API server for tests, for trying plugins and for the demo.
 //!
 //! ```text
 //!  tests ──create / update / patch / delete──▶ ApiServer ──▶ Store ──▶ History
@@ -9,25 +9,24 @@
 //!        └────────────────── faults: rules for requests, commands for watches
 //! ```
 //!
-//! A `tower::Service` first ([`ApiServer::service`], usable under `kube::Client::new`, without sockets, tasks or a
-//! clock of its own) and a listener second ([`ApiServer::serve`]). Promises: versions, lists, watches, conflicts and
-//! errors as kube-apiserver has them, so that a client that is right here is right there; the same seed, times and
-//! requests give the same answers to the byte.
+//! A `tower::Service` first ([`ApiServer::service`], usable under `kube::Client::new`, without its own sockets, tasks
+//! or clock) and a listener second ([`ApiServer::serve`]). Versions, lists, watches, conflicts and errors are those of
+//! kube-apiserver, so that a client that works here works there. The same seed, times and requests give byte-identical
+//! responses.
 //!
-//! Custom resources are served as their definitions say: several versions, subresources, columns, schemas with pruning,
+//! Custom resources are served by their definitions: several versions, subresources, columns, schemas with pruning,
 //! defaults and validation.
 //!
-//! A test instrument, not a product. It has no authentication, admission, defaulting or validation of built-in specs,
-//! managed fields or controllers; it reads protocol buffers and YAML but answers JSON: pods do not run, owners do not
-//! collect what they own, deletes take effect at once (finalizers are respected). Server-side apply is a merge that
-//! creates. docs/apiserver.md is the page for its users.
+//! This is a test instrument, not a product. It has no authentication, admission, defaulting or validation of built-in
+//! specs, managed fields or controllers: pods do not run, dependents of deleted owners are not collected, deletes take
+//! effect at once (finalizers are respected). It reads protocol buffers and YAML but responds with JSON. Server-side
+//! apply is a merge that creates. See docs/reference/embedded-apiserver.md.
 
 mod admit;
 mod body;
 mod clock;
 mod definitions;
 mod discovery;
-mod disturb;
 mod document;
 mod faults;
 mod handlers;
@@ -57,7 +56,6 @@ mod store;
 mod stored;
 mod table;
 mod tls;
-mod view;
 mod watch;
 mod writes;
 

@@ -1,6 +1,6 @@
-//! Lists: which state, which page of it, and the body that streams it.
+//! Lists: the state, the page, and the body that streams it.
 //!
-//! Follows apiserver `pkg/storage/cacher` and `pkg/storage/etcd3` for what versions mean:
+//! The meaning of versions follows apiserver `pkg/storage/cacher` and `pkg/storage/etcd3`:
 //!
 //! | `resourceVersion` | match | limit | state |
 //! |---|---|---|---|
@@ -8,7 +8,7 @@
 //! | `0` | – | ignored | the replica's cache |
 //! | N | NotOlderThan or unset | none | the replica's cache; 504 if it is older than N |
 //! | N | NotOlderThan | set | the newest, in pages |
-//! | N | Exact, or unset with a limit | any | that of N; 410 if it is forgotten |
+//! | N | Exact, or unset with a limit | any | that at N; 410 if it was forgotten |
 //!
 //! A continue token stays at the revision of its first page.
 
@@ -24,13 +24,13 @@ use crate::body::Body;
 use crate::history::Objects;
 use crate::kinds::{Kind, Served};
 use crate::query::{ListOptions, Version, VersionMatch};
+use crate::replica::ReplicaCache;
 use crate::selection::Selection;
 use crate::status::Status;
 use crate::store::Store;
 use crate::stored::Stored;
-use crate::view::View;
 
-/// About how many bytes a frame of a streamed list has.
+/// Approximate size of a frame of a streamed list.
 const FRAME_BYTES: usize = 128 * 1024;
 
 const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
@@ -40,12 +40,12 @@ const CONTINUE_EXPIRED: &str = "The provided continue parameter is too old to di
      Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between \
      the time the first chunk was returned and now may show up in the list.";
 
-/// What a continue token says. The format is kube-apiserver's.
+/// The content of a continue token, in kube-apiserver's format.
 #[derive(Debug, Serialize, Deserialize)]
-struct Token {
+struct ContinueToken {
     #[serde(rename = "v")]
     format: String,
-    /// -1: the newest state; what an expired token is exchanged for.
+    /// -1: the newest state, for the token that replaces an expired one.
     #[serde(rename = "rv")]
     revision: i64,
     /// The first key that may be on the next page.
@@ -54,7 +54,7 @@ struct Token {
 
 const TOKEN_FORMAT: &str = "meta.k8s.io/v1";
 
-impl Token {
+impl ContinueToken {
     fn new(revision: i64, start: &str) -> Self {
         Self {
             format: TOKEN_FORMAT.to_owned(),
@@ -90,28 +90,28 @@ pub(crate) struct Page {
     pub(crate) revision: u64,
     /// The token of the next page.
     pub(crate) next: Option<String>,
-    /// How many objects follow this page. Not known when a selector was given.
+    /// How many objects follow this page. Unknown if there is a selector.
     pub(crate) remaining: Option<usize>,
 }
 
-/// Carries out a list.
+/// Executes a list.
 pub(crate) fn list(
     store: &Store,
-    view: &View,
+    cache: &ReplicaCache,
     served: &Served,
     selection: &Selection,
     options: &ListOptions,
     paging_at_zero: bool,
 ) -> Result<Page, Status> {
-    let (revision, objects, start) = state(store, view, served.place, options)?;
+    let (revision, objects, start) = state(store, cache, served.slot, options)?;
     let limit = match (options.limit, options.version) {
         (0, _) => usize::MAX,
         (_, Version::Zero) if options.continue_token.is_empty() && !paging_at_zero => usize::MAX,
         (limit, _) => limit,
     };
     let kind = Arc::clone(&served.kind);
-    // As in kube-apiserver, a page ends at its limit without looking whether a selector lets anything through behind
-    // it: the last page of a selection may be empty.
+    // As in kube-apiserver, a page ends at its limit without checking whether anything after it matches the selector:
+    // the last page of a selection may be empty.
     let mut rest = selection.range_from(&objects, &start);
     let mut items: Vec<Arc<Stored>> = Vec::new();
     while items.len() < limit
@@ -125,7 +125,7 @@ pub(crate) fn list(
     let remaining = (left > 0 && !selection.has_selectors()).then_some(left);
     let next = items.last().filter(|_| left > 0).map(|last| {
         let revision = i64::try_from(revision).unwrap_or(i64::MAX);
-        Token::new(revision, &format!("{}\0", last.key())).encode()
+        ContinueToken::new(revision, &format!("{}\0", last.key())).encode()
     });
     Ok(Page {
         kind,
@@ -136,26 +136,29 @@ pub(crate) fn list(
     })
 }
 
-/// The state that a list is of, its revision, and the key where the page begins.
-fn state(store: &Store, view: &View, place: usize, options: &ListOptions) -> Result<(u64, Objects, String), Status> {
-    let newest = || (store.revision(), store.shelf(place).objects.clone(), String::new());
-    let cached = || (view.revision(store), view.objects(store, place), String::new());
+/// The revision and state to list, and the key where the page begins.
+fn state(
+    store: &Store,
+    cache: &ReplicaCache,
+    slot: usize,
+    options: &ListOptions,
+) -> Result<(u64, Objects, String), Status> {
+    let newest = || (store.revision(), store.collection(slot).objects.clone(), String::new());
+    let cached = || (cache.revision(store), cache.objects(store, slot), String::new());
     if !options.continue_token.is_empty() {
-        let token = Token::decode(&options.continue_token)?;
+        let token = ContinueToken::decode(&options.continue_token)?;
         let Ok(revision) = u64::try_from(token.revision) else {
-            return Ok((store.revision(), store.shelf(place).objects.clone(), token.start));
+            return Ok((store.revision(), store.collection(slot).objects.clone(), token.start));
         };
-        let objects = at(store, place, revision).map_err(|status| continue_expired(status, &token))?;
+        let objects = at(store, slot, revision).map_err(|status| continue_expired(status, &token))?;
         return Ok((revision, objects, token.start));
     }
     let paged = options.limit > 0;
     match (options.version, options.version_match) {
         (Version::Unset, _) => Ok(newest()),
         (Version::Zero, _) => Ok(cached()),
-        (Version::At(revision), Some(VersionMatch::Exact)) => {
-            Ok((revision, at(store, place, revision)?, String::new()))
-        }
-        (Version::At(revision), None) if paged => Ok((revision, at(store, place, revision)?, String::new())),
+        (Version::At(revision), Some(VersionMatch::Exact)) => Ok((revision, at(store, slot, revision)?, String::new())),
+        (Version::At(revision), None) if paged => Ok((revision, at(store, slot, revision)?, String::new())),
         (Version::At(revision), _) => {
             let state = if paged { newest() } else { cached() };
             if revision > state.0 {
@@ -168,25 +171,25 @@ fn state(store: &Store, view: &View, place: usize, options: &ListOptions) -> Res
 }
 
 /// The objects of a kind at exactly `revision`.
-pub(crate) fn at(store: &Store, place: usize, revision: u64) -> Result<Objects, Status> {
+pub(crate) fn at(store: &Store, slot: usize, revision: u64) -> Result<Objects, Status> {
     if revision > store.revision() {
         return Err(Status::too_large(revision, store.revision()));
     }
-    let shelf = store.shelf(place);
-    let mut objects = shelf.objects.clone();
-    shelf
+    let collection = store.collection(slot);
+    let mut objects = collection.objects.clone();
+    collection
         .history
         .rewind(&mut objects, revision)
         .map_err(|_| Status::expired(EXPIRED))?;
     Ok(objects)
 }
 
-fn continue_expired(status: Status, token: &Token) -> Status {
+fn continue_expired(status: Status, token: &ContinueToken) -> Status {
     if status.code != 410 {
         return status;
     }
     let mut expired = Status::expired(CONTINUE_EXPIRED);
-    expired.continue_token = Token::new(-1, &token.start).encode();
+    expired.continue_token = ContinueToken::new(-1, &token.start).encode();
     expired
 }
 
@@ -231,7 +234,7 @@ impl Page {
     }
 }
 
-/// Writes a list frame by frame, so that a list of 100 MB is never held as one.
+/// Writes a list frame by frame, so that a list of 100 MB is never held as a whole.
 struct ListFrames<F> {
     head: Option<String>,
     items: std::vec::IntoIter<Arc<Stored>>,

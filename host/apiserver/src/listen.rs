@@ -1,6 +1,6 @@
 //! The server on a socket: HTTP/1.1, with or without TLS, one task per connection.
 //!
-//! This is the only place where the room spawns: a listener exists only where real time and real sockets do.
+//! This is the only module of the crate that spawns tasks: a listener exists only with real time and real sockets.
 
 use std::future::Future;
 use std::io;
@@ -21,24 +21,24 @@ use crate::server::{ApiServer, Inner};
 use crate::service::ApiService;
 use crate::tls::Identity;
 
-/// How long connections have to finish their answers after the shutdown began.
+/// How long connections may take to finish their responses after the shutdown began.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long a client may take for its TLS handshake.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long to wait after the system refused a connection, for example for want of file descriptors.
+/// How long to wait after the system refused a connection, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many connections may be open at once; further ones wait in the system's backlog.
+/// Maximum number of open connections; further ones wait in the system's backlog.
 pub const CONNECTIONS_MAX: usize = 4_096;
 
 impl ApiServer {
-    /// Serves connections until `shutdown` completes; then ends watches, lets answers finish for up to 2 s and cuts
-    /// what is left.
+    /// Serves connections until `shutdown` completes; then ends watches, lets responses finish for up to 2 s and cuts
+    /// the remaining connections.
     ///
     /// # Errors
-    /// None at present: a connection that cannot be accepted is tried again.
+    /// None at present: accepting connections is retried.
     pub async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> io::Result<()> {
         serve(&self.inner, &self.service(), listener, None, shutdown).await
     }
@@ -75,14 +75,14 @@ pub(crate) async fn serve(
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                 Ok((socket, _)) => {
-                    let life = Life {
-                        restart: inner.life(),
+                    let tokens = ConnectionTokens {
+                        restart: inner.restart_token(),
                         stopping: stopping.clone(),
                     };
-                    connections.spawn(accept(socket, acceptor.clone(), service.clone(), life));
+                    connections.spawn(accept(socket, acceptor.clone(), service.clone(), tokens));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "accepting a connection failed");
                     inner.options.clock.sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -102,49 +102,49 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// What ends a connection.
-struct Life {
-    /// It is cut.
+/// The tokens that end a connection.
+struct ConnectionTokens {
+    /// Cuts the connection.
     restart: CancellationToken,
-    /// It ends in order.
+    /// Ends the connection gracefully.
     stopping: CancellationToken,
 }
 
-/// Serves one connection, after its handshake if there is to be one.
-async fn accept(socket: TcpStream, acceptor: Option<TlsAcceptor>, service: ApiService, life: Life) {
-    // Events are small and wanted at once.
+/// Serves one connection, after the TLS handshake if there is one.
+async fn accept(socket: TcpStream, acceptor: Option<TlsAcceptor>, service: ApiService, tokens: ConnectionTokens) {
+    // Events are small and must not be delayed.
     let _ = socket.set_nodelay(true);
     let Some(acceptor) = acceptor else {
-        return connection(socket, service, life).await;
+        return connection(socket, service, tokens).await;
     };
     let shaken = tokio::select! {
         biased;
-        () = life.restart.cancelled() => return,
-        () = life.stopping.cancelled() => return,
+        () = tokens.restart.cancelled() => return,
+        () = tokens.stopping.cancelled() => return,
         shaken = tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(socket)) => shaken,
     };
     match shaken {
-        Ok(Ok(socket)) => connection(socket, service, life).await,
-        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-        Err(_) => tracing::debug!("a TLS handshake took too long"),
+        Ok(Ok(socket)) => connection(socket, service, tokens).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake timed out"),
     }
 }
 
 /// Serves one connection until it closes, the server stops, or a restart cuts it.
-async fn connection(socket: impl AsyncRead + AsyncWrite + Send + Unpin, service: ApiService, life: Life) {
+async fn connection(socket: impl AsyncRead + AsyncWrite + Send + Unpin, service: ApiService, tokens: ConnectionTokens) {
     let connection = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(socket), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
-        () = life.restart.cancelled() => return,
+        () = tokens.restart.cancelled() => return,
         ended = connection.as_mut() => ended,
-        () = life.stopping.cancelled() => {
+        () = tokens.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
     }
 }

@@ -1,9 +1,9 @@
-//! OpenAPI, as far as kubectl needs it to accept and explain manifests.
+//! OpenAPI documents, as far as kubectl needs them to accept and explain manifests.
 //!
-//! kubectl validates on the server if the document says that a kind's PATCH takes `fieldValidation`, and it computes
-//! its patches itself if PATCH does not take strategic merges by schema. So the paths hold the PATCH operations and
-//! nothing else. The schemas of custom resources are those of their definitions; those of built-in kinds have names and
-//! types of fields, and no descriptions.
+//! kubectl validates on the server if the document declares `fieldValidation` for a kind's PATCH, and it computes
+//! patches itself if PATCH does not accept strategic merges by schema. So the paths contain only the PATCH operations.
+//! The schemas of custom resources are those of their definitions; those of built-in kinds have names and types of
+//! fields, but no descriptions.
 //!
 //! Source: kubectl `pkg/cmd/apply/patcher.go` and `pkg/explain/v2`, cli-runtime
 //! `pkg/resource/query_param_verifier_v3.go`.
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::kinds::{Kind, Registry, group_version};
 use crate::protobuf;
 
-/// Where a group's version is served.
+/// The path of a group's version.
 fn root(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("api/{version}")
@@ -100,7 +100,7 @@ fn v3_path(kind: &Kind) -> Value {
     })
 }
 
-/// A kind's schema; what it refers to is added to `schemas`.
+/// A kind's schema; adds the schemas that it references to `schemas`.
 fn described(kind: &Kind, schemas: &mut BTreeMap<String, Value>) -> Value {
     let mut described = schema(kind);
     if let Some(version) = &kind.custom_version {
@@ -129,8 +129,8 @@ fn schema(kind: &Kind) -> Value {
     })
 }
 
-/// `/openapi/v2`, for clients that read it as JSON. kubectl asks for protocol buffers, is answered with JSON, and goes
-/// on without.
+/// `/openapi/v2`, for clients that read it as JSON. kubectl requests protocol buffers, gets JSON, and continues without
+/// the document.
 pub(crate) fn v2(registry: &Registry) -> Value {
     let definitions: Map<String, Value> = registry
         .sorted()

@@ -1,4 +1,4 @@
-//! What can be set when a server is made, and the named limits behind the defaults.
+//! The options of a server, and the named limits behind the defaults.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use jiff::Timestamp;
 
 use crate::clock::{Clock, TokioClock};
 
-/// How many changes of one resource are remembered for watches, exact lists and continue tokens.
+/// How many changes of one resource are kept for watches, exact lists and continue tokens.
 ///
-/// A watch or list from before the oldest one is answered 410. kube-apiserver's watch cache adapts between 100 and
+/// A watch or list from before the oldest one gets 410. kube-apiserver's watch cache adapts between 100 and
 /// 102,400.
 pub const HISTORY_EVENTS_MAX: usize = 10_000;
 
-/// How many bytes of object bodies the remembered changes of one resource may hold; the oldest changes go first.
+/// How many bytes of object bodies the kept changes of one resource may hold; the oldest are dropped first.
 pub const HISTORY_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How many changes that came after a watch was opened it may leave unread before it is closed, silently, as
+/// How many changes since it was opened a watch may leave unread. Beyond it, the watch is closed silently, as
 /// kube-apiserver closes a watcher whose channel is full. Counted in
 /// [`Stats::watches_closed_slow`](crate::Stats::watches_closed_slow).
 pub const WATCH_BACKLOG_EVENTS_MAX: usize = 4_096;
 
-/// Largest body of a request. Above it the answer is 413, as in kube-apiserver (`MaxRequestBodyBytes`).
+/// Largest body of a request. Above it the response is 413, as in kube-apiserver (`MaxRequestBodyBytes`).
 pub const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// How many requests [`ApiServer::requests`](crate::ApiServer::requests) remembers; the oldest go first.
+/// How many requests [`ApiServer::requests`](crate::ApiServer::requests) keeps; the oldest are dropped first.
 pub const REQUESTS_KEPT_MAX: usize = 10_000;
 
 /// How often a quiet watch with `allowWatchBookmarks` gets a bookmark. kube-apiserver: once a minute.
@@ -34,23 +34,23 @@ pub const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// How long before its deadline a watch gets its last bookmark. kube-apiserver: 2 s.
 pub const LAST_BOOKMARK_LEAD: Duration = Duration::from_secs(2);
 
-/// Shortest life of a watch that does not say `timeoutSeconds`; the longest is twice that (kube-apiserver's
+/// Shortest duration of a watch without `timeoutSeconds`; the longest is twice that (kube-apiserver's
 /// `--min-request-timeout`).
 pub const WATCH_TIMEOUT_MIN: Duration = Duration::from_secs(1_800);
 
-/// 2026-01-01T00:00:00Z, in seconds since 1970: when a server begins that is not told otherwise.
+/// 2026-01-01T00:00:00Z in seconds since 1970, the default start time of a server.
 const DEFAULT_START_UNIX_SECONDS: i64 = 1_767_225_600;
 
 /// How an [`ApiServer`](crate::ApiServer) behaves.
 ///
-/// Two servers with equal options that get the same requests at the same times answer alike to the byte.
+/// Two servers with equal options that get the same requests at the same times give byte-identical responses.
 #[derive(Clone)]
 pub struct Options {
-    /// Where uids, generated names and watch deadlines are drawn from.
+    /// The seed of uids, generated names and watch deadlines.
     pub seed: u64,
     /// The server's time.
     pub clock: Arc<dyn Clock>,
-    /// The calendar's time when `clock` began; creation timestamps are `start` + `clock.now()`.
+    /// The calendar time when `clock` started; creation timestamps are `start` + `clock.now()`.
     pub start: Timestamp,
     /// See [`HISTORY_EVENTS_MAX`].
     pub history_events_max: usize,
@@ -62,17 +62,17 @@ pub struct Options {
     pub bookmark_interval: Duration,
     /// See [`WATCH_TIMEOUT_MIN`].
     pub watch_timeout_min: Duration,
-    /// Whether `sendInitialEvents` is served (WatchList, on in Kubernetes since 1.34). If not, it is refused with 422,
-    /// as by a server whose feature gate is off.
+    /// Whether `sendInitialEvents` is supported (WatchList, on in Kubernetes since 1.34). If not, it is refused with
+    /// 422, as by a server whose feature gate is off.
     pub watch_list: bool,
-    /// Whether a list at `resourceVersion=0` obeys `limit`. A kube-apiserver with a watch cache does not.
+    /// Whether a list at `resourceVersion=0` respects `limit`. A kube-apiserver with a watch cache does not.
     pub paging_at_zero: bool,
-    /// Whether `/informant/faults` answers. Meant for the demo; off by default.
+    /// Whether `/informant/faults` is served. Meant for the demo; off by default.
     pub faults_over_http: bool,
 }
 
 impl Options {
-    /// The defaults with the calendar's present time as `start`: for people, who look at ages.
+    /// The defaults with the current time as `start`, so that ages are meaningful to people.
     pub fn at_wall_time() -> Self {
         Self {
             start: Timestamp::now(),

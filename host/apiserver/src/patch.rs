@@ -1,7 +1,7 @@
 //! The four kinds of patch.
 //!
-//! Server-side apply is a strategic merge with create: nothing is tracked per manager, so fields that left an applied
-//! configuration stay. `informant apiserver`'s page says so.
+//! Server-side apply is a strategic merge with create: nothing is tracked per manager, so fields that are removed from
+//! an applied configuration stay in the object (documented in docs/reference/embedded-apiserver.md).
 
 mod strategic;
 
@@ -13,7 +13,7 @@ use crate::kinds::Kind;
 use crate::query::Query;
 use crate::status::{FieldError, Status};
 
-/// A patch that was read and is of a kind that the resource takes.
+/// A parsed patch of a type that the resource accepts.
 #[derive(Debug)]
 pub(crate) enum Patch {
     /// RFC 7386.
@@ -24,16 +24,16 @@ pub(crate) enum Patch {
     Json(json_patch::Patch),
     /// Server-side apply.
     Apply {
-        /// What the client wants to see.
+        /// The applied configuration.
         configuration: Value,
-        /// Whether lists are merged by key. Those of custom resources are replaced, as Kubernetes takes them for atomic
+        /// Whether lists are merged by key. Those of custom resources are replaced: Kubernetes treats them as atomic
         /// unless a schema says otherwise.
         strategic: bool,
     },
 }
 
 impl Patch {
-    /// Reads a patch of the type that `content_type` names.
+    /// Reads a patch of the type given by `content_type`.
     pub(crate) fn read(kind: &Kind, content_type: &str, query: &Query, body: &Bytes) -> Result<Self, Status> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         match media_type {
@@ -65,7 +65,7 @@ impl Patch {
         }
     }
 
-    /// Whether the object is made if it does not exist.
+    /// The configuration to create the object from if it does not exist.
     pub(crate) fn creates(&self) -> Option<&Value> {
         match self {
             Self::Apply { configuration, .. } => Some(configuration),

@@ -1,7 +1,7 @@
-//! Bodies in protocol buffers: `kubectl create deployment` and other typed clients send them to built-in kinds.
+//! Bodies in protocol buffers: `kubectl create deployment` and other typed clients send them for built-in kinds.
 //!
-//! They are read into the JSON that the same client would have sent. Answers are always JSON, which these clients take
-//! too.
+//! They are converted to the JSON that the same client would send. Responses are always JSON, which these clients
+//! accept too.
 //!
 //! Source: apimachinery `pkg/runtime/serializer/protobuf` (the envelope) and the struct tags of `k8s.io/api`, in
 //! `schema.txt`.
@@ -18,25 +18,25 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::describe::{describe, describe_metadata, reference, type_meta};
 use self::schema::{Field, Schema, Type, When};
-pub(crate) use self::strict::strangers;
+pub(crate) use self::strict::check_fields;
 use self::wire::{Fields, Wire};
 use crate::stored::is_empty;
 
 /// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What every body begins with.
+/// The prefix of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// How deep messages may be nested; pods need about ten levels.
 const NESTING_MAX: usize = 64;
 
-/// Why a body could not be read.
+/// The error of an unreadable body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProtobufError {
     #[error("the body is not an object in protocol buffers: it does not begin with \"k8s\" and a zero")]
     NoMagic,
-    #[error("the body breaks off or is malformed at {0:?}")]
+    #[error("the body is truncated or malformed at {0:?}")]
     Malformed(&'static str),
     #[error("{kind:?} of {api_version:?} cannot be read from protocol buffers by this server; send it as JSON")]
     UnknownKind { api_version: String, kind: String },
@@ -78,7 +78,7 @@ fn decode(schema: &Schema, message: &'static str, bytes: &[u8], depth: usize) ->
     let mut object = Map::new();
     for read in Fields::new(bytes) {
         let (number, wire) = read.ok_or(ProtobufError::Malformed(message))?;
-        // A field that this version does not know is left out, as Go leaves it out.
+        // Fields that this version does not know are left out, as in Go.
         let Some(field) = fields.get(&number) else { continue };
         let value = value(schema, &field.type_, wire, depth + 1)?.ok_or(ProtobufError::Malformed(message))?;
         insert(&mut object, field, value);
@@ -106,7 +106,7 @@ fn insert(object: &mut Map<String, Value>, field: &Field, value: Value) {
     }
 }
 
-/// A value of a type; `None` if what was on the wire does not fit.
+/// A value of a type; `None` if the value on the wire does not fit.
 fn value(schema: &Schema, type_: &Type, wire: Wire<'_>, depth: usize) -> Result<Option<Value>, ProtobufError> {
     let value = match (type_, wire) {
         (Type::Int, Wire::Number(number)) => json!(number.cast_signed()),
@@ -147,7 +147,7 @@ fn map_entry(schema: &Schema, element: &Type, entry: &[u8], depth: usize) -> Res
     Ok(Some(json!({ key: found.unwrap_or_else(|| json!("")) })))
 }
 
-/// Messages whose JSON is not their fields.
+/// Messages whose JSON is not an object of their fields.
 fn special(message: &str, bytes: &[u8]) -> Option<Result<Value, ProtobufError>> {
     let value = match message {
         "api.resource.Quantity" => text_field(bytes, 1).map(Value::String),
@@ -163,7 +163,7 @@ fn special(message: &str, bytes: &[u8]) -> Option<Result<Value, ProtobufError>> 
                 .map_err(|_| ProtobufError::Malformed("time"))
         }
         "meta.v1.FieldsV1" | "pkg.runtime.RawExtension" => bytes_field(bytes, 1).map(|raw| {
-            // What is not JSON inside is not this server's to judge.
+            // Invalid JSON inside is not validated here.
             serde_json::from_slice(raw).unwrap_or(Value::Null)
         }),
         _ => return None,

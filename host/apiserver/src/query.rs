@@ -1,4 +1,4 @@
-//! The query of a request, and what list and watch read out of it.
+//! The query of a request, and the list and watch options in it.
 //!
 //! Follows `metav1.ListOptions` with its validation (apimachinery `pkg/apis/meta/internalversion/validation`).
 
@@ -32,12 +32,12 @@ impl Query {
         self.get(key).unwrap_or_default()
     }
 
-    /// A switch as Kubernetes reads it: there, and neither empty, `0` nor `false`.
+    /// A flag as Kubernetes reads it: present, and neither empty, `0` nor `false`.
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(is_true)
     }
 
-    /// Whether nothing is to be stored. `options` is the kind of the options, for the message.
+    /// Whether the write is a dry run. `options` is the kind of the options, for the message.
     pub(crate) fn dry_run(&self, options: &str) -> Result<bool, Status> {
         match self.get("dryRun") {
             None => Ok(false),
@@ -51,7 +51,7 @@ fn is_true(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "" | "0" | "false")
 }
 
-/// How a list's version is meant.
+/// `resourceVersionMatch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     Exact,
@@ -61,14 +61,14 @@ pub(crate) enum VersionMatch {
 /// `resourceVersion` in its three meanings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// Not given: the newest.
+    /// Absent: the newest.
     Unset,
     /// `0`: any.
     Zero,
     At(u64),
 }
 
-/// What list, watch and deletecollection are asked.
+/// The options of list, watch and deletecollection.
 #[derive(Debug, Clone)]
 pub(crate) struct ListOptions {
     pub(crate) label_selector: String,
@@ -151,7 +151,7 @@ impl ListOptions {
     }
 }
 
-/// A number; what is negative counts as not given, as in Kubernetes.
+/// A number; a negative one counts as absent, as in Kubernetes.
 fn number(query: &Query, key: &str) -> Result<u64, Status> {
     match query.text(key) {
         "" => Ok(0),
@@ -173,7 +173,7 @@ pub(crate) fn version(query: &Query) -> Result<Version, Status> {
             let why = format!(
                 "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
             );
-            // A watch is refused by the cacher, whose error kube-apiserver does not translate.
+            // The cacher refuses a watch, and kube-apiserver does not translate its error.
             if query.flag("watch") {
                 Status::new(500, "", why)
             } else {

@@ -1,10 +1,11 @@
-//! The server's randomness: a seeded sequence, so that a run repeats to the byte.
+//! The server's random numbers: a seeded sequence, so that runs are reproducible.
 
 /// SplitMix64. Source: Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
-/// The letters of generated names: apimachinery `util/rand`, which leaves out what could spell words or be misread.
+/// The letters of generated names: apimachinery `util/rand`, which leaves out letters that could spell words or be
+/// misread.
 const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// How many letters `generateName` appends, as in apiserver `names/generate.go`.
@@ -15,7 +16,7 @@ impl Random {
         Self(seed)
     }
 
-    /// What [`new`](Self::new) takes to go on from here.
+    /// What [`new`](Self::new) needs to continue this sequence.
     pub(crate) fn state(&self) -> u64 {
         self.0
     }

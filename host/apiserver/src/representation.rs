@@ -1,4 +1,4 @@
-//! The forms in which objects go out: whole, metadata alone, or as a Table. Chosen by `Accept`.
+//! The representations of objects in responses: whole, metadata only, or as a Table. Chosen by `Accept`.
 //!
 //! Source: apiserver `pkg/endpoints/handlers/negotiation` and `response.go`.
 
@@ -61,8 +61,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// Whether `Accept` asks for a JSON document transformed to `kind` of `group`/`version` before anything else that is
-/// served.
+/// Whether `Accept` prefers JSON transformed to `kind` of `group`/`version` over everything else that is served.
 pub(crate) fn accepts(accept: &str, kind: &str, group: &str, version: &str) -> bool {
     accept.split(',').map(Clause::parse).any(|clause| {
         clause.is_json()
@@ -73,7 +72,7 @@ pub(crate) fn accepts(accept: &str, kind: &str, group: &str, version: &str) -> b
 }
 
 impl Representation {
-    /// Takes the first form in `accept` that this server has.
+    /// Chooses the first representation in `accept` that this server supports.
     pub(crate) fn negotiate(accept: &str, query: &Query) -> Result<Self, Status> {
         if accept.trim().is_empty() {
             return Ok(Self::Object);
@@ -94,7 +93,7 @@ impl Representation {
         ))
     }
 
-    /// A single object as an answer.
+    /// A single object as a response.
     pub(crate) fn object_response(self, code: u16, kind: &Kind, object: &Stored, now: i64) -> Response<Body> {
         let mut body = Vec::with_capacity(object.json().len() + 1);
         self.write_object(kind, object, now, true, &mut body);
@@ -102,7 +101,7 @@ impl Representation {
         response::json_bytes(code, body)
     }
 
-    /// A list as an answer.
+    /// A list as a response.
     pub(crate) fn list_response(self, page: Page, now: i64) -> Response<Body> {
         let body = match self {
             Self::Object => {
@@ -117,7 +116,8 @@ impl Representation {
         response::with_type(200, "application/json", body)
     }
 
-    /// Appends one object as a get or a watch event shows it. `columns` says whether a table names its columns.
+    /// Appends one object as a get or a watch event shows it. `columns`: whether a table includes its column
+    /// definitions.
     pub(crate) fn write_object(self, kind: &Kind, object: &Stored, now: i64, columns: bool, out: &mut Vec<u8>) {
         match self {
             Self::Object => object.write_as(kind, out),
@@ -170,7 +170,7 @@ fn include(query: &Query) -> Result<Include, Status> {
     }
 }
 
-/// Items of built-in kinds have no type of their own, those of custom resources do.
+/// Items of built-in kinds have no apiVersion and kind, those of custom resources do.
 fn write_item(kind: &Kind, object: &Stored, out: &mut Vec<u8>) {
     if kind.custom {
         object.write_as(kind, out);

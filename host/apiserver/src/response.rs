@@ -1,4 +1,4 @@
-//! Finished answers.
+//! Complete responses.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::body::Body;
 
-/// An answer with a body of this type.
+/// A response with a body of this type.
 pub(crate) fn with_type(code: u16, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -16,12 +16,12 @@ pub(crate) fn with_type(code: u16, content_type: &'static str, body: impl Into<B
     response
 }
 
-/// A JSON answer that was serialized already.
+/// A JSON response that is already serialized.
 pub(crate) fn json_bytes(code: u16, body: impl Into<Bytes>) -> Response<Body> {
     with_type(code, "application/json", Body::whole(body))
 }
 
-/// A JSON answer.
+/// A JSON response.
 pub(crate) fn json(code: u16, body: &Value) -> Response<Body> {
     json_bytes(code, body.to_string())
 }

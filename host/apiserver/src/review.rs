@@ -1,4 +1,4 @@
-//! Access reviews. Everybody may do everything but what a rule forbids.
+//! Access reviews. Everything is allowed unless a rule forbids it.
 
 use http::{Method, Response};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::response;
 use crate::routes::Resource;
 use crate::status::Status;
 
-/// Whether a path is a review's: those are created and answered, never stored.
+/// Whether a path is that of a review. Reviews are answered on create and never stored.
 pub(crate) fn is_review(resource: &Resource) -> bool {
     matches!(
         resource.group.as_str(),
@@ -20,7 +20,7 @@ pub(crate) fn is_review(resource: &Resource) -> bool {
     )
 }
 
-/// Answers a review.
+/// Responds to a review.
 pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Body>, Status> {
     if *call.method != Method::POST {
         return Err(Status::method_not_allowed());
@@ -31,7 +31,7 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
     }
     review["status"] = match resource.plural.as_str() {
         "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
-            verdict(call, &review["spec"]["resourceAttributes"])
+            review_status(call, &review["spec"]["resourceAttributes"])
         }
         "selfsubjectrulesreviews" => json!({
             "resourceRules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }],
@@ -44,7 +44,7 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
     Ok(response::json(201, &review))
 }
 
-fn verdict(call: &Call<'_>, asked: &Value) -> Value {
+fn review_status(call: &Call<'_>, asked: &Value) -> Value {
     let text = |field: &str| asked[field].as_str().unwrap_or_default().to_owned();
     let verbs = [
         "get",

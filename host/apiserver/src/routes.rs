@@ -1,4 +1,4 @@
-//! From a method and a path to what is asked for.
+//! Routing: from a method and a path to the requested resource.
 //!
 //! Source: apiserver `pkg/endpoints/request/requestinfo.go`.
 
@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use crate::faults::Attributes;
 use crate::query::Query;
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
     /// `/api`, `/apis`: the groups.
@@ -70,7 +70,7 @@ pub(crate) fn route(path: &str) -> Route {
 }
 
 fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
-    // A namespace is a resource, but what follows its name is another one, except for its own subresources.
+    // A namespace is a resource, but the part after its name is another one, except for its own subresources.
     let (namespace, rest) = match rest {
         ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => ("", rest),
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
@@ -92,7 +92,7 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
     })
 }
 
-/// What a request is about, for rules, records and 403s.
+/// The attributes of a request, for rules, records and 403s.
 pub(crate) fn attributes(method: &Method, route: &Route, query: &Query) -> Attributes {
     let Route::Resource(resource) = route else {
         return Attributes {

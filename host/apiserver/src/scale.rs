@@ -1,5 +1,5 @@
-//! The scale subresource: `spec.replicas` of workloads, or what a definition names, as `kubectl scale` reads and writes
-//! it.
+//! The scale subresource: `spec.replicas` of workloads, or the paths of a definition, as `kubectl scale` reads and
+//! writes it.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(crate) const VERSION: &str = "v1";
 /// Its name.
 pub(crate) const KIND: &str = "Scale";
 
-/// An object as its scale.
+/// The scale of an object.
 pub(crate) fn of(kind: &Kind, object: &Stored) -> Value {
     let value = object.value();
     let replicas = |pointer: &str| value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
@@ -51,10 +51,10 @@ pub(crate) fn of(kind: &Kind, object: &Stored) -> Value {
     })
 }
 
-/// The selector of a built-in workload, in words.
+/// The selector of a built-in workload, as text.
 fn selector(value: &Value) -> String {
     let selector = &value["spec"]["selector"];
-    // Replication controllers have the labels at once.
+    // Replication controllers have the labels directly.
     let labels = selector.get("matchLabels").unwrap_or(selector);
     let labels = labels.as_object().into_iter().flatten();
     let terms: Vec<String> = labels
@@ -63,7 +63,7 @@ fn selector(value: &Value) -> String {
     terms.join(",")
 }
 
-/// The patch of the object that a changed scale asks for. A resourceVersion in it binds the write.
+/// The patch of the object for a changed scale. A resourceVersion in it is a precondition.
 pub(crate) fn patch(kind: &Kind, name: &str, scale: &Value) -> Result<Patch, Status> {
     let invalid = |detail: &str| {
         Err(Status::invalid(

@@ -1,4 +1,4 @@
-//! Which objects of a kind a request means: a namespace, a label selector, a field selector.
+//! The objects of a kind that a request selects: a namespace, a label selector, a field selector.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -12,10 +12,10 @@ use crate::query::ListOptions;
 use crate::status::Status;
 use crate::stored::Stored;
 
-/// What follows `/` in ASCII: the end of all keys of a namespace.
+/// The character after `/` in ASCII: the end of all keys of a namespace.
 const AFTER_SLASH: char = '0';
 
-/// A choice of objects of one kind.
+/// A selection of objects of one kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     /// Empty: all, or a kind that has none.
@@ -25,7 +25,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Everything in one namespace; the empty name is all of them.
+    /// Everything in one namespace; the empty name means all namespaces.
     pub(crate) fn in_namespace(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -34,7 +34,7 @@ impl Selection {
         }
     }
 
-    /// What a list or watch asks for.
+    /// The selection of a list or watch.
     pub(crate) fn read(kind: &Kind, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
         let mut selection = Self::in_namespace(namespace);
         if !options.label_selector.trim().is_empty() {
@@ -52,12 +52,12 @@ impl Selection {
         Ok(selection)
     }
 
-    /// Whether there is a selector, so that what is left of a list cannot be counted without looking.
+    /// Whether there is a selector, so that the remaining items of a list cannot be counted without matching.
     pub(crate) fn has_selectors(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }
 
-    /// Whether `object` is meant.
+    /// Whether `object` is selected.
     pub(crate) fn matches(&self, kind: &Kind, object: &Stored) -> bool {
         (self.namespace.is_empty() || self.namespace == *object.namespace)
             && self
@@ -70,7 +70,7 @@ impl Selection {
                 .is_none_or(|fields| fields.matches_with(|path| object.field(kind, path)))
     }
 
-    /// The objects of the namespace, in order, whatever the selectors say.
+    /// The objects of the namespace, in order, ignoring the selectors.
     pub(crate) fn range<'a>(&self, objects: &'a Objects) -> impl Iterator<Item = &'a Arc<Stored>> + use<'a> {
         self.range_from(objects, "")
     }
@@ -95,7 +95,7 @@ impl Selection {
     }
 }
 
-/// Refuses fields that a server has no index or accessor for, in its words.
+/// Refuses fields that kube-apiserver has no index or accessor for, with its messages.
 fn check_fields(kind: &Kind, selector: &FieldSelector) -> Result<(), Status> {
     let known = |path: &str| {
         matches!(path, "metadata.name" | "metadata.namespace") || kind.fields.iter().any(|field| field == path)

@@ -1,4 +1,4 @@
-//! The server itself: its state, and the direct way in for tests, which write without HTTP.
+//! The server: its state, and direct access for tests, which write without HTTP.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,37 +11,37 @@ use tokio_util::sync::CancellationToken;
 
 use crate::definitions::UnknownFields;
 use crate::faults::{Faults, Rules};
-use crate::history::Change;
+use crate::history::ChangeType;
 use crate::kinds::{Kind, Served};
 use crate::list;
 use crate::options::{Options, REQUESTS_KEPT_MAX};
 use crate::patch::Patch;
 use crate::replica::Replica;
+use crate::replica::ReplicaCache;
 use crate::service::ApiService;
 use crate::status::Status;
 use crate::store::Store;
-use crate::view::View;
 use crate::watch::Watches;
 use crate::writes::{Deletion, Part, Preconditions, Write};
 
 /// The namespaces that every cluster has.
 const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// What all replicas, requests and watches of a server share.
+/// State that all replicas, requests and watches of a server share.
 pub(crate) struct Inner {
     pub(crate) options: Options,
     store: Mutex<Store>,
     watches: Mutex<Watches>,
     rules: Mutex<Rules>,
-    life: Mutex<Life>,
+    uptime: Mutex<Uptime>,
     requests: Mutex<VecDeque<RequestRecord>>,
-    /// The views of all replicas but the first.
-    replicas: Mutex<Vec<Weak<View>>>,
+    /// The caches of all replicas but the first.
+    replicas: Mutex<Vec<Weak<ReplicaCache>>>,
 }
 
-/// The stretch between two restarts.
+/// The time between two restarts.
 #[derive(Debug, Default)]
-struct Life {
+struct Uptime {
     token: CancellationToken,
     down_until: Duration,
 }
@@ -63,20 +63,20 @@ impl Inner {
         locked(&self.rules)
     }
 
-    /// Cancelled when everything that is open now has to go.
-    pub(crate) fn life(&self) -> CancellationToken {
-        locked(&self.life).token.clone()
+    /// Canceled at the next restart, which resets everything that is open now.
+    pub(crate) fn restart_token(&self) -> CancellationToken {
+        locked(&self.uptime).token.clone()
     }
 
     pub(crate) fn is_down(&self) -> bool {
-        self.options.clock.now() < locked(&self.life).down_until
+        self.options.clock.now() < locked(&self.uptime).down_until
     }
 
     pub(crate) fn restart(&self, down: Duration) {
         let ended = {
-            let mut life = locked(&self.life);
-            life.down_until = self.options.clock.now().saturating_add(down);
-            std::mem::take(&mut life.token)
+            let mut uptime = locked(&self.uptime);
+            uptime.down_until = self.options.clock.now().saturating_add(down);
+            std::mem::take(&mut uptime.token)
         };
         ended.cancel();
     }
@@ -90,34 +90,34 @@ impl Inner {
         self.now().as_second()
     }
 
-    /// The calendar's time as objects carry it: whole seconds.
+    /// The calendar time as in objects: whole seconds.
     pub(crate) fn now_rfc3339(&self) -> String {
         Timestamp::from_second(self.now().as_second())
             .unwrap_or(Timestamp::MAX)
             .to_string()
     }
 
-    /// Makes one more view of the store.
-    pub(crate) fn add_view(&self) -> Arc<View> {
-        let view = Arc::default();
+    /// Adds a replica's cache.
+    pub(crate) fn add_replica_cache(&self) -> Arc<ReplicaCache> {
+        let cache = Arc::default();
         let mut replicas = locked(&self.replicas);
         replicas.retain(|replica| replica.strong_count() > 0);
-        replicas.push(Arc::downgrade(&view));
-        view
+        replicas.push(Arc::downgrade(&cache));
+        cache
     }
 
-    /// Makes all replicas but the first stop following, or follow again. Returns how many there are.
+    /// Freezes or thaws all replicas but the first. Returns how many there are.
     pub(crate) fn freeze_replicas(&self, freeze: bool) -> usize {
         let store = self.store();
-        let views: Vec<Arc<View>> = locked(&self.replicas).iter().filter_map(Weak::upgrade).collect();
-        for view in &views {
+        let caches: Vec<Arc<ReplicaCache>> = locked(&self.replicas).iter().filter_map(Weak::upgrade).collect();
+        for cache in &caches {
             if freeze {
-                view.freeze(&store);
+                cache.freeze(&store);
             } else {
-                view.thaw(&store);
+                cache.thaw(&store);
             }
         }
-        views.len()
+        caches.len()
     }
 
     pub(crate) fn record(&self, request: RequestRecord) {
@@ -129,12 +129,12 @@ impl Inner {
     }
 }
 
-/// A request that came in, for tests that look at how a client asks.
+/// A received request, for tests that check a client's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRecord {
-    /// When, on the server's clock.
+    /// Time on the server's clock.
     pub at: Duration,
-    /// Kubernetes' verb (`list`, `watch` …) or, for paths that are no resource, the method in lower case.
+    /// Kubernetes' verb (`list`, `watch` …) or, for paths that are not resources, the method in lower case.
     pub verb: &'static str,
     /// Path and query.
     pub uri: String,
@@ -142,12 +142,12 @@ pub struct RequestRecord {
     pub user_agent: String,
 }
 
-/// Counts since the server was made.
+/// Counts since the server was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Watches that are open now.
     pub watches_open: usize,
-    /// Watches that were ever opened.
+    /// All watches opened so far.
     pub watches_opened: u64,
     /// Watches that were closed because their client read too slowly.
     pub watches_closed_slow: u64,
@@ -166,16 +166,16 @@ pub struct WriteRecord {
 
 /// An embedded Kubernetes API server. Cheap to clone; all clones are one server.
 ///
-/// Resources are named as in paths: `v1/pods`, `apps/v1/deployments`. A namespace is the empty string for what lives in
-/// none.
+/// Resources are named as in paths: `v1/pods`, `apps/v1/deployments`. The namespace of cluster-scoped objects is the
+/// empty string.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) inner: Arc<Inner>,
-    view: Arc<View>,
+    cache: Arc<ReplicaCache>,
 }
 
 impl ApiServer {
-    /// A server with nothing in it but the namespaces that every cluster has.
+    /// A server with only the namespaces that every cluster has.
     pub fn new(options: Options) -> Self {
         let store = Store::new(&options);
         let server = Self::with_store(options, store);
@@ -192,27 +192,27 @@ impl ApiServer {
             store: Mutex::new(store),
             watches: Mutex::default(),
             rules: Mutex::default(),
-            life: Mutex::default(),
+            uptime: Mutex::default(),
             requests: Mutex::default(),
             replicas: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
-            view: Arc::default(),
+            cache: Arc::default(),
         }
     }
 
-    /// The server as a service: for `kube::Client::new`, without sockets, tasks or time of its own.
+    /// The server as a service: for `kube::Client::new`, without its own sockets, tasks or clock.
     pub fn service(&self) -> ApiService {
-        ApiService::new(Arc::clone(&self.inner), Arc::clone(&self.view))
+        ApiService::new(Arc::clone(&self.inner), Arc::clone(&self.cache))
     }
 
-    /// One more replica on the same data. It can be made to lag.
+    /// Adds a replica with the same data, which can be made to lag.
     pub fn replica(&self) -> Replica {
         Replica::new(Arc::clone(&self.inner))
     }
 
-    /// The switchboard of faults.
+    /// Control of the server's faults.
     pub fn faults(&self) -> Faults {
         Faults {
             inner: Arc::clone(&self.inner),
@@ -233,8 +233,8 @@ impl ApiServer {
             .map(|written| written.object)
     }
 
-    /// Replaces an object as it is, status included. A resourceVersion in it has to be the stored one; without one the
-    /// update is unconditional. What changes nothing takes no revision.
+    /// Replaces an object as it is, status included. A resourceVersion in it must be the stored one; without one the
+    /// update is unconditional. An update that changes nothing takes no revision.
     ///
     /// # Errors
     /// 404, 409 `Conflict`.
@@ -288,7 +288,7 @@ impl ApiServer {
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
         let store = self.inner.store();
         let served = served(&store, resource)?;
-        let found = store.get(served.place, namespace, name);
+        let found = store.get(served.slot, namespace, name);
         Ok(found.map(|stored| stored.value_as(&served.kind)))
     }
 
@@ -299,7 +299,7 @@ impl ApiServer {
     pub fn list(&self, resource: &str) -> Result<Vec<Value>, Status> {
         let store = self.inner.store();
         let served = served(&store, resource)?;
-        let objects = store.shelf(served.place).objects.clone();
+        let objects = store.collection(served.slot).objects.clone();
         drop(store);
         Ok(objects.values().map(|stored| stored.value_as(&served.kind)).collect())
     }
@@ -307,10 +307,10 @@ impl ApiServer {
     /// All objects of a resource as they were at `revision`.
     ///
     /// # Errors
-    /// 404 for an unknown resource, 410 if the history does not reach back so far.
+    /// 404 for an unknown resource, 410 if the history does not reach back that far.
     pub fn list_at(&self, resource: &str, revision: u64) -> Result<Vec<Value>, Status> {
         let store = self.inner.store();
-        let objects = list::at(&store, served(&store, resource)?.place, revision)?;
+        let objects = list::at(&store, served(&store, resource)?.slot, revision)?;
         drop(store);
         Ok(objects.values().map(|stored| stored.value()).collect())
     }
@@ -318,19 +318,19 @@ impl ApiServer {
     /// The remembered writes to a resource after `revision`, oldest first.
     ///
     /// # Errors
-    /// 404 for an unknown resource, 410 if the history does not reach back so far.
+    /// 404 for an unknown resource, 410 if the history does not reach back that far.
     pub fn writes_after(&self, resource: &str, revision: u64) -> Result<Vec<WriteRecord>, Status> {
         let store = self.inner.store();
-        let history = &store.shelf(served(&store, resource)?.place).history;
+        let history = &store.collection(served(&store, resource)?.slot).history;
         history
             .check(revision)
             .map_err(|too_old| Status::too_old(revision, too_old.floor))?;
         let record = |event: &crate::history::Event| WriteRecord {
             revision: event.revision(),
             kind: match event.change {
-                Change::Added => "ADDED",
-                Change::Modified => "MODIFIED",
-                Change::Deleted => "DELETED",
+                ChangeType::Added => "ADDED",
+                ChangeType::Modified => "MODIFIED",
+                ChangeType::Deleted => "DELETED",
             },
             object: event.object.value(),
         };
@@ -342,7 +342,7 @@ impl ApiServer {
         self.inner.store().revision()
     }
 
-    /// The requests that came in, oldest first; at most [`REQUESTS_KEPT_MAX`].
+    /// The received requests, oldest first; at most [`REQUESTS_KEPT_MAX`].
     pub fn requests(&self) -> Vec<RequestRecord> {
         locked(&self.inner.requests).iter().cloned().collect()
     }
@@ -365,11 +365,11 @@ impl ApiServer {
     ) -> Result<T, Status> {
         let now = self.inner.now_rfc3339();
         let mut store = self.inner.store();
-        let Served { place, kind } = served(&store, resource)?;
+        let Served { slot, kind } = served(&store, resource)?;
         write(&mut Write {
             store: &mut store,
             kind,
-            place,
+            slot,
             namespace,
             now: &now,
             part: Part::Whole,

@@ -1,4 +1,5 @@
-//! The server as a `tower::Service`: one request in, one answer out, no task spawned, no time but the injected clock's.
+//! The server as a `tower::Service`: one request in, one response out, no spawned tasks, no time but that of the
+//! injected clock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,28 +11,27 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::body::Body;
-use crate::disturb::Disturbed;
-use crate::faults::{self, Answer, Attributes, Faults, Verdict};
+use crate::faults::{self, Answer, Attributes, Faults, FaultyBody, RuleEffects};
 use crate::handlers::{self, Call};
 use crate::options::REQUEST_BYTES_MAX;
 use crate::query::Query;
+use crate::replica::ReplicaCache;
 use crate::response;
 use crate::routes::{self, Route};
 use crate::server::{Inner, RequestRecord};
 use crate::status::Status;
-use crate::view::View;
 
-/// Why a request got no answer.
+/// Why a request got no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
-    /// The server is down, as [`Faults::restart`](crate::Faults::restart) asked.
+    /// The server is down because of [`Faults::restart`](crate::Faults::restart).
     #[error("connection refused: the embedded API server is restarting")]
     Refused,
-    /// The connection was reset before an answer came, as a fault or a restart asked.
-    #[error("connection reset by the embedded API server, as a fault or a restart asked")]
+    /// The connection was reset before a response, by a fault or a restart.
+    #[error("connection reset by the embedded API server because of a fault or a restart")]
     Reset,
     /// The request's body could not be read.
-    #[error("the request's body broke off")]
+    #[error("the request body was cut off")]
     RequestBody,
 }
 
@@ -39,12 +39,12 @@ pub enum ServiceError {
 #[derive(Clone)]
 pub struct ApiService {
     inner: Arc<Inner>,
-    view: Arc<View>,
+    cache: Arc<ReplicaCache>,
 }
 
 impl ApiService {
-    pub(crate) fn new(inner: Arc<Inner>, view: Arc<View>) -> Self {
-        Self { inner, view }
+    pub(crate) fn new(inner: Arc<Inner>, cache: Arc<ReplicaCache>) -> Self {
+        Self { inner, cache }
     }
 
     async fn answer<B>(self, request: Request<B>) -> Result<Response<Body>, ServiceError>
@@ -56,34 +56,34 @@ impl ApiService {
         if self.inner.is_down() {
             return Err(ServiceError::Refused);
         }
-        let life = self.inner.life();
+        let restart = self.inner.restart_token();
         let (head, body) = request.into_parts();
         let query = Query::parse(head.uri.query());
         let route = routes::route(head.uri.path());
         let attributes = routes::attributes(&head.method, &route, &query);
         let verb = attributes.verb;
         self.record(&head, verb);
-        // The way to take faults back must not be cut off by one.
-        let verdict = if route == Route::Faults {
-            Verdict::default()
+        // Faults must not block the endpoint that clears them.
+        let effects = if route == Route::Faults {
+            RuleEffects::default()
         } else {
-            self.inner.rules().judge(&attributes)
+            self.inner.rules().evaluate(&attributes)
         };
-        if !verdict.delay.is_zero() {
+        if !effects.delay.is_zero() {
             tokio::select! {
                 biased;
-                () = life.cancelled() => {}
-                () = self.inner.options.clock.sleep(verdict.delay) => {}
+                () = restart.cancelled() => {}
+                () = self.inner.options.clock.sleep(effects.delay) => {}
             }
         }
-        if life.is_cancelled() {
+        if restart.is_cancelled() {
             return Err(ServiceError::Reset);
         }
-        if verdict.forbidden {
+        if effects.forbidden {
             return Ok(forbidden(&attributes).into_response());
         }
-        if let Some(answer) = verdict.answer {
-            return stand_in(answer);
+        if let Some(answer) = effects.answer {
+            return canned_response(answer);
         }
         let body = match read(body).await? {
             Ok(body) => body,
@@ -100,25 +100,25 @@ impl ApiService {
         } else {
             let call = Call {
                 inner: &self.inner,
-                view: &self.view,
+                cache: &self.cache,
                 method: &head.method,
                 accept: text(&head.headers, &header::ACCEPT),
                 content_type: text(&head.headers, &header::CONTENT_TYPE),
                 query: &query,
                 body: &body,
-                frozen: verdict.frozen,
+                frozen: effects.frozen,
             };
             handlers::answer(&call, route, attributes)
         };
         let response = response.unwrap_or_else(Status::into_response);
-        if verdict.lose_answer {
+        if effects.lose_answer {
             return Err(ServiceError::Reset);
         }
-        // Watches see to the end of the server's life themselves.
-        let sliced = verdict.split_bytes.is_some() || verdict.cut_bytes.is_some();
+        // Watches handle restarts themselves.
+        let sliced = effects.split_bytes.is_some() || effects.cut_bytes.is_some();
         Ok(
             response.map(|body| match sliced || (verb != "watch" && !body.is_whole()) {
-                true => Disturbed::body(body, verdict.split_bytes, verdict.cut_bytes, life),
+                true => FaultyBody::body(body, effects.split_bytes, effects.cut_bytes, restart),
                 false => body,
             }),
         )
@@ -160,7 +160,7 @@ fn text<'a>(headers: &'a http::HeaderMap, name: &header::HeaderName) -> &'a str 
         .unwrap_or_default()
 }
 
-/// Reads a request's body. The inner error is an answer.
+/// Reads a request's body. The inner error is a response.
 async fn read<B>(body: B) -> Result<Result<Bytes, Status>, ServiceError>
 where
     B: http_body::Body,
@@ -177,7 +177,7 @@ where
     }
 }
 
-/// What RBAC says. The user's name is the embedded server's only one.
+/// RBAC's error. The user name is the only one of this server.
 fn forbidden(attributes: &Attributes) -> Status {
     let Attributes {
         verb,
@@ -192,7 +192,7 @@ fn forbidden(attributes: &Attributes) -> Status {
     } else {
         format!("{resource}.{group}")
     };
-    let place = if namespace.is_empty() {
+    let scope = if namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
         format!("in the namespace {namespace:?}")
@@ -206,7 +206,7 @@ fn forbidden(attributes: &Attributes) -> Status {
         403,
         "Forbidden",
         format!(
-            "{subject} is forbidden: User {:?} cannot {verb} resource {resource:?} in API group {group:?} {place}",
+            "{subject} is forbidden: User {:?} cannot {verb} resource {resource:?} in API group {group:?} {scope}",
             handlers::USER
         ),
     );
@@ -216,8 +216,8 @@ fn forbidden(attributes: &Attributes) -> Status {
     status
 }
 
-/// The answer of a rule.
-fn stand_in(answer: Answer) -> Result<Response<Body>, ServiceError> {
+/// The response of a rule.
+fn canned_response(answer: Answer) -> Result<Response<Body>, ServiceError> {
     match answer {
         Answer::Status(status) => Ok(status.into_response()),
         Answer::TooManyRequests { retry_after_seconds } => {

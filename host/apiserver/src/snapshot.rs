@@ -1,14 +1,14 @@
-//! The server's state as a file: everything that is stored, with its versions, so that a later server goes on where
-//! this one stopped.
+//! The server's state as a file: all objects with their versions, so that a later server resumes where this one
+//! stopped.
 //!
 //! ```text
 //!  {"snapshot":1,"revision":912,"random":"…","objects":2}
 //!  {"group":"","version":"v1","plural":"pods","object":{…}}      one line per object, definitions first
-//!  {"end":2}                                                     a file without it was torn
+//!  {"end":2}                                                     a file without it was truncated
 //! ```
 //!
-//! History is not kept: watches and exact lists from before the snapshot are answered 410 afterwards, as after a
-//! compaction. Knows nothing of paths: who writes the file sees to it that it is whole.
+//! History is not kept: watches and exact lists from before the snapshot get 410 afterwards, as after a compaction. The
+//! caller writes the file and makes sure that it is complete.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -29,33 +29,33 @@ use crate::stored::Stored;
 /// The format that this server writes and reads.
 const FORMAT: u32 = 1;
 
-/// A state, held still. Cheap to take: objects are shared with the server.
+/// A snapshot of the state. Cheap to take: objects are shared with the server.
 #[derive(Debug)]
 pub struct Snapshot {
     revision: u64,
     random: Random,
-    shelves: Vec<(Arc<Kind>, Objects)>,
+    collections: Vec<(Arc<Kind>, Objects)>,
 }
 
 /// Why a snapshot cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// Its first line is not that of a snapshot in a format that this version reads.
-    #[error("this is no snapshot of informant apiserver in format {FORMAT}: {0}")]
+    /// The first line is not that of a snapshot in a format that this version reads.
+    #[error("not a snapshot of informant apiserver in format {FORMAT}: {0}")]
     Header(String),
-    /// It breaks off.
+    /// The file is truncated.
     #[error(
-        "it is torn: of {expected} objects {found} are there and the end mark is missing; it was cut off while it was written or copied. \
-         Take an older copy, or remove it to begin with an empty server"
+        "the file is truncated: it has {found} of {expected} objects and no end mark; it was cut off while it was written or copied. \
+         Use an older copy, or remove it to start with an empty server"
     )]
-    Torn {
-        /// How many objects the header promises.
+    Truncated {
+        /// Number of objects in the header.
         expected: usize,
-        /// How many there are.
+        /// Number of objects in the file.
         found: usize,
     },
-    /// A line is not what it has to be.
-    #[error("line {line}: {problem}. Take an older copy, or remove it to begin with an empty server")]
+    /// A line is invalid.
+    #[error("line {line}: {problem}. Use an older copy, or remove it to start with an empty server")]
     Line {
         /// Counted from 1.
         line: usize,
@@ -98,26 +98,29 @@ struct End {
 }
 
 impl ApiServer {
-    /// The present state, for [`Snapshot::write`].
+    /// The current state, for [`Snapshot::write`].
     pub fn snapshot(&self) -> Snapshot {
         let store = self.inner.store();
-        let filled = store.shelves().iter().filter(|shelf| !shelf.objects.is_empty());
-        let mut shelves: Vec<_> = filled
-            .map(|shelf| (Arc::clone(&shelf.kind), shelf.objects.clone()))
+        let filled = store
+            .collections()
+            .iter()
+            .filter(|collection| !collection.objects.is_empty());
+        let mut collections: Vec<_> = filled
+            .map(|collection| (Arc::clone(&collection.kind), collection.objects.clone()))
             .collect();
-        // Definitions first: what they define is served by the time its objects come.
-        shelves.sort_by_key(|(kind, _)| !definitions::is_definitions(kind));
+        // Definitions first, so that the kinds they define are served when their objects are read.
+        collections.sort_by_key(|(kind, _)| !definitions::is_definitions(kind));
         Snapshot {
             revision: store.revision(),
             random: store.random.clone(),
-            shelves,
+            collections,
         }
     }
 
-    /// A server with the state that [`Snapshot::write`] wrote.
+    /// A server with the state written by [`Snapshot::write`].
     ///
     /// # Errors
-    /// If the file is torn, of another format, or holds what this server does not serve. No server is made then.
+    /// If the file is truncated, of another format, or contains objects of kinds that this server does not serve.
     pub fn restore(options: Options, snapshot: impl BufRead) -> Result<Self, SnapshotError> {
         let mut store = Store::new(&options);
         read(&mut store, snapshot)?;
@@ -126,17 +129,17 @@ impl ApiServer {
 }
 
 impl Snapshot {
-    /// The revision of the newest write in it.
+    /// The revision of the newest write.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Writes it, line by line.
+    /// Writes the snapshot, line by line.
     ///
     /// # Errors
     /// Those of `out`.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let objects = self.shelves.iter().map(|(_, objects)| objects.len()).sum();
+        let objects = self.collections.iter().map(|(_, objects)| objects.len()).sum();
         let header = Header {
             snapshot: FORMAT,
             revision: self.revision,
@@ -144,7 +147,7 @@ impl Snapshot {
             objects,
         };
         line(out, &header)?;
-        for (kind, objects) in &self.shelves {
+        for (kind, objects) in &self.collections {
             for stored in objects.values() {
                 let object: &RawValue = serde_json::from_slice(stored.json())?;
                 let written = Written {
@@ -176,18 +179,18 @@ fn read(store: &mut Store, snapshot: impl BufRead) -> Result<(), SnapshotError> 
         return Err(SnapshotError::Header(format!("it is in format {}", header.snapshot)));
     }
     for found in 0..header.objects {
-        let torn = SnapshotError::Torn {
+        let truncated = SnapshotError::Truncated {
             expected: header.objects,
             found,
         };
         let Some(text) = lines.next().transpose()? else {
-            return Err(torn);
+            return Err(truncated);
         };
-        // The last line of a torn file is half a line.
+        // The last line of a truncated file may be incomplete.
         let parsed: Result<Read, _> = serde_json::from_str(&text);
         let read = match parsed {
             Ok(read) => read,
-            Err(error) if error.is_eof() => return Err(torn),
+            Err(error) if error.is_eof() => return Err(truncated),
             Err(error) => return Err(at_line(found, error.to_string())),
         };
         put(store, &read).map_err(|problem| at_line(found, problem))?;
@@ -196,14 +199,14 @@ fn read(store: &mut Store, snapshot: impl BufRead) -> Result<(), SnapshotError> 
     match serde_json::from_str(&end) {
         Ok(End { end }) if end == header.objects => {}
         _ => {
-            return Err(SnapshotError::Torn {
+            return Err(SnapshotError::Truncated {
                 expected: header.objects,
                 found: header.objects,
             });
         }
     }
     store.random = Random::new(random);
-    store.go_on_at(header.revision);
+    store.resume_at(header.revision);
     Ok(())
 }
 
@@ -217,11 +220,11 @@ fn at_line(object: usize, problem: String) -> SnapshotError {
 fn put(store: &mut Store, read: &Read) -> Result<(), String> {
     let (group, version, plural) = (&read.group, &read.version, &read.plural);
     // A custom resource may be stored in a version that is not served.
-    let place = store
+    let slot = store
         .served(group, version, plural)
-        .map(|served| served.place)
+        .map(|served| served.slot)
         .or_else(|| store.defined(group, plural));
-    let Some(place) = place else {
+    let Some(slot) = slot else {
         return Err(format!(
             "{plural} of {} are not served by this version of Informant",
             group_version(group, version)
@@ -232,9 +235,9 @@ fn put(store: &mut Store, read: &Read) -> Result<(), String> {
         .as_str()
         .and_then(|version| version.parse().ok());
     let Some(revision) = revision.filter(|_| metadata["name"].is_string()) else {
-        return Err("an object without name or resourceVersion".to_owned());
+        return Err("an object has no name or resourceVersion".to_owned());
     };
-    if definitions::is_definitions(&store.shelf(place).kind) {
+    if definitions::is_definitions(&store.collection(slot).kind) {
         let accepted = read.object["status"]["conditions"]
             .as_array()
             .is_some_and(|conditions| {
@@ -247,7 +250,7 @@ fn put(store: &mut Store, read: &Read) -> Result<(), String> {
             store.define(definition);
         }
     }
-    let stored = Stored::new(&store.shelf(place).kind, &read.object, revision);
-    store.put_back(place, stored);
+    let stored = Stored::new(&store.collection(slot).kind, &read.object, revision);
+    store.restore(slot, stored);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Kubernetes' error answer, `kind: Status`, with the reasons, codes and wordings of kube-apiserver.
+//! Kubernetes' error response, `kind: Status`, with the reasons, codes and messages of kube-apiserver.
 //!
 //! Source: apimachinery `pkg/api/errors/errors.go`.
 
@@ -11,26 +11,26 @@ use serde_json::{Value, json};
 use crate::body::Body;
 use crate::kinds::Kind;
 
-/// An answer that says why a request failed (or, for some deletes, that it succeeded).
+/// A response that says why a request failed (or, for some deletes, that it succeeded).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The HTTP status code.
     pub code: u16,
-    /// The word that clients branch on: `NotFound`, `Conflict`, `Expired` … Empty where Kubernetes gives none.
+    /// The reason that clients branch on: `NotFound`, `Conflict`, `Expired` … Empty where Kubernetes gives none.
     #[serde(default)]
     pub reason: String,
     /// For people.
     pub message: String,
-    /// What the failure is about.
+    /// Details of the failure.
     #[serde(default)]
     pub details: Box<Details>,
-    /// The token with which an expired list can go on, inconsistently.
+    /// The token with which an expired list can continue, inconsistently.
     #[serde(default)]
     pub continue_token: String,
 }
 
-/// What a [`Status`] is about.
+/// The details of a [`Status`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Details {
@@ -49,7 +49,7 @@ pub struct Details {
     /// Single causes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// When to come again, in seconds.
+    /// When to retry, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
 }
@@ -83,7 +83,7 @@ impl Status {
         Self::new(404, "NotFound", format!("{} {name:?} not found", kind.qualified())).about(kind, name)
     }
 
-    /// 404 for a path below a served group that names no resource.
+    /// 404 for a path below a served group that is not a resource.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
@@ -98,7 +98,7 @@ impl Status {
         .about(kind, name)
     }
 
-    /// 409 for a write that was based on something else than what is stored.
+    /// 409 for a write that was not based on the stored state.
     pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified());
         Self::new(409, "Conflict", message).about(kind, name)
@@ -134,12 +134,12 @@ impl Status {
         )
     }
 
-    /// 410: the version asked for is not known any more.
+    /// 410: the requested version is no longer known.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 410 for a watch. `oldest` is the newest version that a watch cannot start from any more.
+    /// 410 for a watch. `oldest` is the newest version from which a watch can no longer start.
     pub(crate) fn too_old(version: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {version} ({oldest})"))
     }
@@ -192,7 +192,7 @@ impl Status {
         status
     }
 
-    /// 422 for a `dryRun` that is none.
+    /// 422 for an invalid `dryRun`.
     pub(crate) fn invalid_dry_run(options: &str, found: &[&str]) -> Self {
         let detail = format!("{}: supported values: \"All\"", json!(found));
         Self::invalid("meta.k8s.io", options, "", "dryRun", FieldError::NotSupported, &detail)
@@ -226,7 +226,7 @@ impl Status {
         self
     }
 
-    /// The JSON that goes out, as an answer or as the object of an ERROR event.
+    /// The JSON of the status, as a response or as the object of an ERROR event.
     pub fn to_json(&self) -> Value {
         let mut body = json!({
             "kind": "Status",
@@ -287,7 +287,7 @@ pub(crate) enum FieldError {
     TooMany,
 }
 
-/// One thing that is wrong with a field.
+/// One error in a field.
 #[derive(Debug, Clone)]
 pub(crate) struct Issue {
     /// `spec.ports[0].name`; the object itself is `<nil>`.

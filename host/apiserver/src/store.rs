@@ -1,14 +1,14 @@
-//! Everything the server knows: one shelf of objects per kind, one revision for all of them.
+//! The server's data: one collection of objects per kind, one revision for all of them.
 //!
-//! Promises: each write takes the next revision, is in the history and wakes the watches of its kind before it returns;
-//! a delete is a write. Knows no rules about what may be written; these are [`crate::writes`].
+//! Each write takes the next revision, is in the history and wakes the watches of its kind before it returns; a delete
+//! is a write. The rules about what may be written are in [`crate::writes`].
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
 use crate::definitions::{self, Definition};
-use crate::history::{Change, Event, History, Objects};
+use crate::history::{ChangeType, Event, History, Objects};
 use crate::kinds::{self, Kind, Registry, Served};
 use crate::options::Options;
 use crate::random::Random;
@@ -16,15 +16,15 @@ use crate::stored::{self, Stored};
 
 /// Objects of one kind, all versions of it.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct Collection {
     /// As the objects are stored.
     pub(crate) kind: Arc<Kind>,
     pub(crate) objects: Objects,
     pub(crate) history: History,
-    /// Told after each write and each compaction.
+    /// Notified after each write and each compaction.
     pub(crate) changed: Arc<Notify>,
-    /// The kind's definition is gone: nothing is written any more, and watches end when they have shown what there was.
-    /// A place is never used again, so that whoever still has its number can do no harm.
+    /// The kind's definition was deleted: nothing is written anymore, and watches end after the last event. Slots are
+    /// never reused, so that stale slot numbers are harmless.
     pub(crate) retired: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Shelf {
 pub(crate) struct Store {
     revision: u64,
     registry: Registry,
-    shelves: Vec<Shelf>,
+    collections: Vec<Collection>,
     pub(crate) random: Random,
     history_events_max: usize,
     history_bytes_max: usize,
@@ -43,7 +43,7 @@ impl Store {
         let mut store = Self {
             revision: 0,
             registry: Registry::default(),
-            shelves: Vec::new(),
+            collections: Vec::new(),
             random: Random::new(options.seed),
             history_events_max: options.history_events_max,
             history_bytes_max: options.history_bytes_max,
@@ -54,67 +54,67 @@ impl Store {
         store
     }
 
-    /// Serves one more kind from now on; one that is served already under the same path is kept as it is.
+    /// Serves one more kind from now on; a kind already served under the same path is kept as it is.
     pub(crate) fn register(&mut self, kind: Kind) {
         if self.registry.find(&kind.group, &kind.version, &kind.plural).is_none() {
             let kind = Arc::new(kind);
-            let place = self.add_shelf(Arc::clone(&kind));
-            self.registry.serve(place, kind);
+            let slot = self.add_collection(Arc::clone(&kind));
+            self.registry.serve(slot, kind);
         }
     }
 
-    /// Serves what a definition says from now on: a new resource, or a changed one with the objects that it has.
+    /// Serves a definition from now on: a new resource, or a changed one with its existing objects.
     pub(crate) fn define(&mut self, definition: Definition) {
         let storage = Arc::new(definition.storage);
-        let place = match self.defined(&storage.group, &storage.plural) {
-            Some(place) => {
-                self.shelves[place].kind = storage;
-                place
+        let slot = match self.defined(&storage.group, &storage.plural) {
+            Some(slot) => {
+                self.collections[slot].kind = storage;
+                slot
             }
-            None => self.add_shelf(storage),
+            None => self.add_collection(storage),
         };
-        self.registry.withdraw(place);
+        self.registry.withdraw(slot);
         for kind in definition.served {
-            self.registry.serve(place, Arc::new(kind));
+            self.registry.serve(slot, Arc::new(kind));
         }
     }
 
-    /// Where the objects of a definition are.
+    /// The slot of a definition's objects.
     pub(crate) fn defined(&self, group: &str, plural: &str) -> Option<usize> {
-        self.shelves.iter().position(|shelf| {
-            let kind = &shelf.kind;
-            !shelf.retired && kind.custom_version.is_some() && kind.group == group && kind.plural == plural
+        self.collections.iter().position(|collection| {
+            let kind = &collection.kind;
+            !collection.retired && kind.custom_version.is_some() && kind.group == group && kind.plural == plural
         })
     }
 
-    /// Serves a definition's resource no more. Its objects are gone already.
-    pub(crate) fn retire(&mut self, place: usize) {
-        self.registry.withdraw(place);
-        let shelf = &mut self.shelves[place];
-        shelf.retired = true;
-        shelf.changed.notify_waiters();
-        // What watches of retired kinds have not read yet is kept for them, and only as long as there are any.
-        for shelf in &mut self.shelves {
-            if shelf.retired && Arc::strong_count(&shelf.changed) == 1 {
-                shelf.history.compact(self.revision);
+    /// Stops serving a definition's resource, whose objects were deleted before.
+    pub(crate) fn retire(&mut self, slot: usize) {
+        self.registry.withdraw(slot);
+        let collection = &mut self.collections[slot];
+        collection.retired = true;
+        collection.changed.notify_waiters();
+        // The history of retired kinds is kept only as long as watches read it.
+        for collection in &mut self.collections {
+            if collection.retired && Arc::strong_count(&collection.changed) == 1 {
+                collection.history.compact(self.revision);
             }
         }
     }
 
-    fn add_shelf(&mut self, kind: Arc<Kind>) -> usize {
+    fn add_collection(&mut self, kind: Arc<Kind>) -> usize {
         let mut history = History::new(self.history_events_max, self.history_bytes_max);
         history.compact(self.revision);
-        self.shelves.push(Shelf {
+        self.collections.push(Collection {
             kind,
             objects: Objects::new(),
             history,
             changed: Arc::new(Notify::new()),
             retired: false,
         });
-        self.shelves.len() - 1
+        self.collections.len() - 1
     }
 
-    /// The kind and place that a path leads to.
+    /// The kind and slot of a path.
     pub(crate) fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
         self.registry.find(group, version, plural)
     }
@@ -123,16 +123,16 @@ impl Store {
         &self.registry
     }
 
-    /// Where namespaces are kept.
+    /// The slot of namespaces.
     pub(crate) fn namespaces(&self) -> usize {
         let namespaces = self.served("", "v1", "namespaces");
-        namespaces.expect("namespaces are a built-in kind").place
+        namespaces.expect("namespaces are a built-in kind").slot
     }
 
-    /// Where CustomResourceDefinitions are kept.
+    /// The slot of CustomResourceDefinitions.
     pub(crate) fn definitions(&self) -> usize {
         let definitions = self.served(definitions::GROUP, "v1", "customresourcedefinitions");
-        definitions.expect("definitions are a built-in kind").place
+        definitions.expect("definitions are a built-in kind").slot
     }
 
     /// The revision of the newest write.
@@ -140,35 +140,35 @@ impl Store {
         self.revision
     }
 
-    pub(crate) fn shelf(&self, place: usize) -> &Shelf {
-        &self.shelves[place]
+    pub(crate) fn collection(&self, slot: usize) -> &Collection {
+        &self.collections[slot]
     }
 
-    pub(crate) fn shelves(&self) -> &[Shelf] {
-        &self.shelves
+    pub(crate) fn collections(&self) -> &[Collection] {
+        &self.collections
     }
 
-    pub(crate) fn get(&self, place: usize, namespace: &str, name: &str) -> Option<&Arc<Stored>> {
-        self.shelves[place].objects.get(&stored::key(namespace, name))
+    pub(crate) fn get(&self, slot: usize, namespace: &str, name: &str) -> Option<&Arc<Stored>> {
+        self.collections[slot].objects.get(&stored::key(namespace, name))
     }
 
     /// Stores `object` as the newest state of its key, under the next revision.
-    pub(crate) fn put(&mut self, place: usize, object: Stored) -> Arc<Stored> {
+    pub(crate) fn put(&mut self, slot: usize, object: Stored) -> Arc<Stored> {
         self.revision += 1;
-        let shelf = &mut self.shelves[place];
+        let collection = &mut self.collections[slot];
         let object = if object.revision == self.revision {
             object
         } else {
-            object.restamped(self.revision)
+            object.with_revision(self.revision)
         };
         let object = Arc::new(object);
-        let previous = shelf.objects.insert(object.key(), Arc::clone(&object));
+        let previous = collection.objects.insert(object.key(), Arc::clone(&object));
         let change = if previous.is_some() {
-            Change::Modified
+            ChangeType::Modified
         } else {
-            Change::Added
+            ChangeType::Added
         };
-        shelf.record(Event {
+        collection.record(Event {
             change,
             object: Arc::clone(&object),
             previous,
@@ -176,25 +176,25 @@ impl Store {
         object
     }
 
-    /// Puts an object back as a snapshot has it, without history.
-    pub(crate) fn put_back(&mut self, place: usize, object: Stored) {
-        self.shelves[place].objects.insert(object.key(), Arc::new(object));
+    /// Restores an object from a snapshot, without history.
+    pub(crate) fn restore(&mut self, slot: usize, object: Stored) {
+        self.collections[slot].objects.insert(object.key(), Arc::new(object));
     }
 
-    /// Goes on at a snapshot's revision; what was before it is forgotten.
-    pub(crate) fn go_on_at(&mut self, revision: u64) {
+    /// Resumes at a snapshot's revision, without earlier history.
+    pub(crate) fn resume_at(&mut self, revision: u64) {
         self.revision = revision;
         self.compact(None);
     }
 
     /// Removes a key. Returns its last state, stamped with the delete's revision.
-    pub(crate) fn remove(&mut self, place: usize, key: &str) -> Option<Arc<Stored>> {
-        let shelf = &mut self.shelves[place];
-        let previous = shelf.objects.remove(key)?;
+    pub(crate) fn remove(&mut self, slot: usize, key: &str) -> Option<Arc<Stored>> {
+        let collection = &mut self.collections[slot];
+        let previous = collection.objects.remove(key)?;
         self.revision += 1;
-        let object = Arc::new(previous.restamped(self.revision));
-        shelf.record(Event {
-            change: Change::Deleted,
+        let object = Arc::new(previous.with_revision(self.revision));
+        collection.record(Event {
+            change: ChangeType::Deleted,
             object: Arc::clone(&object),
             previous: Some(previous),
         });
@@ -204,14 +204,14 @@ impl Store {
     /// Forgets all history up to `revision` (absent: the newest).
     pub(crate) fn compact(&mut self, revision: Option<u64>) {
         let revision = revision.unwrap_or(self.revision).min(self.revision);
-        for shelf in &mut self.shelves {
-            shelf.history.compact(revision);
-            shelf.changed.notify_waiters();
+        for collection in &mut self.collections {
+            collection.history.compact(revision);
+            collection.changed.notify_waiters();
         }
     }
 }
 
-impl Shelf {
+impl Collection {
     fn record(&mut self, event: Event) {
         self.history.push(event);
         self.changed.notify_waiters();

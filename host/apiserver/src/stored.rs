@@ -28,7 +28,7 @@ const METADATA_ORDER: &[&str] = &[
     "managedFields",
 ];
 
-/// One state of one object, with what selectors, tables and later writes ask of it at hand.
+/// One state of one object, with the fields that selectors, tables and later writes need.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     /// `{"kind":…,"apiVersion":…,"metadata":{…},…,"status":…}`
@@ -46,10 +46,10 @@ pub(crate) struct Stored {
     fields: Box<[Box<str>]>,
 }
 
-/// Where the parts of the JSON are. A part that is absent is empty.
+/// Positions of the parts of the JSON. An absent part is empty.
 #[derive(Debug, Clone, Default)]
 struct Spans {
-    /// Where `"metadata":` begins: list items of built-in kinds leave out what is before it.
+    /// Where `"metadata":` begins: list items of built-in kinds leave out the text before it.
     body_begin: usize,
     /// The value of `metadata`.
     metadata: Range<usize>,
@@ -58,14 +58,14 @@ struct Spans {
     /// The digits of `metadata.generation`.
     generation: Range<usize>,
     /// All fields but kind, apiVersion, metadata and status.
-    substance: Range<usize>,
+    content: Range<usize>,
     /// The value of `status`.
     status: Range<usize>,
 }
 
 impl Stored {
     /// Serializes `object` as `kind` at `revision`. `object` is expected to have been admitted (names, labels and
-    /// metadata are of the right types); apiVersion, kind and resourceVersion are written here and nowhere else.
+    /// metadata are of the right types); apiVersion, kind and resourceVersion are written only here.
     pub(crate) fn new(kind: &Kind, object: &Value, revision: u64) -> Self {
         let empty = Map::new();
         let metadata = object["metadata"].as_object().unwrap_or(&empty);
@@ -81,7 +81,7 @@ impl Stored {
             created: text("creationTimestamp"),
             labels: labels(metadata),
             fields: match kind.custom_version {
-                // A definition's fields can change under objects that are stored already.
+                // A definition's fields can change while objects are stored.
                 Some(_) => Box::default(),
                 None => kind.fields.iter().map(|path| field(object, path)).collect(),
             },
@@ -93,7 +93,7 @@ impl Stored {
         &self.json
     }
 
-    /// The object without kind and apiVersion but for its opening brace, which the caller writes.
+    /// The object without kind, apiVersion and its opening brace, which the caller writes.
     pub(crate) fn json_after_type_meta(&self) -> &[u8] {
         &self.json[self.spans.body_begin..]
     }
@@ -104,8 +104,8 @@ impl Stored {
     }
 
     /// All fields but kind, apiVersion, metadata and status, as comparable bytes.
-    pub(crate) fn substance(&self) -> &[u8] {
-        &self.json[self.spans.substance.clone()]
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.json[self.spans.content.clone()]
     }
 
     /// The object as a tree.
@@ -145,8 +145,8 @@ impl Stored {
         (!status.is_empty()).then(|| tree(status))
     }
 
-    /// The same state under another version: how deletes show the last state.
-    pub(crate) fn restamped(&self, revision: u64) -> Self {
+    /// The same state at another version: deletes show the last state this way.
+    pub(crate) fn with_revision(&self, revision: u64) -> Self {
         Self {
             revision,
             ..self.spliced(&self.spans.version, &revision.to_string())
@@ -158,18 +158,18 @@ impl Stored {
         self.spliced(&self.spans.generation, &generation.to_string())
     }
 
-    /// Puts other digits in a place of the JSON.
-    fn spliced(&self, place: &Range<usize>, digits: &str) -> Self {
-        if place.is_empty() {
+    /// Replaces the digits at a range of the JSON.
+    fn spliced(&self, range: &Range<usize>, digits: &str) -> Self {
+        if range.is_empty() {
             return self.clone();
         }
         let mut json = Vec::with_capacity(self.json.len() + digits.len());
-        json.extend_from_slice(&self.json[..place.start]);
+        json.extend_from_slice(&self.json[..range.start]);
         json.extend_from_slice(digits.as_bytes());
-        json.extend_from_slice(&self.json[place.end..]);
+        json.extend_from_slice(&self.json[range.end..]);
         let moved = |offset: usize| {
-            if offset >= place.end {
-                offset + digits.len() - place.len()
+            if offset >= range.end {
+                offset + digits.len() - range.len()
             } else {
                 offset
             }
@@ -180,7 +180,7 @@ impl Stored {
             metadata: moved(&self.spans.metadata),
             version: moved(&self.spans.version),
             generation: moved(&self.spans.generation),
-            substance: moved(&self.spans.substance),
+            content: moved(&self.spans.content),
             status: moved(&self.spans.status),
         };
         Self {
@@ -190,29 +190,29 @@ impl Stored {
         }
     }
 
-    /// `namespace/name`, or `name` for what lives in no namespace: how the store sorts, as etcd does.
+    /// `namespace/name`, or `name` if cluster-scoped: the sort order of the store, as in etcd.
     pub(crate) fn key(&self) -> Arc<str> {
         key(&self.namespace, &self.name)
     }
 
     /// A label's value.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        let place = self
+        let index = self
             .labels
             .binary_search_by(|(candidate, _)| candidate.as_ref().cmp(key))
             .ok()?;
-        Some(&self.labels[place].1)
+        Some(&self.labels[index].1)
     }
 
-    /// The value of a field that `kind` lets selectors name.
+    /// The value of a selectable field of `kind`.
     pub(crate) fn field(&self, kind: &Kind, path: &str) -> Option<Cow<'_, str>> {
         match path {
             "metadata.name" => Some(Cow::Borrowed(&self.name)),
             "metadata.namespace" => Some(Cow::Borrowed(&self.namespace)),
             _ if kind.custom_version.is_some() => Some(Cow::Owned(field(&self.value(), path).into())),
             _ => {
-                let place = kind.fields.iter().position(|candidate| candidate == path)?;
-                self.fields.get(place).map(|value| Cow::Borrowed(value.as_ref()))
+                let index = kind.fields.iter().position(|candidate| candidate == path)?;
+                self.fields.get(index).map(|value| Cow::Borrowed(value.as_ref()))
             }
         }
     }
@@ -237,7 +237,7 @@ fn write(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>
     let mut spans = Spans::default();
     writer.field("kind", &Value::String(kind.kind.clone()));
     writer.field("apiVersion", &Value::String(kind.api_version()));
-    // After the comma, which the list item leaves out too.
+    // After the comma, which list items leave out too.
     spans.body_begin = writer.out.len() + 1;
     writer.key("metadata");
     writer.metadata(metadata, revision, &mut spans);
@@ -247,7 +247,7 @@ fn write(kind: &Kind, object: &Map<String, Value>, metadata: &Map<String, Value>
             writer.field(key, value);
         }
     }
-    spans.substance = substance_begin..writer.out.len();
+    spans.content = substance_begin..writer.out.len();
     if let Some(status) = object.get("status") {
         writer.key("status");
         let begin = writer.out.len();
@@ -316,7 +316,7 @@ impl Writer {
     }
 }
 
-/// What Go leaves out of metadata as `omitempty`.
+/// Values that Go leaves out of metadata because of `omitempty`.
 pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -338,14 +338,14 @@ fn labels(metadata: &Map<String, Value>) -> Box<[(Box<str>, Box<str>)]> {
     labels.into()
 }
 
-/// A scalar at a dotted path, in the words that field selectors use.
+/// A scalar at a dotted path, in the format of field selectors.
 fn field(object: &Value, path: &str) -> Box<str> {
     let value = path.split('.').try_fold(object, |value, key| value.get(key));
     match value {
         Some(Value::String(text)) => text.as_str().into(),
         Some(Value::Bool(flag)) => flag.to_string().into(),
         Some(Value::Number(number)) => number.to_string().into(),
-        // What Go's zero values print.
+        // Go prints zero values.
         _ if matches!(path, "spec.unschedulable" | "spec.hostNetwork") => "false".into(),
         _ if matches!(path, "status.replicas" | "status.successful") => "0".into(),
         _ => "".into(),
@@ -385,10 +385,10 @@ mod tests {
     #[test]
     fn a_restamped_object_differs_in_its_version_alone() {
         let pod = pod();
-        let again = pod.restamped(100_000).restamped(99);
+        let again = pod.with_revision(100_000).with_revision(99);
         assert_eq!(again.json(), pod.json());
         assert_eq!(again.metadata_json(), pod.metadata_json());
-        let longer = pod.restamped(100_000);
+        let longer = pod.with_revision(100_000);
         assert_eq!(longer.value()["metadata"]["resourceVersion"], "100000");
         assert_eq!(
             serde_json::from_slice::<Value>(longer.metadata_json()).unwrap(),
@@ -399,13 +399,15 @@ mod tests {
     #[test]
     fn a_generation_is_replaced_in_its_place() {
         let object = json!({ "metadata": { "name": "a", "generation": 9 }, "spec": { "x": 1 }, "status": { "y": 2 } });
-        let next = Stored::new(&pods(), &object, 7).with_generation(10).restamped(1_000);
+        let next = Stored::new(&pods(), &object, 7)
+            .with_generation(10)
+            .with_revision(1_000);
         assert_eq!(
             next.value()["metadata"],
             json!({ "name": "a", "generation": 10, "resourceVersion": "1000" })
         );
         assert_eq!(
-            (next.substance(), next.status()),
+            (next.content(), next.status()),
             (br#","spec":{"x":1}"#.as_slice(), Some(json!({ "y": 2 })))
         );
     }

@@ -1,7 +1,7 @@
 //! Tables: what `kubectl get` prints, columns for `-o wide` included.
 //!
-//! The kinds that people look at have the columns of kubectl's own printers, custom resources those of their
-//! definition, all others a name and the time of their creation.
+//! Common kinds have the columns of kubectl's own printers, custom resources those of their definition, all others name
+//! and creation time.
 //!
 //! Source: kubernetes `pkg/printers/internalversion/printers.go`.
 

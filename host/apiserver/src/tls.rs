@@ -1,4 +1,4 @@
-//! TLS with a certificate authority of the server's own, made anew for each server and kept nowhere.
+//! TLS with a self-made certificate authority, generated for each server and never stored.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ pub struct Identity {
     authority_pem: String,
 }
 
-/// Why no certificate could be made.
+/// Why no certificate could be created.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A name that cannot stand in a certificate, or a failure to sign.
-    #[error("no certificate for {names} can be made: {source}")]
+    /// A name that is not valid in a certificate, or a signing failure.
+    #[error("cannot create a certificate for {names}: {source}")]
     Certificate {
-        /// The names that were asked for.
+        /// The requested names.
         names: String,
         /// What is wrong.
         source: rcgen::Error,
     },
-    /// The certificate was made but not taken.
-    #[error("the server's certificate is not taken: {0}")]
+    /// rustls rejected the certificate.
+    #[error("the TLS library rejected the server's certificate: {0}")]
     Config(#[from] tokio_rustls::rustls::Error),
 }
 
 impl Identity {
-    /// Makes an authority and a certificate for `names`: host names and IP addresses.
+    /// Generates an authority and a certificate for `names`: host names and IP addresses.
     ///
     /// # Errors
-    /// If a name cannot stand in a certificate.
+    /// If a name is not valid in a certificate.
     pub fn generate(names: &[String]) -> Result<Self, IdentityError> {
         let (authority_pem, chain, key) = certificate(names).map_err(|source| IdentityError::Certificate {
             names: names.join(", "),
@@ -55,7 +55,7 @@ impl Identity {
         })
     }
 
-    /// The authority's certificate, which clients have to trust, as PEM.
+    /// The authority's certificate, which clients must trust, as PEM.
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem
     }

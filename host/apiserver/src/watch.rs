@@ -1,13 +1,13 @@
-//! Watches: how they are opened, and the register of the open ones, through which faults reach them.
+//! Watches: opening them, and the registry of open ones, through which faults control them.
 //!
 //! ```text
 //!  writes ──▶ history ◀──reads from its own version on── stream (one per watch)
 //!                                                          ▲
-//!  faults ──▶ register ──commands──▶ control ──────────────┘
+//!  faults ──▶ registry ──commands──▶ control ──────────────┘
 //! ```
 //!
-//! A watch has no queue of its own: it reads the common history when its client reads, so that a slow one costs
-//! nothing. One that falls behind too far is closed. Follows apiserver `pkg/storage/cacher`.
+//! A watch has no queue of its own: it reads the common history when its client reads, so that slow watches cost
+//! nothing. One that falls too far behind is closed. Follows apiserver `pkg/storage/cacher`.
 
 mod line;
 mod stream;
@@ -23,13 +23,13 @@ use crate::body::Body;
 use crate::faults::{Attributes, Ending, Filter, Injection};
 use crate::kinds::Served;
 use crate::query::{ListOptions, Version};
+use crate::replica::ReplicaCache;
 use crate::representation::Representation;
 use crate::response;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::status::Status;
 use crate::store::Store;
-use crate::view::View;
 
 /// What a fault does to an open watch.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Thaw,
 }
 
-/// An open watch, as faults see it.
+/// The control of an open watch by faults.
 #[derive(Debug)]
 struct Control {
     attributes: Attributes,
@@ -93,7 +93,7 @@ impl Watches {
     }
 }
 
-/// What a watch request asks for.
+/// A watch request.
 pub(crate) struct Request {
     pub(crate) served: Served,
     pub(crate) selection: Selection,
@@ -105,34 +105,34 @@ pub(crate) struct Request {
 }
 
 /// Opens a watch.
-pub(crate) fn open(inner: &Arc<Inner>, view: &Arc<View>, request: Request) -> Result<Response<Body>, Status> {
+pub(crate) fn open(inner: &Arc<Inner>, cache: &Arc<ReplicaCache>, request: Request) -> Result<Response<Body>, Status> {
     if request.options.send_initial_events.is_some() && !inner.options.watch_list {
         let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
         return Err(Status::forbidden_list_option("sendInitialEvents", why));
     }
-    let start = start(&inner.store(), view, &request);
+    let start = start(&inner.store(), cache, &request);
     let body = match start {
         Ok(start) => {
-            let stream = WatchStream::new(Arc::clone(inner), Arc::clone(view), request, start);
+            let stream = WatchStream::new(Arc::clone(inner), Arc::clone(cache), request, start);
             Body::frames(stream.into_frames())
         }
-        // A watch that cannot begin says so in its stream: the answer's head has gone out as a success by then.
+        // The error is sent in the stream: the response head has already reported success.
         Err(status) => Body::whole(line::error(&status)),
     };
     Ok(response::with_type(200, "application/json", body))
 }
 
-/// Where a watch begins: with which objects, from which version on. The error goes into the stream.
-fn start(store: &Store, view: &View, request: &Request) -> Result<Start, Status> {
+/// The start of a watch: its initial objects and its version. The error goes into the stream.
+fn start(store: &Store, cache: &ReplicaCache, request: &Request) -> Result<Start, Status> {
     let options = &request.options;
-    let newest = view.revision(store);
-    let shelf = store.shelf(request.served.place);
-    if shelf.retired {
+    let newest = cache.revision(store);
+    let collection = store.collection(request.served.slot);
+    if collection.retired {
         return Err(Status::no_such_resource());
     }
     let begins_with_state = match (options.send_initial_events, options.version) {
         (Some(true), Version::At(version)) if version > newest => return Err(Status::too_large(version, newest)),
-        // The newest state is asked for, and this replica does not have it.
+        // The newest state is requested, and this replica does not have it.
         (Some(true), Version::Unset) if newest < store.revision() => {
             return Err(Status::too_large(store.revision(), newest));
         }
@@ -142,17 +142,17 @@ fn start(store: &Store, view: &View, request: &Request) -> Result<Start, Status>
     let mut start = Start {
         initial: Vec::new(),
         cursor: newest,
-        joined: store.revision(),
+        opened_at: store.revision(),
     };
     if begins_with_state {
-        let objects = view.objects(store, request.served.place);
+        let objects = cache.objects(store, request.served.slot);
         let selected = request
             .selection
             .range(&objects)
             .filter(|object| request.selection.matches(&request.served.kind, object));
         start.initial = selected.cloned().collect();
     } else if let Version::At(version) = options.version {
-        if let Err(too_old) = shelf.history.check(version) {
+        if let Err(too_old) = collection.history.check(version) {
             return Err(Status::too_old(version, too_old.floor));
         }
         start.cursor = version;

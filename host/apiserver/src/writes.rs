@@ -1,5 +1,5 @@
-//! The rules of writing: who may create where, what a write keeps, counts and refuses, and what goes when a namespace
-//! goes.
+//! The rules of writes: what may be created where, what a write keeps, counts and refuses, and what is deleted with a
+//! namespace.
 //!
 //! Follows apiserver `pkg/registry/rest` (create.go, update.go, delete.go) and
 //! `pkg/registry/generic/registry/store.go`.
@@ -32,7 +32,7 @@ pub(crate) enum Part {
     Status,
 }
 
-/// What a delete is bound to.
+/// The preconditions of a delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preconditions {
@@ -40,7 +40,7 @@ pub(crate) struct Preconditions {
     pub(crate) resource_version: Option<String>,
 }
 
-/// What a write has brought about: the state, and the same as the tree that it was written from.
+/// The result of a write: the stored state, and the JSON value that it was written from.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) stored: Arc<Stored>,
@@ -55,23 +55,23 @@ impl Written {
     }
 }
 
-/// How a delete went.
+/// The result of a delete.
 #[derive(Debug)]
 pub(crate) enum Deletion {
     /// The object is gone; this was its last state.
     Done(Arc<Stored>),
-    /// Finalizers hold it back; this is its state now.
+    /// Finalizers delay the deletion; this is its state now.
     Waiting(Arc<Stored>),
 }
 
-/// One write in the making.
+/// A write in progress.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a mut Store,
     /// The kind in the version that the request names.
     pub(crate) kind: Arc<Kind>,
-    pub(crate) place: usize,
+    pub(crate) slot: usize,
     pub(crate) namespace: &'a str,
-    /// The calendar's time, RFC 3339.
+    /// The current time, RFC 3339.
     pub(crate) now: &'a str,
     pub(crate) part: Part,
     pub(crate) dry_run: bool,
@@ -83,12 +83,12 @@ impl Write<'_> {
         Arc::clone(&self.kind)
     }
 
-    /// The same write, for one that is part of it.
+    /// The same write, for a nested write.
     fn reborrow(&mut self) -> Write<'_> {
         Write {
             store: self.store,
             kind: Arc::clone(&self.kind),
-            place: self.place,
+            slot: self.slot,
             namespace: self.namespace,
             now: self.now,
             part: self.part,
@@ -97,17 +97,17 @@ impl Write<'_> {
         }
     }
 
-    /// The state as it is stored, be it in another version than the request's.
+    /// The state as it is stored, which may be in another version than the request's.
     fn serialize(&self, object: &Value, revision: u64) -> Stored {
-        Stored::new(&self.store.shelf(self.place).kind, object, revision)
+        Stored::new(&self.store.collection(self.slot).kind, object, revision)
     }
 
     fn existing(&self, name: &str) -> Result<Arc<Stored>, Status> {
-        let found = self.store.get(self.place, self.namespace, name).cloned();
+        let found = self.store.get(self.slot, self.namespace, name).cloned();
         found.ok_or_else(|| Status::not_found(&self.kind(), name))
     }
 
-    /// Makes a new object.
+    /// Creates an object.
     pub(crate) fn create(&mut self, mut object: Value) -> Result<Written, Status> {
         let kind = self.kind();
         admit::shape(&kind, self.namespace, &mut object)?;
@@ -153,7 +153,7 @@ impl Write<'_> {
         }
         admit::defaults(&kind, &mut object);
         let definition = self.conform(&kind, &mut object, None)?;
-        if self.store.get(self.place, self.namespace, &name).is_some() {
+        if self.store.get(self.slot, self.namespace, &name).is_some() {
             return Err(Status::already_exists(&kind, &name));
         }
         let stored = if self.dry_run {
@@ -161,7 +161,7 @@ impl Write<'_> {
         } else {
             let next = self.store.revision() + 1;
             let object = self.serialize(&object, next);
-            self.store.put(self.place, object)
+            self.store.put(self.slot, object)
         };
         if let Some(definition) = definition {
             self.store.define(definition);
@@ -179,7 +179,7 @@ impl Write<'_> {
         self.replace(&kind, &old, object)
     }
 
-    /// Changes an object. Returns whether it was made by this.
+    /// Patches an object. Returns whether this created it.
     pub(crate) fn patch(&mut self, name: &str, patch: &Patch) -> Result<(Written, bool), Status> {
         let kind = self.kind();
         let old = match self.existing(name) {
@@ -202,8 +202,8 @@ impl Write<'_> {
         Ok((self.replace(&kind, &old, object)?, false))
     }
 
-    /// Stores what became of `old`: keeps what this write may not touch, counts the generation, skips what changes
-    /// nothing.
+    /// Stores the new state of `old`: keeps the parts that this write may not change, counts the generation, and skips
+    /// writes without changes.
     fn replace(&mut self, kind: &Kind, old: &Arc<Stored>, mut object: Value) -> Result<Written, Status> {
         match self.part {
             Part::Main if kind.has_status => set(&mut object, "status", old.status()),
@@ -234,7 +234,7 @@ impl Write<'_> {
         // Written once and compared as bytes: a tree of the old state is not needed.
         let mut new = self.serialize(&object, old.revision);
         let annotated = is_deployment(kind) && object["metadata"]["annotations"] != before["annotations"];
-        if kind.has_generation && (annotated || new.substance() != old.substance()) {
+        if kind.has_generation && (annotated || new.content() != old.content()) {
             let generation = bump_generation(&mut object);
             new = new.with_generation(generation);
         }
@@ -242,7 +242,7 @@ impl Write<'_> {
             let stored = if self.dry_run { Arc::new(new) } else { Arc::clone(old) };
             return Ok(Written::new(stored, object));
         }
-        let stored = self.store.put(self.place, new);
+        let stored = self.store.put(self.slot, new);
         if let Some(definition) = definition {
             self.store.define(definition);
         }
@@ -253,12 +253,12 @@ impl Write<'_> {
         Ok(Written::new(stored, object))
     }
 
-    /// Deletes an object; one with finalizers is marked instead and goes when they are gone.
+    /// Deletes an object; one with finalizers is marked instead and deleted when they are gone.
     pub(crate) fn delete(&mut self, name: &str, preconditions: &Preconditions) -> Result<Deletion, Status> {
         let kind = self.kind();
         let old = self.existing(name)?;
         check_preconditions(&kind, &old, preconditions)?;
-        self.check_mortal(&kind, name)?;
+        self.check_deletable(&kind, name)?;
         let mut object = old.value();
         if self.dry_run {
             return Ok(Deletion::Done(old));
@@ -287,14 +287,14 @@ impl Write<'_> {
             bump_generation(&mut object);
         }
         let marked = self.serialize(&object, old.revision);
-        Ok(Deletion::Waiting(self.store.put(self.place, marked)))
+        Ok(Deletion::Waiting(self.store.put(self.slot, marked)))
     }
 
-    /// Deletes everything in the namespace (or, without one, everywhere) that `selection` chooses. Returns the last
+    /// Deletes everything that `selection` selects in the namespace (or, without one, everywhere). Returns the last
     /// states.
     pub(crate) fn delete_collection(&mut self, selection: &Selection) -> Result<Vec<Arc<Stored>>, Status> {
-        let shelf = self.store.shelf(self.place);
-        let chosen: Vec<Arc<Stored>> = shelf
+        let collection = self.store.collection(self.slot);
+        let chosen: Vec<Arc<Stored>> = collection
             .objects
             .values()
             .filter(|object| selection.matches(&self.kind, object))
@@ -314,7 +314,7 @@ impl Write<'_> {
     }
 
     fn remove(&mut self, object: &Stored) -> Option<Arc<Stored>> {
-        let last = self.store.remove(self.place, &object.key());
+        let last = self.store.remove(self.slot, &object.key());
         if is_definitions(&self.kind()) {
             self.retire(&object.name);
         }
@@ -339,7 +339,7 @@ fn check_name(name: &str, object: &Value) -> Result<(), Status> {
     Err(Status::bad_request(message))
 }
 
-/// What a patch makes unreadable is the patch's fault.
+/// An object that a patch makes unreadable is the patch's error.
 fn refused_patch(status: &Status) -> Status {
     match status.code {
         400 => Status::invalid("", "", "", "patch", FieldError::Invalid, &status.message),
@@ -347,7 +347,7 @@ fn refused_patch(status: &Status) -> Status {
     }
 }
 
-/// Whether a write is based on the state that is stored.
+/// Checks that a write is based on the stored state.
 fn check_basis(kind: &Kind, old: &Stored, new: &Value) -> Result<(), Status> {
     let said = |field: &str| new.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(uid) = said("uid").filter(|uid| *uid != &*old.uid) {
@@ -363,7 +363,7 @@ fn check_basis(kind: &Kind, old: &Stored, new: &Value) -> Result<(), Status> {
     }
 }
 
-/// Whether a delete means the state that is stored. Source: apiserver `pkg/registry/rest.BeforeDelete`.
+/// Checks that a delete refers to the stored state. Source: apiserver `pkg/registry/rest.BeforeDelete`.
 fn check_preconditions(kind: &Kind, old: &Stored, preconditions: &Preconditions) -> Result<(), Status> {
     if let Some(uid) = preconditions.uid.as_deref().filter(|uid| *uid != &*old.uid) {
         let why = format!(
@@ -388,7 +388,7 @@ fn check_preconditions(kind: &Kind, old: &Stored, preconditions: &Preconditions)
     Ok(())
 }
 
-/// Makes a field of an object what is given, absent included.
+/// Sets a field of an object, or removes it.
 fn set(object: &mut Value, field: &str, value: Option<Value>) {
     match value {
         Some(value) => object[field] = value,
@@ -416,7 +416,7 @@ fn finalizers(metadata: &Value) -> usize {
     metadata.get("finalizers").and_then(Value::as_array).map_or(0, Vec::len)
 }
 
-/// Whether an object is marked for deletion and nothing holds it back.
+/// Whether an object is marked for deletion and has no finalizers.
 fn is_finished(metadata: &Value) -> bool {
     metadata.get("deletionTimestamp").is_some() && finalizers(metadata) == 0
 }

@@ -1,9 +1,9 @@
 //! How long one object takes: `cargo run --release -p informant-object --example scan`.
 //!
-//! Prints microseconds of CPU per 5.4 KB pod, the best of several rounds on one thread. With an argument only what has
-//! it in its name.
+//! Prints microseconds of CPU per 5.4 KB pod, the best of several rounds on one thread. An argument selects the
+//! measurements whose name contains it.
 
-#![expect(clippy::print_stdout, reason = "printing is what it is for")]
+#![expect(clippy::print_stdout, reason = "printing is its purpose")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ const ROUNDS: u32 = 1_000;
 const FRAME_BYTES: usize = 58_000;
 
 fn main() {
-    let pod = include_bytes!("../corpus/taken/pod.json");
-    let item = include_bytes!("../corpus/taken/pod-as-list-item.json");
+    let pod = include_bytes!("../corpus/accepted/pod.json");
+    let item = include_bytes!("../corpus/accepted/pod-as-list-item.json");
     let pointers = |texts: &[&str]| {
         texts
             .iter()
@@ -124,7 +124,7 @@ fn measure_watch(pod: &[u8], shape: &Shape) {
     report("watch: frames to objects", rounds.min(), CALLS);
 }
 
-/// Frames of a list to objects, and to nothing when all are known.
+/// Frames of a list to objects, or to nothing if all objects are known.
 fn measure_list(item: &[u8], shape: &Shape) {
     let items = vec![item; CALLS as usize].join(&b","[..]);
     let body = Bytes::from([br#"{"kind":"PodList","items":["#, &items[..], b"]}"].concat());

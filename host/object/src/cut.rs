@@ -8,17 +8,17 @@ use crate::error::ObjectError;
 use crate::paths::{Level, Matcher};
 use crate::scanner::Cursor;
 
-/// The cuts of one object: ascending, apart from each other.
+/// The cuts of one object: ascending and disjoint.
 #[derive(Debug, Default)]
 pub(crate) struct Cuts(Vec<Range<usize>>);
 
-/// Keeps the commas right while one object or array is cut.
+/// Extends cuts so that commas stay correct within one object or array.
 #[derive(Default)]
-pub(crate) struct Trim {
+pub(crate) struct CommaTracker {
     kept_any: bool,
     /// Where the last item ended.
     last_end: usize,
-    /// Where the leading items began that are to be cut, their end not known yet.
+    /// Where the leading items to cut began; their end is not known yet.
     leading: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Cuts {
         starts.zip(ends).map(|(start, end)| start..end)
     }
 
-    /// How many bytes before `at` are cut.
+    /// Number of bytes cut before `at`.
     pub(crate) fn bytes_before(&self, at: usize) -> usize {
         self.0
             .iter()
@@ -68,7 +68,7 @@ impl Cuts {
     }
 }
 
-impl Trim {
+impl CommaTracker {
     /// An item begins at `start`.
     pub(crate) fn begin(&mut self, start: usize, cuts: &mut Cuts) {
         if let Some(leading) = self.leading.take() {
@@ -76,9 +76,9 @@ impl Trim {
         }
     }
 
-    /// The item that began at `start` ended at `end` and stays or goes.
-    pub(crate) fn end(&mut self, start: usize, end: usize, goes: bool, cuts: &mut Cuts) {
-        match goes {
+    /// The item that began at `start` ended at `end` and is kept or cut.
+    pub(crate) fn end(&mut self, start: usize, end: usize, is_cut: bool, cuts: &mut Cuts) {
+        match is_cut {
             true if self.kept_any => cuts.push(self.last_end..end),
             true => self.leading = Some(start),
             false => self.kept_any = true,
@@ -94,8 +94,7 @@ impl Trim {
     }
 }
 
-/// Moves over the value the cursor stands on and notes what `level` says is to go from it. Returns whether all of it
-/// is.
+/// Skips the value at the cursor and records what `level` cuts from it. Returns whether that is all of it.
 pub(crate) fn walk(
     cursor: &mut Cursor<'_>,
     matcher: &mut Matcher<'_>,
@@ -121,16 +120,16 @@ fn walk_object(
     cuts: &mut Cuts,
 ) -> Result<(), ObjectError> {
     let mut members = cursor.enter_object()?;
-    let mut trim = Trim::default();
+    let mut commas = CommaTracker::default();
     while let Some(name) = cursor.next_member(&mut members)? {
         let start = name.start() - 1;
-        trim.begin(start, cuts);
+        commas.begin(start, cuts);
         let below = matcher.member(level, name, cursor.text());
-        let goes = walk(cursor, matcher, below, cuts)?;
+        let is_cut = walk(cursor, matcher, below, cuts)?;
         matcher.leave(below);
-        trim.end(start, cursor.at(), goes, cuts);
+        commas.end(start, cursor.at(), is_cut, cuts);
     }
-    trim.close(cuts);
+    commas.close(cuts);
     Ok(())
 }
 
@@ -141,17 +140,17 @@ fn walk_array(
     cuts: &mut Cuts,
 ) -> Result<(), ObjectError> {
     let mut elements = cursor.enter_array()?;
-    let mut trim = Trim::default();
+    let mut commas = CommaTracker::default();
     let mut index = 0;
     while cursor.next_element(&mut elements)? {
         let start = cursor.at();
-        trim.begin(start, cuts);
+        commas.begin(start, cuts);
         let below = matcher.element(level, index);
-        let goes = walk(cursor, matcher, below, cuts)?;
+        let is_cut = walk(cursor, matcher, below, cuts)?;
         matcher.leave(below);
-        trim.end(start, cursor.at(), goes, cuts);
+        commas.end(start, cursor.at(), is_cut, cuts);
         index += 1;
     }
-    trim.close(cuts);
+    commas.close(cuts);
     Ok(())
 }

@@ -1,46 +1,46 @@
-//! Why bytes are not an object.
+//! Errors of reading an object.
 
 use std::fmt;
 
 use crate::scanner::DEPTH_MAX;
 
-/// Why bytes are not a Kubernetes object. Offsets count bytes from the beginning of the text that was given.
+/// Why bytes are not a Kubernetes object. Offsets count bytes from the beginning of the input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// There is nothing but white space.
+    /// The text is empty or only white space.
     #[error("there is no JSON, only {bytes} bytes of white space; the sender sent nothing")]
     Empty {
-        /// Length of what was there.
+        /// Length of the text.
         bytes: usize,
     },
     /// The text ends within a value.
     #[error("the JSON ends after {at} bytes within {within}; the sender cut it short")]
     Truncated {
-        /// Length of what was there.
+        /// Length of the text.
         at: usize,
         /// What was open: "a string", "an object" …
         within: &'static str,
     },
-    /// A byte that cannot stand where it does.
+    /// A byte that is not valid at its position.
     #[error("byte {at}: expected {expected}, found {found}")]
     Syntax {
         /// Offset of the byte.
         at: usize,
-        /// What could have stood there.
+        /// What would have been valid there.
         expected: &'static str,
         /// The byte.
-        found: Found,
+        found: FoundByte,
     },
-    /// Bytes that are no UTF-8.
+    /// Bytes that are not UTF-8.
     #[error("byte {at}: not UTF-8; JSON texts are UTF-8 (RFC 8259)")]
     NotUtf8 {
-        /// Offset of the first byte that is wrong.
+        /// Offset of the first invalid byte.
         at: usize,
     },
     /// More than [`DEPTH_MAX`] objects and arrays within each other.
     #[error("byte {at}: nested deeper than {DEPTH_MAX} levels")]
     TooDeep {
-        /// Offset of the bracket that is too many.
+        /// Offset of the first bracket beyond the limit.
         at: usize,
     },
     /// More bytes than an object may have.
@@ -55,7 +55,7 @@ pub enum ObjectError {
         /// Offset of what follows.
         at: usize,
         /// Its first byte.
-        found: Found,
+        found: FoundByte,
     },
     /// `metadata.name` is absent, null or empty: the object has no key.
     #[error("the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?")]
@@ -67,8 +67,8 @@ pub enum ObjectError {
         at: usize,
         /// The field, as `metadata.name`.
         field: &'static str,
-        /// First byte of the value.
-        found: Found,
+        /// PrefixObject byte of the value.
+        found: FoundByte,
     },
     /// A head field with an escape that JSON does not know, or a control character.
     #[error("byte {at}: {field} holds an escape or a control character that JSON does not allow")]
@@ -81,7 +81,7 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
-    /// The error with its offsets counted from `by` bytes earlier.
+    /// The same error, with offsets counted from `by` bytes earlier.
     pub(crate) fn moved(mut self, by: usize) -> ObjectError {
         match &mut self {
             ObjectError::Truncated { at, .. }
@@ -102,9 +102,9 @@ pub const OBJECT_BYTES_MAX: usize = 1 << 30;
 
 /// A byte as an error message shows it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Found(pub u8);
+pub struct FoundByte(pub u8);
 
-impl fmt::Display for Found {
+impl fmt::Display for FoundByte {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             byte @ b' '..=b'~' => write!(f, "`{}`", char::from(byte)),
@@ -113,7 +113,7 @@ impl fmt::Display for Found {
     }
 }
 
-impl fmt::Debug for Found {
+impl fmt::Debug for FoundByte {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -1,21 +1,21 @@
-//! The head of an object: the few fields that Informant itself reads, found in the one scan that also finds the cuts.
+//! The head of an object: the few fields that Informant itself reads, found by the same scan as the cuts.
 //!
-//! Members may come in any order (custom resources have theirs sorted, metadata may come last). Where a name occurs
-//! twice the last one counts, as it does for serde_json, Go and JavaScript; a second `metadata` replaces the first
-//! entirely. Each must be a string or null, the ones that do not count too.
+//! Members may come in any order (those of custom resources are sorted, metadata may come last). If a name occurs
+//! twice, the last one counts, as in serde_json, Go and JavaScript; a second `metadata` replaces the first entirely.
+//! Every occurrence must be a string or null, even if it does not count.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::cut::{self, Cuts, Trim};
-use crate::error::{Found, ObjectError};
+use crate::cut::{self, CommaTracker, Cuts};
+use crate::error::{FoundByte, ObjectError};
 use crate::key::KeyRef;
 use crate::paths::{Level, Matcher};
 use crate::scanner::{Cursor, Text};
 use crate::shape::Shape;
 use crate::version::VersionRef;
 
-/// Head fields, as read by [`head`]: borrowed unless they hold escapes.
+/// Head fields, as read by [`head`]: borrowed unless they contain escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectHead<'a> {
     /// Empty for a cluster-scoped object.
@@ -42,13 +42,13 @@ impl ObjectHead<'_> {
     }
 }
 
-/// Reads the head of the object that `json` holds, copying nothing: enough to tell that an item of a list is known
-/// already.
+/// Reads the head of the object in `json` without copying it: enough to recognize an item of a list that is already
+/// known.
 ///
-/// Agrees with [`Object::parse`](crate::Object::parse) on every object that the latter takes.
+/// Agrees with [`Object::parse`](crate::Object::parse) on every object that the latter accepts.
 ///
 /// # Errors
-/// [`ObjectError`] as [`Object::parse`](crate::Object::parse), except that UTF-8 is checked in the head fields alone.
+/// [`ObjectError`] as [`Object::parse`](crate::Object::parse), except that UTF-8 is checked in the head fields only.
 pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
     let mut cursor = Cursor::new(json);
     let mut cuts = Cuts::default();
@@ -59,12 +59,11 @@ pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
     head.metadata.borrow(json)
 }
 
-/// What an object says as its kind when the API server was asked for its metadata alone, and how its apiVersion begins
-/// then.
+/// The kind of an object in a metadata-only response, and the beginning of its apiVersion.
 const PARTIAL_KIND: &str = "PartialObjectMetadata";
 const PARTIAL_GROUP: &str = "meta.k8s.io/";
 
-/// Where the head fields stand in the text.
+/// Where the head fields are in the text.
 #[derive(Debug, Default)]
 pub(crate) struct RawHead {
     pub(crate) api_version: Option<Text>,
@@ -76,12 +75,12 @@ pub(crate) struct RawHead {
     pub(crate) status: Range<usize>,
 }
 
-/// Where the fields of `metadata` stand in the text.
+/// Where the fields of `metadata` are in the text.
 #[derive(Debug, Default)]
 pub(crate) struct RawMetadata {
-    /// The whole value; empty until its end was seen.
+    /// The whole value; empty until its end was reached.
     pub(crate) span: Range<usize>,
-    /// The value of `labels` if it is an object that stays, else empty.
+    /// The value of `labels` if it is an object that is kept, else empty.
     pub(crate) labels: Range<usize>,
     pub(crate) namespace: Option<Text>,
     pub(crate) name: Option<Text>,
@@ -90,7 +89,7 @@ pub(crate) struct RawMetadata {
 }
 
 impl RawHead {
-    /// Whether any head field holds escapes.
+    /// Whether any head field contains escapes.
     pub(crate) fn holds_escapes(&self) -> bool {
         let metadata = &self.metadata;
         let fields = [
@@ -128,7 +127,7 @@ impl RawMetadata {
     }
 }
 
-/// The scan of one object. What it found is there even if it ends with an error, as far as it came.
+/// The scan of one object. If it ends with an error, `found` holds what was read up to there.
 pub(crate) struct HeadScan<'s> {
     pub(crate) found: RawHead,
     shape: Option<&'s Shape>,
@@ -137,7 +136,7 @@ pub(crate) struct HeadScan<'s> {
 }
 
 impl<'s> HeadScan<'s> {
-    /// A scan that cuts what `shape` says; without a shape, nothing.
+    /// A scan that cuts what `shape` removes; without a shape, nothing.
     pub(crate) fn new(shape: Option<&'s Shape>, cuts: &'s mut Cuts) -> HeadScan<'s> {
         let matcher = shape.map_or_else(Matcher::idle, |shape| Matcher::new(shape.dropped()));
         HeadScan {
@@ -148,7 +147,7 @@ impl<'s> HeadScan<'s> {
         }
     }
 
-    /// Moves over the object that follows, after white space; then the cursor stands just past it.
+    /// Skips white space and the object after it; the cursor is then just past the object.
     pub(crate) fn object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ObjectError> {
         cursor.skip_space();
         if cursor.peek().is_none() {
@@ -156,20 +155,20 @@ impl<'s> HeadScan<'s> {
         }
         let level = self.matcher.root();
         let mut members = cursor.enter_object()?;
-        let mut trim = Trim::default();
+        let mut commas = CommaTracker::default();
         while let Some(name) = cursor.next_member(&mut members)? {
             let start = name.start() - 1;
-            trim.begin(start, self.cuts);
+            commas.begin(start, self.cuts);
             let below = self.matcher.member(level, name, cursor.text());
-            let goes = self.root_member(cursor, name, below)?;
+            let is_cut = self.root_member(cursor, name, below)?;
             self.matcher.leave(below);
-            trim.end(start, cursor.at(), goes, self.cuts);
+            commas.end(start, cursor.at(), is_cut, self.cuts);
         }
-        trim.close(self.cuts);
+        commas.close(self.cuts);
         Ok(())
     }
 
-    /// Reads one member of the object; returns whether it is to go.
+    /// Reads one member of the object; returns whether it is to be cut.
     fn root_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
         let text = cursor.text();
         if name.is(text, "metadata") {
@@ -190,18 +189,18 @@ impl<'s> HeadScan<'s> {
             return cursor.skip_discarded().map(|()| true);
         }
         let begin = cursor.at();
-        let goes = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
-        let span = if goes { 0..0 } else { begin..cursor.at() };
+        let is_cut = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
+        let span = if is_cut { 0..0 } else { begin..cursor.at() };
         if name.is(text, "spec") {
             self.found.spec = span;
         } else if name.is(text, "status") {
             self.found.status = span;
         }
-        Ok(goes)
+        Ok(is_cut)
     }
 
-    /// Whether the value of apiVersion or kind names the form, not the resource, and so gives way to the resource's
-    /// own.
+    /// Whether the value of apiVersion or kind is that of `PartialObjectMetadata`, which the resource's own value
+    /// replaces.
     fn is_partial(&self, value: Text, text: &[u8], beginning: &str) -> bool {
         self.shape.is_some_and(Shape::is_metadata_only) && value.raw(text).starts_with(beginning.as_bytes())
     }
@@ -209,21 +208,21 @@ impl<'s> HeadScan<'s> {
     fn metadata(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<(), ObjectError> {
         let begin = cursor.at();
         let mut members = cursor.enter_object()?;
-        let mut trim = Trim::default();
+        let mut commas = CommaTracker::default();
         while let Some(name) = cursor.next_member(&mut members)? {
             let start = name.start() - 1;
-            trim.begin(start, self.cuts);
+            commas.begin(start, self.cuts);
             let below = self.matcher.member(level, name, cursor.text());
-            let goes = self.metadata_member(cursor, name, below)?;
+            let is_cut = self.metadata_member(cursor, name, below)?;
             self.matcher.leave(below);
-            trim.end(start, cursor.at(), goes, self.cuts);
+            commas.end(start, cursor.at(), is_cut, self.cuts);
         }
-        trim.close(self.cuts);
+        commas.close(self.cuts);
         self.found.metadata.span = begin..cursor.at();
         Ok(())
     }
 
-    /// Reads one member of metadata; returns whether it is to go.
+    /// Reads one member of metadata; returns whether it is to be cut.
     fn metadata_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
         let decoded;
         let name = if name.is_escaped() {
@@ -250,24 +249,24 @@ impl<'s> HeadScan<'s> {
     fn labels(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<bool, ObjectError> {
         let begin = cursor.at();
         let is_object = cursor.peek() == Some(b'{');
-        let goes = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
-        let stays = is_object && !goes;
+        let is_cut = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
+        let stays = is_object && !is_cut;
         self.found.metadata.labels = if stays { begin..cursor.at() } else { 0..0 };
-        Ok(goes)
+        Ok(is_cut)
     }
 }
 
-/// Takes the value of apiVersion or kind; returns whether the member is to go. An empty one goes if there is something
-/// to put in its place: it is as if it were absent.
+/// Stores the value of apiVersion or kind; returns whether the member is to be cut. An empty one is cut if there is a
+/// value to insert: it counts as absent.
 fn replace_unless_spliced(found: &mut Option<Text>, value: Option<Text>, spliced: bool) -> bool {
-    let goes = value.is_none() && spliced;
-    if !goes {
+    let is_cut = value.is_none() && spliced;
+    if !is_cut {
         *found = value;
     }
-    goes
+    is_cut
 }
 
-/// Moves over a head field. `None` for null and for the empty string.
+/// Skips a head field and returns it. `None` for null and for the empty string.
 fn string_or_null(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Option<Text>, ObjectError> {
     match cursor.peek() {
         Some(b'"') => cursor
@@ -276,7 +275,7 @@ fn string_or_null(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Option
         Some(byte @ (b'{' | b'[' | b'0'..=b'9' | b'-' | b't' | b'f')) => Err(ObjectError::NotAString {
             at: cursor.at(),
             field,
-            found: Found(byte),
+            found: FoundByte(byte),
         }),
         _ => cursor.skip_value().map(|()| None),
     }

@@ -1,7 +1,8 @@
 //! The name of an object within one source: namespace and name.
 //!
 //! [`Key`] owns its text (one shared allocation, cheap to clone); [`KeyRef`] borrows. Both order by namespace, then
-//! name, and hash alike, so that either finds the other in an ordered or a hashed map (see [`AsKey`] and `equivalent`).
+//! name, and hash equally, so that either can look up the other in an ordered or a hashed map (see [`AsKey`] and
+//! `equivalent`).
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -13,12 +14,12 @@ use equivalent::{Comparable, Equivalent};
 
 /// Namespace and name of an object, owned. A cluster-scoped object has an empty namespace.
 ///
-/// Written as client-go's `MetaNamespaceKeyFunc` does: `namespace/name`, or `name` alone.
+/// Formatted like client-go's `MetaNamespaceKeyFunc`: `namespace/name`, or `name` alone.
 #[derive(Clone)]
 pub struct Key {
     /// `namespace/name`, or `name` when there is no namespace.
     text: Arc<str>,
-    /// Length of the namespace in bytes. Kept because nothing but the API server forbids a slash in a name.
+    /// Length of the namespace in bytes. Stored, because only the API server forbids a slash in a name.
     namespace_bytes: usize,
 }
 
@@ -31,7 +32,7 @@ pub struct KeyRef<'a> {
     pub name: &'a str,
 }
 
-/// A namespace has at most 63 bytes, a name 253 as a rule.
+/// A namespace has at most 63 bytes, a name usually at most 253.
 const SHORT_BYTES_MAX: usize = 320;
 
 /// Why a text is not a key.
@@ -43,7 +44,7 @@ pub struct KeyError {
 }
 
 impl Key {
-    /// Makes the key of `name` in `namespace`; an empty namespace means cluster-scoped.
+    /// The key of `name` in `namespace`; an empty namespace means cluster-scoped.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Key {
         let text = if namespace.is_empty() {
@@ -107,7 +108,7 @@ impl Key {
     }
 }
 
-/// `namespace/name`, in one allocation if it is as short as Kubernetes' names are.
+/// `namespace/name`, in one allocation if it has at most [`SHORT_BYTES_MAX`] bytes.
 fn joined(namespace: &str, name: &str) -> Arc<str> {
     let mut buffer = [0; SHORT_BYTES_MAX];
     let slash = namespace.len();
@@ -188,7 +189,7 @@ impl PartialOrd for Key {
 impl Ord for Key {
     #[inline]
     fn cmp(&self, other: &Key) -> Ordering {
-        // Where namespaces are equally long, and above all where they are the same, the texts order as the keys do.
+        // If the namespaces have the same length, and especially if they are equal, the texts order as the keys do.
         if self.namespace_bytes == other.namespace_bytes {
             return self.text.as_bytes().cmp(other.text.as_bytes());
         }
@@ -214,7 +215,7 @@ impl Comparable<Key> for KeyRef<'_> {
     }
 }
 
-/// What has a key: lets std's maps of [`Key`] be asked with a borrowed one, `map.get(&key_ref as &dyn AsKey)`.
+/// Anything with a key. Allows lookups in std's maps of [`Key`] with a borrowed key: `map.get(&key_ref as &dyn AsKey)`.
 pub trait AsKey {
     /// The key, borrowed.
     fn as_key(&self) -> KeyRef<'_>;
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_borrowed_key_finds_the_owned_one_in_ordered_and_hashed_maps() {
+    fn borrowed_keys_find_owned_ones_in_ordered_and_hashed_maps() {
         let key = Key::new("default", "web");
         let ordered = BTreeMap::from([(key.clone(), 1)]);
         let hashed = HashMap::from([(key, 1)]);

@@ -1,10 +1,10 @@
-//! The labels of an object, read when they are asked for.
+//! The labels of an object, parsed on demand.
 
 use std::borrow::Cow;
 
 use crate::scanner::{Cursor, Walk};
 
-/// Goes through the members of `metadata.labels`. See [`Object::labels`](crate::Object::labels).
+/// Iterates over the members of `metadata.labels`. See [`Object::labels`](crate::Object::labels).
 #[derive(Clone, Debug)]
 pub struct Labels<'o> {
     text: &'o str,

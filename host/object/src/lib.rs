@@ -1,4 +1,4 @@
-//! Kubernetes objects as Informant holds them: JSON bytes with a small head.
+//! Kubernetes objects as Informant stores them: JSON bytes with a small head.
 //!
 //! ```text
 //! frames ──▶ LineSplitter, ListSplitter ──▶ one object's bytes ──Object::parse (one scan, one copy)──▶ Object
@@ -6,11 +6,15 @@
 //!                                        key, uid, version · pointers · projections · label and field selectors
 //! ```
 //!
-//! This room owns: the object and its key, resource versions, the scanner, pointers and projections, selectors, and how
-//! objects are cut out of what an API server sends. It promises: whatever the bytes, no panic and no unbounded memory;
-//! one scan and one allocation an object; what it answers is what a parse of the whole text would answer
-//! (property-tested against serde_json; of names that occur twice in one object, which no API server sends, each item
-//! says which counts). It does no I/O, reads no clock, and knows no resource type.
+//! This crate owns objects and their keys, resource versions, the scanner, pointers and projections, selectors, and the
+//! splitting of API server responses into objects. Guarantees:
+//!
+//! - No input makes it panic or use unbounded memory.
+//! - An object costs one scan and one allocation.
+//! - Results equal those of a parse of the whole text (property-tested against serde_json). If a name occurs twice in
+//!   one object, which no API server sends, each item documents which occurrence counts.
+//!
+//! It does no I/O, reads no clock, and knows no resource type.
 
 mod cut;
 mod error;
@@ -30,7 +34,7 @@ mod type_meta;
 mod values;
 mod version;
 
-pub use error::{Found, OBJECT_BYTES_MAX, ObjectError};
+pub use error::{FoundByte, OBJECT_BYTES_MAX, ObjectError};
 pub use head::{ObjectHead, head};
 pub use key::{AsKey, Key, KeyError, KeyRef};
 pub use labels::Labels;

@@ -14,7 +14,7 @@ use crate::key::{AsKey, KeyRef};
 use crate::labels::Labels;
 use crate::pointer::Pointer;
 use crate::projection::Projection;
-use crate::scanner::Leaps;
+use crate::scanner::KnownSpans;
 use crate::shape::Shape;
 use crate::values;
 use crate::version::VersionRef;
@@ -22,20 +22,20 @@ use crate::version::VersionRef;
 mod assembly;
 
 pub use assembly::SCRATCH_BYTES_MAX;
-pub(crate) use assembly::{First, first};
+pub(crate) use assembly::{PrefixObject, parse_prefix};
 
 /// A Kubernetes object as JSON text, with its head read.
 ///
-/// Cheap to clone: clones share one allocation, which holds the text (after cuts, with apiVersion and kind) and where
-/// in it the head fields stand. Never changes.
+/// Cheap to clone: clones share one allocation, which holds the text (after cuts, with apiVersion and kind) and the
+/// positions of the head fields in it. Immutable.
 #[derive(Clone)]
 pub struct Object(Arc<HeaderSlice<Head, str>>);
 
-/// Where the head fields stand in the text of an [`Object`].
+/// Where the head fields are in the text of an [`Object`].
 struct Head {
-    /// The version as a number; `u64::MAX` if it is none.
+    /// The version as a number; `u64::MAX` if it is not one.
     number: u64,
-    /// Length of the JSON. What follows it are head fields that hold escapes, unescaped.
+    /// Length of the JSON. It is followed by the unescaped head fields that contain escapes.
     json_bytes: u32,
     namespace: Span,
     name: Span,
@@ -61,12 +61,12 @@ const NO_NUMBER: u64 = u64::MAX;
 impl Object {
     /// Reads the one object that `json` holds, in one scan, into one allocation.
     ///
-    /// What `shape` cuts is left out; apiVersion and kind are spliced in where they are absent, null or empty. White
-    /// space around the object is left out too. The rest of the text stays as it is, byte for byte.
+    /// Removes what `shape` cuts and inserts apiVersion and kind where they are absent, null or empty. White space
+    /// around the object is removed too. The rest of the text is kept byte for byte.
     ///
     /// # Errors
-    /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner looks:
-    /// brackets and strings everywhere, everything on the way to the head and to what is cut, UTF-8 in what is kept.
+    /// [`ObjectError`] when the text is not one JSON object with a `metadata.name`, as far as the scanner checks:
+    /// brackets and strings everywhere, all syntax on the way to the head and to the cuts, UTF-8 in what is kept.
     pub fn parse(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
         assembly::assemble(json, shape)
     }
@@ -135,7 +135,7 @@ impl Object {
         self.span(self.0.header.metadata)
     }
 
-    /// Bytes that the object's allocation takes, without the allocator's own.
+    /// Size of the object's allocation in bytes, without the allocator's overhead.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let unrounded = size_of::<usize>() + size_of::<Head>() + self.0.slice.len();
@@ -148,8 +148,8 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// How many handles share the allocation now. For finding out who keeps an object's memory; may be old when it is
-    /// read.
+    /// Number of handles that share the allocation now. For finding out what keeps an object's memory; may be outdated
+    /// when it is read.
     #[must_use]
     pub fn handles(&self) -> usize {
         Arc::strong_count(&self.0)
@@ -157,8 +157,8 @@ impl Object {
 
     /// The values at `pointer`, in the order of the text: strings unescaped, numbers and booleans as written.
     ///
-    /// Nulls, objects and arrays are no values. Of a name that occurs twice in an object the first counts; under `*`,
-    /// each. Text that is malformed where the pointer leads ends the search.
+    /// Nulls, objects and arrays are not values. If a name occurs twice in an object, the first one counts; under `*`,
+    /// each does. Malformed text on the pointer's path ends the search.
     #[must_use]
     pub fn pointer(&self, pointer: &Pointer) -> Vec<Cow<'_, str>> {
         let mut values = Vec::new();
@@ -166,18 +166,17 @@ impl Object {
         values
     }
 
-    /// Shows the values at `pointer`, as [`pointer`](Self::pointer) returns them.
+    /// Calls `visit` with the values at `pointer`, as [`pointer`](Self::pointer) returns them.
     pub fn visit_pointer<'o>(&'o self, pointer: &Pointer, visit: impl FnMut(Cow<'o, str>)) {
-        values::visit(self.text(), self.leaps(), pointer, visit);
+        values::visit(self.text(), self.known_spans(), pointer, visit);
     }
 
-    /// Appends a JSON document of the object's own shape that holds what `projection` names, and apiVersion and kind.
+    /// Appends a JSON document of the object's own shape with the fields of `projection`, apiVersion and kind.
     pub fn project(&self, projection: &Projection, out: &mut Vec<u8>) {
-        projection.write(self.text(), self.leaps(), out);
+        projection.write(self.text(), self.known_spans(), out);
     }
 
-    /// The labels, read as they are asked for, in the order of the text. Labels whose value is no string are passed
-    /// over.
+    /// The labels, parsed on demand, in the order of the text. Labels whose value is not a string are skipped.
     #[must_use]
     pub fn labels(&self) -> Labels<'_> {
         Labels::new(self.span(self.0.header.labels))
@@ -192,8 +191,8 @@ impl Object {
             .map(|(_, value)| value)
     }
 
-    /// The members that most of an object's bytes lie in: a walk to somewhere else leaps over them.
-    fn leaps(&self) -> Leaps {
+    /// The members that hold most of an object's bytes: walks to other members skip them.
+    fn known_spans(&self) -> KnownSpans {
         let head = &self.0.header;
         [head.metadata, head.spec, head.status].map(Span::range)
     }
@@ -215,8 +214,8 @@ impl AsKey for Object {
     }
 }
 
-/// An object that compares, orders and hashes as its key does: lets a set of objects be a map from keys, with no copy
-/// of the key.
+/// An object that compares, orders and hashes as its key does. It makes a set of objects a map from keys, without a
+/// copy of the key.
 #[derive(Clone, Debug)]
 pub struct ByKey(pub Object);
 

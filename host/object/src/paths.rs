@@ -1,8 +1,8 @@
 //! Several pointers compiled into one tree, so that one walk over an object follows all of them.
 //!
-//! A name and a `*` may match the same member; then the walk stands on several nodes at once. [`Matcher`] keeps those
-//! nodes on a stack, one [`Level`] per nesting: no limit on pointers, no blow-up, no allocation a walk (each thread
-//! keeps a stack).
+//! A name and a `*` may match the same member; then the walk is at several nodes at once. [`Matcher`] keeps those nodes
+//! on a stack, one [`Level`] per nesting: no limit on pointers, no exponential growth, no allocation per walk (each
+//! thread keeps a stack).
 
 use std::cell::Cell;
 
@@ -23,7 +23,7 @@ struct Node {
     end: bool,
 }
 
-/// What a node leads to by name.
+/// A named child of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Child {
     pub(crate) name: Box<str>,
@@ -31,7 +31,7 @@ pub(crate) struct Child {
     node: u32,
 }
 
-/// The nodes a walk stands on at one nesting level: a range of [`Matcher::stack`].
+/// The nodes of a walk at one nesting level: a range of [`Matcher::stack`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level {
     start: usize,
@@ -42,7 +42,7 @@ thread_local! {
     static STACK: Cell<Vec<u32>> = const { Cell::new(Vec::new()) };
 }
 
-/// A stack that grew beyond this for deep pointers with many `*` is given back.
+/// A stack that grew beyond this for deep pointers with many `*` is freed.
 const STACK_NODES_KEPT: usize = 1 << 10;
 
 /// Follows a [`PathSet`] down an object.
@@ -72,7 +72,7 @@ impl PathSet {
         self.nodes[end as usize].end = true;
     }
 
-    /// The child of `node` for `token`, made if absent.
+    /// The child of `node` for `token`, created if absent.
     fn child(&mut self, node: u32, token: &Token) -> u32 {
         let new = u32::try_from(self.nodes.len()).expect("fewer pointers than 2^32");
         let parent = &mut self.nodes[node as usize];
@@ -124,7 +124,7 @@ impl<'p> Matcher<'p> {
         Matcher { set, stack }
     }
 
-    /// A matcher of nothing.
+    /// A matcher that matches nothing.
     pub(crate) fn idle() -> Matcher<'p> {
         static NOTHING: PathSet = PathSet { nodes: Vec::new() };
         Matcher::new(&NOTHING)
@@ -139,7 +139,7 @@ impl<'p> Matcher<'p> {
         Level { start: 0, end: 1 }
     }
 
-    /// The names that lead on from `level`, if nothing but one node's names does.
+    /// The names that continue from `level`, if it consists of one node without `*`.
     pub(crate) fn names(&self, level: Level) -> Option<&'p [Child]> {
         let [node] = self.stack[level.start..level.end] else {
             return None;
@@ -155,7 +155,7 @@ impl<'p> Matcher<'p> {
         Level { start, end: start + 1 }
     }
 
-    /// The level of the member called `name` of what `level` stands for. [`leave`](Self::leave) it when done.
+    /// The level of the member `name` below `level`. [`leave`](Self::leave) it when done.
     pub(crate) fn member(&mut self, level: Level, name: Text, text: &[u8]) -> Level {
         self.step(level, |child| name.is(text, &child.name))
     }
@@ -189,7 +189,7 @@ impl<'p> Matcher<'p> {
             .any(|node| self.set.nodes[*node as usize].end)
     }
 
-    /// Goes back to where the walk was before `level` was entered.
+    /// Returns to the state before `level` was entered.
     pub(crate) fn leave(&mut self, level: Level) {
         if !level.is_empty() {
             self.stack.truncate(level.start);

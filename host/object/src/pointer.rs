@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Most tokens of one pointer. Kubernetes' own deepest fields lie about 12 deep; the limit bounds recursion.
+/// Maximum number of tokens in a pointer. Kubernetes' own fields are at most about 12 deep; the limit bounds recursion.
 pub const POINTER_TOKENS_MAX: usize = 64;
 
 /// A path into an object: `/spec/containers/*/image`.
 ///
 /// Tokens are separated by `/`; in a token `~1` stands for `/` and `~0` for `~`. A token `*` matches every element of
-/// an array and every member of an object (so a member called `*` cannot be named alone). A token of digits names an
+/// an array and every member of an object (so a member named `*` cannot be selected alone). A token of digits names an
 /// array element, counted from 0, or the member of that name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
@@ -113,7 +113,7 @@ impl Token {
         Token::Name(text.replace("~1", "/").replace("~0", "~").into())
     }
 
-    /// Whether the token matches a member called `name`.
+    /// Whether the token matches a member named `name`.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         match self {
@@ -122,7 +122,7 @@ impl Token {
         }
     }
 
-    /// The array index a name stands for: decimal, without sign or leading zero.
+    /// The array index of a name: decimal, without sign or leading zero.
     pub(crate) fn index(&self) -> Option<u32> {
         match self {
             Token::Any => None,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_pointers_say_what_to_write() {
+    fn errors_of_invalid_pointers_say_what_to_write() {
         let error = |text: &str| Pointer::parse(text).expect_err("refused").to_string();
         insta::assert_snapshot!(error(""), @r#"an empty JSON pointer means the whole object; name a field, as in "/spec/nodeName""#);
         insta::assert_snapshot!(error("spec.nodeName"), @r#"JSON pointer "spec.nodeName" does not begin with "/"; write "/spec/nodeName", not "spec.nodeName""#);

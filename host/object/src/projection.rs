@@ -1,22 +1,21 @@
-//! Projections: the part of an object that a plugin asked for, in the object's own shape.
+//! Projections: the part of an object that a plugin requested, in the object's own shape.
 
 use crate::error::ObjectError;
 use crate::object::Object;
 use crate::paths::{Child, Level, Matcher, PathSet};
 use crate::pointer::Pointer;
-use crate::scanner::{Cursor, Leaps, Text, Walk};
+use crate::scanner::{Cursor, KnownSpans, Text, Walk};
 
-/// Which fields of an object a document shows. Made once, used for each object.
+/// Which fields of an object a document contains. Built once, used for each object.
 ///
 /// The document has the object's own shape, so that the same struct parses whole and projected objects:
 ///
-/// - `apiVersion` and `kind` are always there; fields that are absent are left out;
-/// - an object or array on the way to a field is there if the original has it, even if nothing in it is shown;
-/// - an array on the way keeps the number and order of its elements: one of which nothing is shown is `{}`, `[]` or, if
-///   it is neither object nor array, `null`;
-/// - members keep their order; what is shown is copied byte for byte;
-/// - of a name that occurs twice in one object, which no API server sends, it is not promised which occurrence is
-///   shown.
+/// - `apiVersion` and `kind` are always included; absent fields are left out;
+/// - an object or array on the way to a field is included if the original has it, even if nothing in it is;
+/// - an array on the way keeps the number and order of its elements: an element without any included field is `{}`,
+///   `[]` or, if it is neither object nor array, `null`;
+/// - members keep their order; included values are copied byte for byte;
+/// - if a name occurs twice in one object, which no API server sends, either occurrence may be included.
 #[derive(Clone, Debug)]
 pub struct Projection {
     pointers: Box<[Pointer]>,
@@ -24,7 +23,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Shows what `pointers` name.
+    /// A projection of what `pointers` name.
     #[must_use]
     pub fn new(pointers: &[Pointer]) -> Projection {
         let type_meta = ["/apiVersion", "/kind"].map(|text| Pointer::parse(text).expect("a pointer"));
@@ -35,20 +34,20 @@ impl Projection {
         }
     }
 
-    /// What is shown, apart from apiVersion and kind.
+    /// The included fields, apart from apiVersion and kind.
     #[must_use]
     pub fn pointers(&self) -> &[Pointer] {
         &self.pointers
     }
 
-    /// Appends the document for `text`, an object. One that turns out to be malformed where the pointers lead is
-    /// appended whole: its reader finds the same fault, and nothing is silently missing.
-    pub(crate) fn write(&self, text: &str, leaps: Leaps, out: &mut Vec<u8>) {
+    /// Appends the document for `text`, an object. If it is malformed on the path of a pointer, it is appended whole:
+    /// its reader finds the same error, and nothing is silently missing.
+    pub(crate) fn write(&self, text: &str, known_spans: KnownSpans, out: &mut Vec<u8>) {
         let before = out.len();
         let mut matcher = Matcher::new(&self.paths);
         let level = matcher.root();
         let mut writer = Writer {
-            cursor: Cursor::over_checked(text, leaps),
+            cursor: Cursor::over_checked(text, known_spans),
             matcher,
             out,
         };
@@ -73,7 +72,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// Appends the JSON document that shows this much of `object`.
+    /// Appends the JSON document of this part of `object`.
     pub fn write(&self, object: &Object, out: &mut Vec<u8>) {
         match self {
             Payload::Metadata => write_metadata(object, out),
@@ -83,7 +82,7 @@ impl Payload {
     }
 }
 
-/// From the head alone: no scan.
+/// Uses only the head, without a scan.
 fn write_metadata(object: &Object, out: &mut Vec<u8>) {
     out.push(b'{');
     for (name, value) in [("\"apiVersion\":", object.api_version()), ("\"kind\":", object.kind())] {
@@ -98,10 +97,10 @@ fn write_metadata(object: &Object, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// How many names of one object are told apart by a bit each; for more, each member is looked up.
+/// Up to this many names of one object are tracked by one bit each; beyond it, each member is looked up.
 const NAMES_MAX: usize = 64;
 
-/// Copies what a projection shows of one object.
+/// Copies the projected part of one object.
 struct Writer<'a> {
     cursor: Cursor<'a>,
     matcher: Matcher<'a>,
@@ -109,8 +108,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Moves over the value the cursor stands on and writes what `level` shows of it. Returns whether anything was
-    /// written.
+    /// Skips the value at the cursor and writes the part that `level` includes. Returns whether anything was written.
     fn value(&mut self, level: Level) -> Result<bool, ObjectError> {
         if self.matcher.ends(level) {
             let start = self.cursor.at();
@@ -140,8 +138,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the members with these names, each once. When all are found the remainder is leapt over: most of an
-    /// object is never looked at by name.
+    /// Writes the members with these names, each once. When all are found, the rest is skipped: most members of an
+    /// object are never compared by name.
     fn named_members(&mut self, mut members: Walk, names: &[Child]) -> Result<(), ObjectError> {
         let opened = self.out.len();
         let mut missing = (0..names.len()).fold(0u64, |missing, number| missing | 1 << number);
@@ -156,7 +154,7 @@ impl Writer<'_> {
             let below = self.matcher.child(&names[number]);
             self.member(name, below, opened)?;
             if missing == 0 {
-                // Nothing is read behind the outermost object.
+                // Nothing is read after the outermost object.
                 let around = self.cursor.depth() - 1;
                 return if around > 0 { self.cursor.ascend(around) } else { Ok(()) };
             }
@@ -164,7 +162,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the members that `level` shows, where a `*` may show any.
+    /// Writes the members that `level` includes, where a `*` can include any.
     fn members(&mut self, mut members: Walk, level: Level) -> Result<(), ObjectError> {
         let opened = self.out.len();
         while let Some(name) = self.cursor.next_member(&mut members)? {
@@ -178,7 +176,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes one member of the object whose members are written from `opened` on, if anything of it is shown.
+    /// Writes one member of the object whose members are written from `opened` on, if any part of it is included.
     fn member(&mut self, name: Text, below: Level, opened: usize) -> Result<(), ObjectError> {
         let before = self.out.len();
         if before > opened {
@@ -211,7 +209,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes one array element, or what stands in for it.
+    /// Writes one array element, or its placeholder.
     fn element(&mut self, level: Level) -> Result<(), ObjectError> {
         if !level.is_empty() {
             if !self.value(level)? {

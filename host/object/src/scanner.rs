@@ -1,12 +1,12 @@
-//! The scanner: walks JSON text once, without building anything.
+//! The scanner: walks JSON text once, without building a tree.
 //!
-//! [`Cursor`] goes member by member through the objects a caller cares about; [`blocks`] leaps over the rest, 64 bytes
-//! at a time, looking only at brackets and strings. Together they see every byte once.
+//! [`Cursor`] walks member by member through the objects that a caller needs; [`blocks`] skips the rest, 64 bytes at a
+//! time, reading only brackets and strings. Together they read every byte once.
 //!
-//! Promises: never panics and never loops, whatever the bytes; never passes the end of the value it stands on; every
-//! string is closed, every bracket has its partner (but in what is thrown away, where they are counted), nothing is
-//! nested deeper than [`DEPTH_MAX`]. Does not check the grammar of numbers and escapes, nor commas and colons in what
-//! it leaps over: who parses an object in full (a guest) finds those.
+//! Guarantees: no input makes it panic or loop; it never passes the end of the value at the position; every string is
+//! closed, every bracket matches (in discarded values they are only counted), nothing is nested deeper than
+//! [`DEPTH_MAX`]. It does not check the grammar of numbers and escapes, nor commas and colons in what it skips: a full
+//! parse of the object (in a guest) finds those errors.
 
 mod blocks;
 mod count;
@@ -21,10 +21,9 @@ use blocks::NOTHING_OPEN;
 use count::end_by_count;
 pub(crate) use text::Text;
 
-use crate::error::{Found, ObjectError};
+use crate::error::{FoundByte, ObjectError};
 
-/// Most objects and arrays within each other. The same as serde_json's limit, so that what passes here a guest can
-/// parse.
+/// Maximum nesting of objects and arrays. The same as serde_json's limit, so that guests can parse what passes here.
 pub const DEPTH_MAX: usize = 127;
 
 /// A position in JSON text. Its methods move it over whole tokens and values.
@@ -34,15 +33,15 @@ pub(crate) struct Cursor<'a> {
     at: usize,
     /// Kinds of the objects and arrays that are open around the position, as [`EndFinder`] keeps them.
     open: u128,
-    leaps: Leaps,
-    /// The text passed here before: brackets match.
+    known_spans: KnownSpans,
+    /// The text was scanned before: brackets match.
     checked: bool,
 }
 
-/// Where values of the outermost object's members begin and end that are known already, to be leapt over.
-pub(crate) type Leaps = [Range<usize>; 3];
+/// Where known values of the outermost object's members begin and end, so that they can be skipped.
+pub(crate) type KnownSpans = [Range<usize>; 3];
 
-/// How far a walk through one object or array has come.
+/// Progress of a walk through one object or array.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     first: bool,
@@ -54,21 +53,21 @@ impl<'a> Cursor<'a> {
             text,
             at: 0,
             open: NOTHING_OPEN,
-            leaps: Leaps::default(),
+            known_spans: KnownSpans::default(),
             checked: false,
         }
     }
 
-    /// A cursor over the text of an object, all of which was walked over before.
-    pub(crate) fn over_checked(text: &'a str, leaps: Leaps) -> Cursor<'a> {
+    /// A cursor over the text of an object that was scanned completely before.
+    pub(crate) fn over_checked(text: &'a str, known_spans: KnownSpans) -> Cursor<'a> {
         Cursor {
-            leaps,
+            known_spans,
             checked: true,
             ..Cursor::new(text.as_bytes())
         }
     }
 
-    /// How many objects and arrays are open around the position.
+    /// Number of objects and arrays open at the position.
     pub(crate) fn depth(&self) -> usize {
         self.open.ilog2() as usize
     }
@@ -86,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// Moves over white space.
+    /// Skips white space.
     #[inline(always)]
     pub(crate) fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
@@ -94,12 +93,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Enters the object the position stands on; then [`next_member`](Self::next_member) goes through it.
+    /// Enters the object at the position; then [`next_member`](Self::next_member) iterates over it.
     pub(crate) fn enter_object(&mut self) -> Result<Walk, ObjectError> {
         self.enter(b'{', "an object")
     }
 
-    /// Enters the array the position stands on; then [`next_element`](Self::next_element) goes through it.
+    /// Enters the array at the position; then [`next_element`](Self::next_element) iterates over it.
     pub(crate) fn enter_array(&mut self) -> Result<Walk, ObjectError> {
         self.enter(b'[', "an array")
     }
@@ -114,7 +113,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Moves to the next member's value and returns its name, or past the object's end and returns `None`.
-    /// The caller must have moved over the last value.
+    /// The caller must have skipped the previous value.
     #[inline(always)]
     pub(crate) fn next_member(&mut self, walk: &mut Walk) -> Result<Option<Text>, ObjectError> {
         if !self.next_item(walk, b'}', "an object")? {
@@ -123,7 +122,7 @@ impl<'a> Cursor<'a> {
         self.member_name().map(Some)
     }
 
-    /// Moves over a member's name and colon, to its value.
+    /// Skips a member's name and colon, to its value.
     #[inline(always)]
     pub(crate) fn member_name(&mut self) -> Result<Text, ObjectError> {
         let name = self.string("a member name")?;
@@ -160,7 +159,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over the string the position stands on.
+    /// Skips the string at the position.
     #[inline(always)]
     pub(crate) fn string(&mut self, expected: &'static str) -> Result<Text, ObjectError> {
         self.expect(b'"', expected, "an object")?;
@@ -176,7 +175,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over the value the position stands on, whatever it is.
+    /// Skips the value at the position, of any type.
     #[inline]
     pub(crate) fn skip_value(&mut self) -> Result<(), ObjectError> {
         match self.peek() {
@@ -191,8 +190,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over the value the position stands on, which nobody will read: of what it holds only the brackets' number
-    /// is checked.
+    /// Skips the value at the position, which is discarded: of its content only the number of brackets is checked.
     pub(crate) fn skip_discarded(&mut self) -> Result<(), ObjectError> {
         match self.peek() {
             Some(b'{' | b'[') => self.skip_container(true),
@@ -201,19 +199,22 @@ impl<'a> Cursor<'a> {
     }
 
     fn skip_container(&mut self, by_count: bool) -> Result<(), ObjectError> {
-        let known = self.leaps.iter().find(|leap| leap.start == self.at && !leap.is_empty());
+        let known = self
+            .known_spans
+            .iter()
+            .find(|span| span.start == self.at && !span.is_empty());
         if let Some(leap) = known.filter(|_| self.depth() == 1) {
             self.at = leap.end;
             return Ok(());
         }
         if by_count {
-            return self.leap_by_count();
+            return self.skip_by_count();
         }
         let finder = EndFinder::new(DEPTH_MAX - self.depth());
-        self.leap(finder)
+        self.skip_to_end(finder)
     }
 
-    fn leap_by_count(&mut self) -> Result<(), ObjectError> {
+    fn skip_by_count(&mut self) -> Result<(), ObjectError> {
         let begin = self.at + 1;
         let closes = if self.text[self.at] == b'{' { b'}' } else { b']' };
         let Some(length) = end_by_count(&self.text[begin..], 1) else {
@@ -224,15 +225,18 @@ impl<'a> Cursor<'a> {
         self.expect(closes, "the bracket that closes what is open", "an object or array")
     }
 
-    /// Moves out of objects and arrays, past their ends, until `depth` of them are open; at least the outermost stays
-    /// open. The position must be between values.
+    /// Leaves objects and arrays, past their ends, until `depth` of them are open; at least the outermost stays open.
+    /// The position must be between values.
     pub(crate) fn ascend(&mut self, depth: usize) -> Result<(), ObjectError> {
-        debug_assert!(depth > 0, "behind the outermost object nothing is read");
+        debug_assert!(depth > 0, "nothing is read after the outermost object");
         let levels = self.depth() - depth;
         if levels == 0 {
             return Ok(());
         }
-        let known = self.leaps.iter().find(|leap| depth == 1 && leap.contains(&self.at));
+        let known = self
+            .known_spans
+            .iter()
+            .find(|span| depth == 1 && span.contains(&self.at));
         if let Some(leap) = known {
             self.at = leap.end;
         } else if let Some(length) = self
@@ -242,13 +246,13 @@ impl<'a> Cursor<'a> {
         {
             self.at += length;
         } else {
-            self.leap(EndFinder::within(self.open, levels, DEPTH_MAX - depth))?;
+            self.skip_to_end(EndFinder::within(self.open, levels, DEPTH_MAX - depth))?;
         }
         self.open >>= levels;
         Ok(())
     }
 
-    fn leap(&mut self, mut finder: EndFinder) -> Result<(), ObjectError> {
+    fn skip_to_end(&mut self, mut finder: EndFinder) -> Result<(), ObjectError> {
         match finder.feed(&self.text[self.at..]) {
             Ok(Some(length)) => {
                 self.at += length;
@@ -271,14 +275,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Moves over white space that ends the text.
+    /// Skips white space up to the end of the text.
     pub(crate) fn expect_end(&mut self) -> Result<(), ObjectError> {
         self.skip_space();
         match self.peek() {
             None => Ok(()),
             Some(byte) => Err(ObjectError::Trailing {
                 at: self.at,
-                found: Found(byte),
+                found: FoundByte(byte),
             }),
         }
     }
@@ -297,7 +301,7 @@ impl<'a> Cursor<'a> {
 
     #[cold]
     fn refuse<T>(&self, expected: &'static str) -> Result<T, ObjectError> {
-        let found = Found(self.text[self.at]);
+        let found = FoundByte(self.text[self.at]);
         Err(ObjectError::Syntax {
             at: self.at,
             expected,

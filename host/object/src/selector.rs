@@ -1,4 +1,4 @@
-//! Selectors: which objects a list, a watch or a query is about, by label or by field.
+//! Selectors: which objects a list, a watch or a query covers, by label or by field.
 
 mod field;
 mod label;

@@ -1,11 +1,11 @@
-//! What an object gains and loses when it is read: apiVersion and kind, managedFields, dropped fields.
+//! What parsing adds to an object and removes from it: apiVersion and kind, managedFields, dropped fields.
 
 use std::ops::Range;
 
 use crate::paths::PathSet;
 use crate::pointer::{Pointer, PointerError};
 
-/// Fields of the head: what no `drop` may take.
+/// Fields of the head, which `drop` must not cover.
 const NEEDED: [(&str, &[&str]); 6] = [
     ("apiVersion", &["apiVersion"]),
     ("kind", &["kind"]),
@@ -15,21 +15,22 @@ const NEEDED: [(&str, &[&str]); 6] = [
     ("metadata.resourceVersion", &["metadata", "resourceVersion"]),
 ];
 
-/// How the objects of one source are read; made once, used for each (see [`Object::parse`](crate::Object::parse)).
+/// How the objects of one source are parsed; built once, used for each object (see
+/// [`Object::parse`](crate::Object::parse)).
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Spliced in where an object lacks it; empty: nothing is spliced.
+    /// Inserted where an object lacks it; if empty, nothing is inserted.
     pub api_version: String,
-    /// Spliced in where an object lacks it; empty: nothing is spliced.
+    /// Inserted where an object lacks it; if empty, nothing is inserted.
     pub kind: String,
-    /// What is cut, besides managedFields.
+    /// The fields to remove, besides managedFields.
     pub drop: Vec<Pointer>,
     /// Whether `metadata.managedFields` stays.
     pub keep_managed_fields: bool,
     compiled: Compiled,
 }
 
-/// What [`Shape::new`] works out in advance.
+/// What [`Shape::new`] computes in advance.
 #[derive(Clone, Debug)]
 struct Compiled {
     metadata_only: bool,
@@ -43,7 +44,7 @@ struct Compiled {
 pub(crate) struct Splice {
     pub(crate) text: String,
     pub(crate) value: String,
-    /// Where in `text` the value stands without its quotes; `None` if it had to be escaped.
+    /// Position of the value in `text`, without its quotes; `None` if it had to be escaped.
     pub(crate) plain_value: Option<Range<usize>>,
 }
 
@@ -77,8 +78,8 @@ impl Shape {
         })
     }
 
-    /// The same, and of each object apiVersion, kind and metadata alone. What comes as `PartialObjectMetadata` gets the
-    /// resource's own apiVersion and kind; what comes whole is cut.
+    /// The same shape, but keeping only apiVersion, kind and metadata. A `PartialObjectMetadata` gets the resource's
+    /// own apiVersion and kind; a whole object is cut.
     #[must_use]
     pub fn metadata_only(mut self) -> Shape {
         self.compiled.metadata_only = true;
@@ -97,7 +98,7 @@ impl Shape {
         Shape::new(api_version, kind, Vec::new(), false).expect("nothing is dropped that is needed")
     }
 
-    /// Objects as they come: nothing spliced, nothing cut.
+    /// Objects as received: nothing inserted, nothing cut.
     #[must_use]
     pub fn verbatim() -> Shape {
         Shape::new("", "", Vec::new(), true).expect("nothing is dropped")
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_alone_is_kept_whichever_form_it_comes_in() {
+    fn only_metadata_is_kept_from_any_form() {
         let shape = Shape::of("v1", "Pod").metadata_only();
         let read = |json: &str| crate::Object::parse(json.as_bytes(), &shape).unwrap().text().to_owned();
         let kept = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
@@ -162,7 +163,7 @@ mod tests {
             read(r#"{"spec":{"a":[1]},"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":{}}"#),
             kept
         );
-        // Another kind stays what it is, so that it can be refused.
+        // Another kind is kept, so that it can be refused.
         assert!(read(r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#).contains("Secret"));
     }
 

@@ -1,8 +1,8 @@
-//! The number by which everything refers to one source.
+//! The number that identifies one source.
 
 use std::fmt;
 
-/// One (informer, cluster, resource, namespace or all). Never used twice in a process: a rebuilt source gets a new one.
+/// One (informer, cluster, resource, namespace or all). Never reused within a process: a rebuilt source gets a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
 

@@ -1,8 +1,8 @@
-//! What kind of thing an object is: apiVersion and kind.
+//! The type of an object: apiVersion and kind.
 
 use std::fmt;
 
-/// apiVersion (`v1`, `apps/v1`) and kind (`Pod`), as every object carries them.
+/// apiVersion (`v1`, `apps/v1`) and kind (`Pod`), as in every object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TypeMeta {
     /// `group/version`, or the version alone for the core group.

@@ -4,16 +4,17 @@ use std::borrow::Cow;
 
 use crate::error::ObjectError;
 use crate::pointer::{Pointer, Token};
-use crate::scanner::{Cursor, Leaps, Walk};
+use crate::scanner::{Cursor, KnownSpans, Walk};
 
-/// Shows the values at `pointer` in `text`, in its order. See [`Object::pointer`](crate::Object::pointer).
-pub(crate) fn visit<'o>(text: &'o str, leaps: Leaps, pointer: &Pointer, visit: impl FnMut(Cow<'o, str>)) {
+/// Calls `visit` with the values at `pointer` in `text`, in text order. See
+/// [`Object::pointer`](crate::Object::pointer).
+pub(crate) fn visit<'o>(text: &'o str, known_spans: KnownSpans, pointer: &Pointer, visit: impl FnMut(Cow<'o, str>)) {
     let mut finder = Finder {
         text,
-        cursor: Cursor::over_checked(text, leaps),
+        cursor: Cursor::over_checked(text, known_spans),
         visit,
     };
-    // What is malformed there holds no values that anybody could agree on; what was shown before it stays.
+    // Malformed text has no defined values; those visited before it stand.
     let _ = finder.value(pointer.tokens());
 }
 
@@ -24,8 +25,8 @@ struct Finder<'o, V> {
 }
 
 impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
-    /// Looks for what `tokens` name in the value the cursor stands on. Leaves the cursor behind the value, or within
-    /// it, deeper than before: once a name was found, nobody may want to know where the rest ends.
+    /// Searches the value at the cursor for what `tokens` name. Leaves the cursor after the value, or deeper inside it:
+    /// once a name is found, the end of the rest may not be needed.
     fn value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
         let Some((token, below)) = tokens.split_first() else {
             return self.scalar();
@@ -68,7 +69,7 @@ impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
         Ok(())
     }
 
-    /// As [`value`](Self::value), and moves behind it.
+    /// As [`value`](Self::value), and moves after it.
     fn whole_value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
         let depth = self.cursor.depth();
         self.value(tokens)?;

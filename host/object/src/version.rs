@@ -1,4 +1,4 @@
-//! Resource versions: opaque texts that order when both are decimal numbers.
+//! Resource versions: opaque texts that can be ordered if both are decimal numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,7 +10,7 @@ pub struct ResourceVersion(Box<str>);
 /// `metadata.resourceVersion`, borrowed.
 ///
 /// Two versions order by number when both are decimal, and are equal when their texts are; anything else is not
-/// comparable, and a caller that guards against going back must say so instead of guessing.
+/// comparable, and a caller that guards against older versions must report that instead of guessing.
 ///
 /// Source: KEP-5504 (comparable resource versions): decimal digits, no sign, no leading zero. Informant also reads `0`,
 /// which requests use for "any version".
@@ -62,7 +62,7 @@ impl<'a> VersionRef<'a> {
         }
     }
 
-    /// A version whose number is known already.
+    /// A version whose number was parsed before.
     pub(crate) fn with_number(text: &'a str, number: Option<u64>) -> VersionRef<'a> {
         VersionRef { text, number }
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_beyond_64_bits_keeps_its_text_and_has_no_number() {
+    fn version_beyond_64_bits_keeps_its_text_without_a_number() {
         let version = ResourceVersion::new("18446744073709551616");
         assert_eq!(version.number(), None);
         assert_eq!(version.as_str(), "18446744073709551616");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Longest JSON path of a column, in bytes.
 const PATH_BYTES_MAX: usize = 512;
 
-/// How many brackets and parentheses a path may open: its parser goes one level deeper for each.
+/// How many brackets and parentheses a path may open: its parser recurses for each.
 const PATH_BRACKETS_MAX: usize = 16;
 
 /// One column.
@@ -28,7 +28,7 @@ impl CustomColumn {
     /// A column by its JSON path in Kubernetes' notation.
     ///
     /// # Errors
-    /// What the path's parser says.
+    /// The error of the path's parser.
     pub(super) fn new(column: &Value) -> Result<Self, String> {
         let text = |key: &str| column[key].as_str().unwrap_or_default().to_owned();
         let path = text("jsonPath");
@@ -55,13 +55,13 @@ impl CustomColumn {
         })
     }
 
-    /// What a resource has whose definition names no columns.
+    /// The column of a resource whose definition has no columns.
     pub(super) fn age() -> Self {
         let column = json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" });
         Self::new(&column).expect("the path is well formed")
     }
 
-    /// The cell of `object`; `since` says how long ago a time was.
+    /// The cell of `object`; `since` formats how long ago a time was.
     pub(crate) fn cell(&self, object: &Value, since: impl Fn(&str) -> String) -> Value {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         let Some(value) = found.into_iter().next().map(|found| found.val()) else {
@@ -88,7 +88,7 @@ fn rfc_9535(path: &str) -> String {
     let mut out = String::from("$");
     let mut rest = path.trim();
     while !rest.is_empty() {
-        // A name goes up to the next dot or bracket that is not escaped.
+        // A name extends to the next dot or bracket that is not escaped.
         let name = rest.strip_prefix('.').filter(|rest| !rest.starts_with(['.', '[', '*']));
         let Some(name) = name else {
             let end = bracket_end(rest);
@@ -122,19 +122,18 @@ fn name_end(name: &str) -> usize {
     end.unwrap_or(name.len())
 }
 
-/// Where what begins with a bracket, a wildcard or a descent ends: after its closing bracket, at least one character
-/// on.
+/// The end of a bracket, wildcard or descent: after the closing bracket, at least one character later.
 fn bracket_end(rest: &str) -> usize {
     if rest.starts_with('[') {
         let mut depth = 0_usize;
-        for (place, it) in rest.char_indices() {
+        for (index, it) in rest.char_indices() {
             match it {
                 '[' => depth += 1,
                 ']' => depth -= 1,
                 _ => {}
             }
             if depth == 0 {
-                return place + 1;
+                return index + 1;
             }
         }
         return rest.len();
@@ -165,7 +164,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever a definition says is a column or an error, and neither takes long.
+        /// Any text is a column or an error, and neither takes long.
         #[test]
         fn any_path_is_read_or_refused(path in "[.\\[\\]()?@!*'\\\\a-c\"=& ]{0,60}") {
             let column = json!({ "name": "c", "type": "string", "jsonPath": path });

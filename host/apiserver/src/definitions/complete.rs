@@ -1,13 +1,13 @@
-//! What the API server and its controllers add to a definition: names that follow from others, and a status.
+//! What the API server and its controllers add to a definition: default names and a status.
 //!
 //! Source: apiextensions-apiserver `pkg/apis/apiextensions/v1/defaults.go` and
 //! `pkg/controller/status/naming_controller.go`.
 
 use serde_json::{Value, json};
 
-/// Fills in names, the conversion and the status. `rival` is another resource that has one of the names. What the
-/// status said before is kept where it still holds.
-pub(crate) fn complete(object: &mut Value, now: &str, rival: Option<&str>) {
+/// Fills in names, the conversion and the status. `conflict` is another resource that has one of the
+/// names. Parts of the old status that still hold are kept.
+pub(crate) fn complete(object: &mut Value, now: &str, conflict: Option<&str>) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else {
         return;
     };
@@ -24,15 +24,15 @@ pub(crate) fn complete(object: &mut Value, now: &str, rival: Option<&str>) {
         object["status"] = json!({});
     }
     let status = &mut object["status"];
-    let accepted = match rival {
+    let accepted = match conflict {
         None => ("True", "NoConflicts", "no conflicts found".to_owned()),
-        Some(rival) => (
+        Some(conflict) => (
             "False",
             "NamesConflict",
-            format!("its names are already in use by {rival}"),
+            format!("its names are already in use by {conflict}"),
         ),
     };
-    let established = match rival {
+    let established = match conflict {
         None => (
             "True",
             "InitialNamesAccepted",
@@ -40,7 +40,7 @@ pub(crate) fn complete(object: &mut Value, now: &str, rival: Option<&str>) {
         ),
         Some(_) => ("False", "NotAccepted", "not all names are accepted".to_owned()),
     };
-    if rival.is_none() {
+    if conflict.is_none() {
         status["acceptedNames"] = names;
     } else {
         default(status, "acceptedNames", json!({ "kind": "", "plural": "" }));
@@ -67,7 +67,7 @@ fn storage_version(spec: &Value) -> Value {
     storage.map_or(Value::Null, |version| version["name"].clone())
 }
 
-/// Sets a condition; its time stays as long as its status does.
+/// Sets a condition; its transition time changes only with its status.
 fn condition(status: &mut Value, type_: &str, (value, reason, message): &(&str, &str, String), now: &str) {
     let condition = json!({
         "lastTransitionTime": now, "message": message, "reason": reason, "status": value, "type": type_,

@@ -1,4 +1,4 @@
-//! Defaults: what a schema fills in where an object says nothing.
+//! Defaults: values that a schema fills in where an object has none.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`.
 
@@ -19,7 +19,7 @@ pub(super) fn fill(value: &mut Value, schema: &Schema) {
         Value::Object(fields) => {
             for (key, property) in &schema.properties {
                 let Some(default) = &property.default else { continue };
-                // A null where none is allowed counts as nothing said.
+                // A null that is not allowed counts as absent.
                 let absent = match fields.get(key) {
                     None => true,
                     Some(value) => value.is_null() && !property.nullable,

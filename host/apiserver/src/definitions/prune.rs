@@ -1,4 +1,4 @@
-//! Pruning: fields that a schema does not name do not get into the store.
+//! Pruning: fields that are not in the schema are not stored.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema/pruning`.
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::schema::{Additional, Schema};
 use super::{child, element, is_type_or_metadata};
 
-/// Drops the fields of an object that its schema does not name; their paths are added to `dropped`.
+/// Drops the fields of an object that are not in its schema; adds their paths to `dropped`.
 pub(super) fn prune(object: &mut Value, schema: &Schema, dropped: &mut Vec<String>) {
     Pruning { dropped }.prune(object, schema, "", true);
 }
@@ -22,8 +22,8 @@ impl Pruning<'_> {
         match value {
             Value::Array(items) => {
                 let Some(each) = &schema.items else { return };
-                for (place, item) in items.iter_mut().enumerate() {
-                    self.prune(item, each, &element(path, place), each.embedded_resource);
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.prune(item, each, &element(path, index), each.embedded_resource);
                 }
             }
             Value::Object(fields) => fields.retain(|key, field| {

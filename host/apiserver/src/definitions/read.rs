@@ -1,4 +1,4 @@
-//! Reading a definition: its names, versions and schemas, and everything that is wrong with them at once.
+//! Reading a definition: its names, versions and schemas, with all errors at once.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Definition {
     /// Reads a definition.
     ///
     /// # Errors
-    /// 422 with all that is wrong.
+    /// 422 with all errors.
     pub(crate) fn read(object: &Value) -> Result<Self, Status> {
         let mut reader = Reader {
             object,
@@ -90,8 +90,8 @@ impl Reader<'_> {
     fn versions(&mut self) -> (Option<Kind>, Vec<Kind>) {
         let versions: &[Value] = self.object["spec"]["versions"].as_array().map_or(&[], Vec::as_slice);
         let (mut storage, mut served, mut stored) = (None, Vec::new(), 0);
-        for (place, version) in versions.iter().enumerate() {
-            let kind = self.version(version, &format!("spec.versions[{place}]"));
+        for (index, version) in versions.iter().enumerate() {
+            let kind = self.version(version, &format!("spec.versions[{index}]"));
             if version["storage"] == true {
                 stored += 1;
                 storage = Some(kind.clone());
@@ -161,8 +161,8 @@ impl Reader<'_> {
             return vec![CustomColumn::age()];
         }
         let mut read = Vec::with_capacity(columns.len());
-        for (place, column) in columns.iter().enumerate() {
-            let path = format!("{path}.additionalPrinterColumns[{place}]");
+        for (index, column) in columns.iter().enumerate() {
+            let path = format!("{path}.additionalPrinterColumns[{index}]");
             for required in ["name", "type", "jsonPath"] {
                 if column[required].as_str().is_none_or(str::is_empty) {
                     self.issue(&format!("{path}.{required}"), FieldError::Required, "");

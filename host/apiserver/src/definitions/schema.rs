@@ -1,4 +1,4 @@
-//! A structural schema, read once so that objects can be held against it.
+//! A structural schema, read once to check objects against it.
 //!
 //! Source: apiextensions-apiserver `pkg/apiserver/schema`.
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::status::{FieldError, Issue};
 
-/// How deep a schema may be nested; deeper ones are refused, so that nothing here runs out of stack.
+/// How deep a schema may be nested; deeper ones are refused, to bound the stack.
 const DEPTH_MAX: usize = 64;
 
-/// What a place in an object has to be.
+/// The schema of one value in an object.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) type_: Option<Type>,
@@ -41,7 +41,7 @@ pub(super) struct Schema {
     pub(super) default: Option<Value>,
 }
 
-/// What fields beyond the named ones may be.
+/// The schema of fields other than the named ones.
 #[derive(Debug, Default)]
 pub(super) enum Additional {
     #[default]
@@ -66,7 +66,7 @@ pub(super) struct Bound {
     pub(super) exclusive: bool,
 }
 
-/// The least and the greatest size of something.
+/// A minimum and a maximum size.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Extent {
     pub(super) min: Option<u64>,
@@ -86,7 +86,7 @@ impl Type {
     }
 }
 
-/// Reads a schema at `path` within a definition; what is wrong with it is added to `issues`.
+/// Reads a schema at `path` within a definition; adds its errors to `issues`.
 pub(super) fn read(value: &Value, path: &str, issues: &mut Vec<Issue>) -> Schema {
     Reader { issues }.schema(value, path, 0)
 }
@@ -162,7 +162,7 @@ impl Reader<'_> {
     fn schemas(&mut self, map: &Map<String, Value>, key: &str, path: &str, depth: usize) -> Vec<Schema> {
         let list = map.get(key).and_then(Value::as_array).into_iter().flatten();
         list.enumerate()
-            .map(|(place, value)| self.schema(value, &format!("{path}.{key}[{place}]"), depth))
+            .map(|(index, value)| self.schema(value, &format!("{path}.{key}[{index}]"), depth))
             .collect()
     }
 

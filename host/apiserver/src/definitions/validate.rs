@@ -1,4 +1,4 @@
-//! Validation of an object against a schema, in the words of kube-apiserver.
+//! Validation of an object against a schema, with kube-apiserver's messages.
 //!
 //! Source: kube-openapi `pkg/validation/validate` and its translation in apiextensions-apiserver
 //! `pkg/apiserver/validation.ValidateCustomResource`.
@@ -172,7 +172,7 @@ fn check_items(items: &[Value], schema: &Schema, path: &str, issues: &mut Vec<Is
         let count = Value::from(items.len());
         issues.push(invalid(&count, path, &format!("should have at least {min} items")));
     }
-    if schema.unique_items && (1..items.len()).any(|place| items[..place].contains(&items[place])) {
+    if schema.unique_items && (1..items.len()).any(|index| items[..index].contains(&items[index])) {
         issues.push(invalid(
             &Value::String(String::new()),
             path,
@@ -180,8 +180,8 @@ fn check_items(items: &[Value], schema: &Schema, path: &str, issues: &mut Vec<Is
         ));
     }
     let Some(each) = &schema.items else { return };
-    for (place, item) in items.iter().enumerate() {
-        check(item, each, &element(path, place), each.embedded_resource, issues);
+    for (index, item) in items.iter().enumerate() {
+        check(item, each, &element(path, index), each.embedded_resource, issues);
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which requests and watches a fault meets.
+//! Which requests and watches a fault applies to.
 
 use serde::{Deserialize, Serialize};
 
-/// What a request is about, in Kubernetes' terms. Paths that are no resource have the verb alone, in lower case
+/// The attributes of a request, in Kubernetes' terms. Paths that are not resources have only a verb, in lower case
 /// (`get`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Attributes {
@@ -14,7 +14,7 @@ pub(crate) struct Attributes {
     pub(crate) name: String,
 }
 
-/// Chooses requests: what is `None` matches all.
+/// Selects requests: a field that is `None` matches all.
 ///
 /// ```
 /// use informant_apiserver::Filter;

@@ -1,5 +1,5 @@
-//! `/informant/faults`: the faults for those who have only a listener. POST one [`Fault`] as JSON, GET shows the
-//! rules that stand, DELETE takes everything back.
+//! `/informant/faults`: fault injection over HTTP. POST applies one [`Fault`] as JSON, GET lists the active rules,
+//! DELETE clears all faults.
 
 use bytes::Bytes;
 use http::{Method, Response};
@@ -16,7 +16,7 @@ pub(crate) fn answer(faults: &Faults, method: &Method, body: &Bytes) -> Result<R
         Method::POST => {
             let fault: Fault = serde_json::from_slice(body).map_err(|error| {
                 Status::bad_request(format!(
-                    "{error}; send one fault, for example {{\"drop-watches\":{{}}}}"
+                    "invalid fault: {error}; send one fault as JSON, for example {{\"drop-watches\":{{}}}}"
                 ))
             })?;
             tracing::info!(?fault, "fault injected over HTTP");

@@ -1,4 +1,4 @@
-//! Rules: faults that wait for requests to come.
+//! Rules: faults for future requests.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 use super::filter::{Attributes, Filter};
 use crate::status::Status;
 
-/// How many rules may stand at once; the oldest is dropped for a new one. A test that needs more has lost count.
+/// Maximum number of active rules; a new one beyond it replaces the oldest. No test needs more.
 pub const RULES_MAX: usize = 1_000;
 
-/// What a rule does to a request that it meets.
+/// What a rule does to a matching request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Action {
-    /// Answers in the server's place; the request is not carried out.
+    /// Responds in the server's place; the request is not executed.
     Answer(Answer),
-    /// Carries the request out, then resets the connection instead of answering.
+    /// Executes the request, then resets the connection instead of responding.
     LoseAnswer,
-    /// Waits before the request is looked at.
+    /// Waits before the request is processed.
     DelayMs(u64),
-    /// Answers 403 as RBAC would; access reviews say so too.
+    /// Responds with 403 as RBAC would; access reviews deny it too.
     Forbid,
-    /// The watch that the request opens is silent: no events, no bookmarks, no end at its timeout.
+    /// Makes the watch that the request opens silent: no events, no bookmarks, no end at its timeout.
     Freeze,
-    /// Cuts the answer's body into frames of this many bytes, so that lines and items arrive in pieces.
+    /// Splits the response body into frames of this many bytes, so that lines and items arrive in pieces.
     SplitFramesBytes(usize),
-    /// Resets the connection after this many bytes of the answer's body.
+    /// Resets the connection after this many bytes of the response body.
     CutBodyBytes(usize),
 }
 
-/// An answer in the server's place.
+/// A response in the server's place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Answer {
     /// A Kubernetes `Status`.
     Status(Status),
-    /// A page of HTML, as proxies and load balancers send.
+    /// An HTML page, as proxies and load balancers send.
     Html {
         /// The HTTP status code; 200 and 502 are the usual ones.
         code: u16,
@@ -52,13 +52,13 @@ pub enum Answer {
     },
     /// 429 with `Retry-After`.
     TooManyRequests {
-        /// When to come again.
+        /// When to retry.
         #[serde(default = "one_second")]
         retry_after_seconds: u32,
     },
     /// 500.
     InternalError,
-    /// No answer: the connection is reset.
+    /// No response: the connection is reset.
     Reset,
 }
 
@@ -92,35 +92,35 @@ impl Answer {
         Self::Status(Status::new(401, "Unauthorized", "Unauthorized"))
     }
 
-    /// A page of HTML with this status code.
+    /// An HTML page with this status code.
     pub fn html(code: u16) -> Self {
         Self::Html { code }
     }
 }
 
-/// A fault for the next requests that match.
+/// A fault for the next matching requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
     /// Which requests.
     #[serde(default)]
     pub filter: Filter,
-    /// How many of them; `None` is all until the rules are cleared.
+    /// How many requests; `None` is all until the rules are cleared.
     #[serde(default)]
     pub times: Option<u32>,
-    /// What happens to them.
+    /// What happens to the requests.
     pub action: Action,
 }
 
-/// The rules that stand, in the order in which they came.
+/// The active rules, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    standing: Vec<Rule>,
+    active: Vec<Rule>,
 }
 
-/// What the rules make of one request.
+/// The combined effects of all rules on one request.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct RuleEffects {
     pub(crate) delay: Duration,
     pub(crate) answer: Option<Answer>,
     pub(crate) forbidden: bool,
@@ -132,35 +132,35 @@ pub(crate) struct Verdict {
 
 impl Rules {
     pub(crate) fn add(&mut self, rule: Rule) {
-        if self.standing.len() >= RULES_MAX {
-            self.standing.remove(0);
+        if self.active.len() >= RULES_MAX {
+            self.active.remove(0);
         }
-        self.standing.push(rule);
+        self.active.push(rule);
     }
 
-    /// Takes back what is left of the rules with this filter and action.
+    /// Removes the rules with this filter and action.
     pub(crate) fn remove(&mut self, filter: &Filter, action: &Action) {
-        self.standing
+        self.active
             .retain(|rule| rule.filter != *filter || rule.action != *action);
     }
 
-    pub(crate) fn standing(&self) -> Vec<Rule> {
-        self.standing.clone()
+    pub(crate) fn active(&self) -> Vec<Rule> {
+        self.active.clone()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.standing.clear();
+        self.active.clear();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.standing.len()
+        self.active.len()
     }
 
-    /// Judges a request. Each rule that applies has one of its `times` used up; the first answer ends the search, so
-    /// that "twice 429, then 500" can be said with two rules.
-    pub(crate) fn judge(&mut self, attributes: &Attributes) -> Verdict {
-        let mut verdict = Verdict::default();
-        for rule in &mut self.standing {
+    /// Evaluates a request. Each matching rule uses up one of its `times`; the first answer ends the search, so that
+    /// two rules can express "twice 429, then 500".
+    pub(crate) fn evaluate(&mut self, attributes: &Attributes) -> RuleEffects {
+        let mut effects = RuleEffects::default();
+        for rule in &mut self.active {
             if rule.times == Some(0) || !rule.filter.matches(attributes) {
                 continue;
             }
@@ -168,28 +168,28 @@ impl Rules {
                 *times -= 1;
             }
             match &rule.action {
-                Action::DelayMs(milliseconds) => verdict.delay += Duration::from_millis(*milliseconds),
-                Action::LoseAnswer => verdict.lose_answer = true,
-                Action::Freeze => verdict.frozen = true,
-                Action::SplitFramesBytes(bytes) => verdict.split_bytes = Some((*bytes).max(1)),
-                Action::CutBodyBytes(bytes) => verdict.cut_bytes = Some(*bytes),
+                Action::DelayMs(milliseconds) => effects.delay += Duration::from_millis(*milliseconds),
+                Action::LoseAnswer => effects.lose_answer = true,
+                Action::Freeze => effects.frozen = true,
+                Action::SplitFramesBytes(bytes) => effects.split_bytes = Some((*bytes).max(1)),
+                Action::CutBodyBytes(bytes) => effects.cut_bytes = Some(*bytes),
                 Action::Forbid => {
-                    verdict.forbidden = true;
+                    effects.forbidden = true;
                     break;
                 }
                 Action::Answer(answer) => {
-                    verdict.answer = Some(answer.clone());
+                    effects.answer = Some(answer.clone());
                     break;
                 }
             }
         }
-        self.standing.retain(|rule| rule.times != Some(0));
-        verdict
+        self.active.retain(|rule| rule.times != Some(0));
+        effects
     }
 
-    /// Whether a request with these attributes would be forbidden; uses nothing up.
+    /// Whether a request with these attributes would be forbidden, without using up any `times`.
     pub(crate) fn forbids(&self, attributes: &Attributes) -> bool {
-        self.standing
+        self.active
             .iter()
             .any(|rule| rule.action == Action::Forbid && rule.filter.matches(attributes))
     }

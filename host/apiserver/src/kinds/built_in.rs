@@ -7,7 +7,7 @@ use super::Kind;
 const STATUS: u8 = 1;
 /// A kind counts generations.
 const GENERATION: u8 = 2;
-/// A kind lives in namespaces.
+/// A kind is namespaced.
 const NAMESPACED: u8 = 4;
 /// A kind has a scale subresource.
 const SCALE: u8 = 8;

@@ -1,13 +1,14 @@
-//! Strategic merge: as a JSON merge, but lists of objects are merged by a key, and directives say what a merge cannot.
+//! Strategic merge: a JSON merge in which lists of objects are merged by a key, with directives for what a merge cannot
+//! express.
 //!
-//! Which lists have which key is told by field name, without schemas: enough for the built-in kinds, whose names agree.
+//! The merge key of a list is found by field name, without schemas: enough for the built-in kinds, whose names agree.
 //!
 //! Source: apimachinery `util/strategicpatch/patch.go` and the `patchMergeKey` tags of `k8s.io/api`.
 
 use serde_json::{Map, Value};
 
-/// Lists that are merged by key. Where several keys are given, the first that all patched elements have is taken:
-/// `ports` are those of containers or of services.
+/// Lists that are merged by key. If several keys are given, the first that all patched elements have is used: `ports`
+/// occurs in containers and in services.
 const MERGE_KEYS: &[(&str, &[&str])] = &[
     ("addresses", &["type"]),
     ("conditions", &["type"]),
@@ -66,7 +67,7 @@ fn merge_maps(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
             merge_field(target, key, value);
         }
     }
-    // Orders come last, when the lists have their elements.
+    // Orders are applied last, when the lists have their elements.
     for (key, order) in patch {
         if let Some(field) = key.strip_prefix(SET_ORDER) {
             reorder(field, target.get_mut(field), order);
@@ -109,15 +110,15 @@ fn merge_lists(field: &str, target: &mut Vec<Value>, patch: &[Value]) {
         return;
     };
     for item in patch {
-        let place = target
+        let index = target
             .iter()
             .position(|candidate| candidate.get(merge_key) == item.get(merge_key));
-        match (place, item[DIRECTIVE] == "delete") {
-            (Some(place), true) => {
-                target.remove(place);
+        match (index, item[DIRECTIVE] == "delete") {
+            (Some(index), true) => {
+                target.remove(index);
             }
             (None, true) => {}
-            (Some(place), false) => merge(&mut target[place], item),
+            (Some(index), false) => merge(&mut target[index], item),
             (None, false) => target.push(without_directives(item)),
         }
     }
@@ -136,21 +137,21 @@ fn delete_from_set(target: Option<&mut Value>, deleted: &Value) {
     }
 }
 
-/// Brings the elements that `order` names into its order; the others follow.
+/// Sorts the elements that `order` names into its order; the others follow.
 fn reorder(field: &str, target: Option<&mut Value>, order: &Value) {
     let (Some(Value::Array(target)), Some(order)) = (target, order.as_array()) else {
         return;
     };
-    let place = |element: &Value| match merge_key(field, order) {
+    let index = |element: &Value| match merge_key(field, order) {
         Some(key) => order
             .iter()
             .position(|candidate| candidate.get(key) == element.get(key)),
         None => order.iter().position(|candidate| candidate == element),
     };
-    target.sort_by_key(|element| place(element).unwrap_or(order.len()));
+    target.sort_by_key(|element| index(element).unwrap_or(order.len()));
 }
 
-/// What a patch becomes where there is nothing to merge it with.
+/// The value of a patch where there is nothing to merge it with.
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_merged_by_name_and_keep_what_the_patch_does_not_say() {
+    fn containers_merge_by_name_and_keep_unpatched_fields() {
         check(
             json!({ "spec": { "containers": [{ "name": "a", "image": "x:1", "args": ["1", "2"] }, { "name": "b" }] } }),
             &json!({ "spec": {

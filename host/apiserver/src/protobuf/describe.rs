@@ -1,5 +1,5 @@
-//! Built-in kinds as OpenAPI: which fields they have and of which types, for `kubectl explain`. Without descriptions,
-//! which would be megabytes.
+//! Built-in kinds as OpenAPI: names and types of fields, for `kubectl explain`. Without descriptions, which would be
+//! megabytes.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{Schema, Type, When};
 use super::strict::is_opaque;
 
-/// Adds the messages that a kind is made of to `schemas` and returns the kind's properties; none for kinds without a
-/// message.
+/// Adds the messages of a kind to `schemas` and returns the kind's properties; none for kinds without a message.
 pub(crate) fn describe(
     api_version: &str,
     kind: &str,
@@ -18,15 +17,15 @@ pub(crate) fn describe(
     let schema = Schema::get();
     let message = schema.message_of(api_version, kind)?;
     let mut properties = type_meta();
-    let mut describing = Describing { schema, schemas };
+    let mut describing = Describer { schema, schemas };
     describing.properties(message, &mut properties);
     Some(properties)
 }
 
-/// Adds `ObjectMeta` and what it is made of; returns its name.
+/// Adds `ObjectMeta` and its messages; returns its name.
 pub(crate) fn describe_metadata(schemas: &mut BTreeMap<String, Value>) -> String {
     let schema = Schema::get();
-    Describing { schema, schemas }.message("meta.v1.ObjectMeta")
+    Describer { schema, schemas }.message("meta.v1.ObjectMeta")
 }
 
 /// `apiVersion` and `kind`, which every object has.
@@ -40,19 +39,19 @@ pub(crate) fn reference(name: &str) -> Value {
     json!({ "allOf": [{ "$ref": format!("#/components/schemas/{name}") }] })
 }
 
-struct Describing<'a> {
+struct Describer<'a> {
     schema: &'static Schema,
     schemas: &'a mut BTreeMap<String, Value>,
 }
 
-impl Describing<'_> {
-    /// Describes a message and all that it is made of, once. Returns its name.
+impl Describer<'_> {
+    /// Describes a message and its messages, once. Returns its name.
     fn message(&mut self, message: &str) -> String {
         let name = full_name(message);
         if self.schemas.contains_key(&name) {
             return name;
         }
-        // Messages can hold themselves: what is begun counts as done.
+        // Messages can contain themselves: one that was begun counts as done.
         self.schemas.insert(name.clone(), Value::Null);
         let mut properties = Map::new();
         self.properties(message, &mut properties);

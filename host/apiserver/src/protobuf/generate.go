@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Writes schema.txt: how the kinds that the embedded API server takes are laid out in Kubernetes' protocol buffers, read out of the struct
-// tags of k8s.io/api. Run in /tests, whose go.mod names the version:
+// Writes schema.txt: the layout of the kinds that the embedded API server accepts in Kubernetes' protocol buffers,
+// read from the struct tags of k8s.io/api. Run in /tests, whose go.mod selects the version:
 //
 //	go run ../host/apiserver/src/protobuf/generate.go > ../host/apiserver/src/protobuf/schema.txt
 package main
@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// What clients send as objects of their own kinds.
+// Group versions whose kinds clients send.
 var groupVersions = []string{
 	"v1", "apps/v1", "authentication.k8s.io/v1", "authorization.k8s.io/v1", "autoscaling/v1", "autoscaling/v2", "batch/v1",
 	"coordination.k8s.io/v1", "discovery.k8s.io/v1", "networking.k8s.io/v1", "policy/v1", "rbac.authorization.k8s.io/v1",

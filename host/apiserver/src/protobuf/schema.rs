@@ -1,4 +1,4 @@
-//! How Kubernetes' messages are laid out, as `schema.txt` says. The file is written by `generate.go`, which says how.
+//! The layout of Kubernetes' protobuf messages, from `schema.txt`, which `generate.go` writes.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ pub(super) enum When {
     Always,
     /// If it is not zero: Go puts it on the wire in any case and leaves it out of JSON.
     Set,
-    /// Its own fields are its parent's.
+    /// Its fields are inlined into its parent.
     Inline,
 }
 
@@ -86,7 +86,7 @@ impl Schema {
         schema
     }
 
-    /// The message of a kind. Options are of no version in particular.
+    /// The message of a kind. Options have no particular version.
     pub(super) fn message_of(&self, api_version: &str, kind: &str) -> Option<&'static str> {
         let find = |api_version: &str| self.kinds.get(&(api_version, kind) as &(&str, &str)).copied();
         find(api_version).or_else(|| find("*"))

@@ -1,13 +1,13 @@
-//! Built-in kinds held against their messages: fields that they do not have, values of the wrong type.
+//! Checks objects of built-in kinds against their messages: unknown fields, values of the wrong type.
 //!
-//! What `fieldValidation=Strict`, which kubectl sends, refuses. Source: apimachinery `pkg/runtime/serializer/json`
+//! `fieldValidation=Strict`, which kubectl sends, refuses these. Source: apimachinery `pkg/runtime/serializer/json`
 //! (strict decoding).
 
 use serde_json::Value;
 
 use super::schema::{Schema, Type, When};
 
-/// Messages whose JSON is written by hand in Go: text, numbers or anything.
+/// Messages with a hand-written JSON encoding in Go: text, numbers or anything.
 const OPAQUE: &[&str] = &[
     "api.resource.Quantity",
     "meta.v1.Duration",
@@ -18,19 +18,19 @@ const OPAQUE: &[&str] = &[
     "util.intstr.IntOrString",
 ];
 
-/// What is wrong with an object's fields.
+/// The errors in an object's fields.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Strangers {
+pub(crate) struct FieldErrors {
     /// Fields that the kind does not have.
     pub(crate) unknown: Vec<String>,
-    /// The first value of a wrong type: what it is, where, and what it should be.
+    /// The first value of a wrong type: its type, its path, and the wanted type.
     pub(crate) mistyped: Option<(&'static str, String, &'static str)>,
 }
 
-/// Holds `object` against its kind; kinds without a message let everything pass.
-pub(crate) fn strangers(api_version: &str, kind: &str, object: &Value) -> Strangers {
+/// Checks `object` against its kind; kinds without a message accept everything.
+pub(crate) fn check_fields(api_version: &str, kind: &str, object: &Value) -> FieldErrors {
     let schema = Schema::get();
-    let mut found = Strangers::default();
+    let mut found = FieldErrors::default();
     if let (Some(message), Some(_)) = (schema.message_of(api_version, kind), object.as_object()) {
         Walk {
             schema,
@@ -45,7 +45,7 @@ pub(super) fn is_opaque(message: &str) -> bool {
     OPAQUE.contains(&message)
 }
 
-/// The type of a message's field, be it the message's own or that of one that is inlined into it.
+/// The type of a message's field, its own or that of an inlined message.
 pub(super) fn field_type(schema: &'static Schema, message: &str, key: &str) -> Option<&'static Type> {
     let fields = schema.fields(message)?;
     fields.values().find_map(|field| match (field.when, &field.type_) {
@@ -57,7 +57,7 @@ pub(super) fn field_type(schema: &'static Schema, message: &str, key: &str) -> O
 
 struct Walk<'a> {
     schema: &'static Schema,
-    found: &'a mut Strangers,
+    found: &'a mut FieldErrors,
 }
 
 impl Walk<'_> {
@@ -74,7 +74,7 @@ impl Walk<'_> {
             };
             match field_type(self.schema, message, key) {
                 Some(type_) => self.value(type_, value, &path),
-                // Every object has a type; it is on no wire.
+                // Every object has a type; it is not in the protobuf message.
                 None if matches!(key.as_str(), "apiVersion" | "kind") && path == *key => {}
                 None => self.found.unknown.push(path),
             }
@@ -91,8 +91,8 @@ impl Walk<'_> {
             (Type::Message(message), _) if is_opaque(message) => {}
             (Type::Message(message), value) => self.message(message, value, path),
             (Type::List(each), Value::Array(items)) => {
-                for (place, item) in items.iter().enumerate() {
-                    self.value(each, item, &format!("{path}[{place}]"));
+                for (index, item) in items.iter().enumerate() {
+                    self.value(each, item, &format!("{path}[{index}]"));
                 }
             }
             (Type::Map(each), Value::Object(entries)) => {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_usual_manifest_has_nothing_strange() {
+    fn a_valid_manifest_has_no_field_errors() {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": { "name": "p", "labels": { "a": "b" }, "creationTimestamp": null },
@@ -144,17 +144,20 @@ mod tests {
                 "volumes": [{ "name": "v", "configMap": { "name": "m" } }, { "name": "e", "emptyDir": {} }],
             },
         });
-        assert_eq!(strangers("v1", "Pod", &pod), Strangers::default());
+        assert_eq!(check_fields("v1", "Pod", &pod), FieldErrors::default());
     }
 
     #[test]
-    fn misspelt_and_mistyped_fields_are_found() {
+    fn unknown_and_mistyped_fields_are_found() {
         let deployment = json!({
             "spec": { "replica": 1, "replicas": "2", "template": { "spec": { "containers": [{ "img": "x" }] } } },
         });
-        let found = strangers("apps/v1", "Deployment", &deployment);
+        let found = check_fields("apps/v1", "Deployment", &deployment);
         assert_eq!(found.unknown, ["spec.replica", "spec.template.spec.containers[0].img"]);
         assert_eq!(found.mistyped, Some(("string", "spec.replicas".to_owned(), "integer")));
-        assert_eq!(strangers("example.com/v1", "Widget", &deployment), Strangers::default());
+        assert_eq!(
+            check_fields("example.com/v1", "Widget", &deployment),
+            FieldErrors::default()
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! The bodies are what kubectl 1.33 sent.
+//! The bodies were sent by kubectl 1.33.
 
 use super::*;
 
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len())
         .step_by(2)
-        .map(|place| u8::from_str_radix(&hex[place..place + 2], 16).unwrap())
+        .map(|index| u8::from_str_radix(&hex[index..index + 2], 16).unwrap())
         .collect()
 }
 
@@ -18,7 +18,7 @@ fn read_hex(hex: &str) -> String {
 }
 
 #[test]
-fn what_kubectl_creates_is_read_as_the_json_it_would_have_sent() {
+fn protobuf_bodies_of_kubectl_are_read_as_json() {
     let secret = "6b3873000a0c0a027631120653656372657412230a110a017312001a0022002a00320038004200120c0a0170120768756e746572321a001a002200";
     let namespace = "6b3873000a0f0a02763112094e616d657370616365121c0a140a047465616d12001a0022002a0032003800420012001a020a001a002200";
     insta::assert_snapshot!([SERVICE, secret, namespace].map(read_hex).join("\n"), @r#"
@@ -29,7 +29,7 @@ fn what_kubectl_creates_is_read_as_the_json_it_would_have_sent() {
 }
 
 #[test]
-fn a_body_cut_off_anywhere_is_an_error_or_less_and_never_a_panic() {
+fn a_truncated_body_never_panics() {
     let whole = bytes(&SERVICE.replace(' ', ""));
     for end in 0..whole.len() {
         let _ = read(&whole[..end]);
@@ -42,14 +42,14 @@ fn a_body_cut_off_anywhere_is_an_error_or_less_and_never_a_panic() {
 }
 
 #[test]
-fn a_kind_that_is_not_described_is_named() {
+fn the_error_names_an_unknown_kind() {
     let node_metrics = b"k8s\0\x0a\x0e\x0a\x06x.y/v1\x12\x04Nope";
     insta::assert_snapshot!(read(node_metrics).unwrap_err(), @r#""Nope" of "x.y/v1" cannot be read from protocol buffers by this server; send it as JSON"#);
 }
 
 proptest::proptest! {
     #[test]
-    fn whatever_bytes_come_nothing_panics(noise in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+    fn arbitrary_bytes_never_panic(noise in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
         let mut body = bytes(&SERVICE.replace(' ', ""))[..20].to_vec();
         body.extend(noise);
         let _ = read(&body);

@@ -1,4 +1,4 @@
-//! What columns are made of: values as cells print them.
+//! Cell values and their formats.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(super) const UNKNOWN: &str = "<unknown>";
 /// How wide the addresses of a load balancer may be (`loadBalancerWidth`).
 const ADDRESSES_CHARS_MAX: usize = 16;
 
-/// How long ago an RFC 3339 time was, as kubectl says it.
+/// How long ago an RFC 3339 time was, in kubectl's format.
 pub(super) fn since(time: &str, now_unix_seconds: i64) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => age::human(now_unix_seconds.saturating_sub(time.as_second())),
@@ -20,7 +20,7 @@ pub(super) fn since(time: &str, now_unix_seconds: i64) -> String {
     }
 }
 
-/// How long something took from one time to another, or until now.
+/// The duration from one time to another, or until now.
 pub(super) fn between(from: &Value, to: &Value, now_unix_seconds: i64) -> String {
     let second = |value: &Value| value.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_second);
     match second(from) {
@@ -41,7 +41,7 @@ pub(super) fn entries(value: &Value) -> usize {
     value.as_object().map_or(0, serde_json::Map::len)
 }
 
-/// A number, zero if there is none.
+/// A number; zero if absent.
 pub(super) fn number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }
@@ -103,7 +103,7 @@ pub(super) fn labels(labels: &Value) -> String {
     }
 }
 
-/// A label selector in words. Source: apimachinery `meta/v1.FormatLabelSelector`.
+/// A label selector as text. Source: apimachinery `meta/v1.FormatLabelSelector`.
 pub(super) fn selector(selector: &Value) -> String {
     let mut terms: Vec<(String, String)> = Vec::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
@@ -131,7 +131,7 @@ pub(super) fn selector(selector: &Value) -> String {
     }
 }
 
-/// The addresses in a load balancer's status, sorted, cut where they get too wide.
+/// The addresses in a load balancer's status, sorted, truncated if too wide.
 pub(super) fn addresses(status: &Value) -> String {
     let address = |ingress: &Value| or(&ingress["ip"], text(&ingress["hostname"])).to_owned();
     let mut addresses: Vec<String> = items(&status["loadBalancer"]["ingress"]).iter().map(address).collect();

@@ -1,4 +1,4 @@
-//! Which columns a kind has.
+//! The columns of each kind.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(super) const fn wide(name: &'static str, cell: fn(&Value, i64) -> Value) -> 
 pub(super) const NAME: Column = column("Name", cells::name);
 pub(super) const AGE: Column = column("Age", cells::age);
 
-/// What a kind has that kubectl has no printer for.
+/// The columns of a kind without a kubectl printer.
 const OTHERS: &[Column] = &[
     NAME,
     Column {
@@ -51,7 +51,7 @@ const OTHERS: &[Column] = &[
     },
 ];
 
-/// What a kind has whose printer adds nothing to name and age.
+/// The columns of a kind whose printer shows only name and age.
 const NAME_AND_AGE: &[Column] = &[NAME, AGE];
 
 /// The columns of a built-in kind.

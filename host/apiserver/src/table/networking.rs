@@ -1,11 +1,11 @@
-//! Services and what leads to them.
+//! Services, endpoints, ingresses and network policies.
 
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNSET, addresses, items, labels, name_or_default, number, or, or_none, selector, text};
 use super::columns::{AGE, Column, NAME, column, wide};
 
-/// How many hosts or endpoints are shown before the rest is only counted.
+/// Maximum number of hosts or endpoints shown; the rest are only counted.
 const SHOWN_MAX: usize = 3;
 
 pub(super) const SERVICES: &[Column] = &[
@@ -111,7 +111,7 @@ fn ports(ports: &Value) -> String {
     }
 }
 
-/// The first few of a list, and how many more there are.
+/// The first elements of a list, and the number of others.
 fn shortened(list: &[String], count: usize) -> String {
     let shown = list[..list.len().min(SHOWN_MAX)].join(",");
     if list.len() > SHOWN_MAX {

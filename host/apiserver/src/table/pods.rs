@@ -1,4 +1,4 @@
-//! Pods: how far their containers are, in a word.
+//! Pods, with a one-word summary of their containers' state.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use super::columns::{AGE, Column, NAME, column, wide};
 pub(super) const PODS: &[Column] = &[
     NAME,
     column("Ready", |pod, _| {
-        let state = state(pod);
+        let state = row(pod);
         json!(format!("{}/{}", state.ready, state.containers))
     }),
-    column("Status", |pod, _| json!(state(pod).reason)),
+    column("Status", |pod, _| json!(row(pod).reason)),
     column("Restarts", |pod, now| {
-        let state = state(pod);
+        let state = row(pod);
         json!(match state.last_restart {
             Some(last) if state.restarts != 0 => format!("{} ({} ago)", state.restarts, since(last, now)),
             _ => state.restarts.to_string(),
@@ -29,8 +29,8 @@ pub(super) const PODS: &[Column] = &[
     wide("Readiness Gates", |pod, _| json!(readiness_gates(pod))),
 ];
 
-/// What a pod's row says.
-struct State<'a> {
+/// The cells of a pod's row.
+struct PodRow<'a> {
     ready: usize,
     containers: usize,
     reason: String,
@@ -53,7 +53,7 @@ impl<'a> Restarts<'a> {
 }
 
 /// Follows `printPod`.
-fn state(pod: &Value) -> State<'_> {
+fn row(pod: &Value) -> PodRow<'_> {
     let status = &pod["status"];
     let phase = text(&status["phase"]);
     let mut reason = match text(&status["reason"]) {
@@ -83,7 +83,7 @@ fn state(pod: &Value) -> State<'_> {
         .iter()
         .filter(|it| is_sidecar(it))
         .count();
-    State {
+    PodRow {
         ready,
         containers: items(&pod["spec"]["containers"]).len() + sidecars,
         reason,
@@ -96,7 +96,7 @@ fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"] == "Always"
 }
 
-/// Walks over the init containers up to the first that is not done. Returns what that one is doing.
+/// Checks the init containers up to the first unfinished one. Returns the state of that one.
 fn initialization<'a>(
     pod: &'a Value,
     ready: &mut usize,
@@ -104,7 +104,7 @@ fn initialization<'a>(
     sidecars: &mut Restarts<'a>,
 ) -> Option<String> {
     let specs = items(&pod["spec"]["initContainers"]);
-    for (place, status) in items(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
+    for (index, status) in items(&pod["status"]["initContainerStatuses"]).iter().enumerate() {
         let sidecar = specs
             .iter()
             .any(|spec| spec["name"] == status["name"] && is_sidecar(spec));
@@ -126,7 +126,7 @@ fn initialization<'a>(
         } else if !waiting.is_empty() && waiting != "PodInitializing" {
             format!("Init:{waiting}")
         } else {
-            format!("Init:{place}/{}", specs.len())
+            format!("Init:{index}/{}", specs.len())
         });
     }
     None
@@ -141,7 +141,7 @@ fn end_of(terminated: &Value) -> String {
     }
 }
 
-/// Walks over the containers, the last one first.
+/// Checks the containers, from last to first.
 fn running<'a>(pod: &'a Value, ready: &mut usize, restarts: &mut Restarts<'a>, reason: &mut String) {
     let (mut has_running, mut error) = (false, None);
     for status in items(&pod["status"]["containerStatuses"]).iter().rev() {

@@ -1,11 +1,11 @@
-//! What limits, scales, ranks and permits.
+//! Autoscalers, disruption budgets, leases, quotas, role bindings and priority classes.
 
 use serde_json::{Value, json};
 
 use super::cells::{NONE, UNKNOWN, UNSET, items, number, text};
 use super::columns::{AGE, Column, NAME, column, integer, wide};
 
-/// How many metrics of an autoscaler are shown before the rest is only counted.
+/// Maximum number of an autoscaler's metrics shown; the rest are only counted.
 const METRICS_SHOWN_MAX: usize = 2;
 
 pub(super) const AUTOSCALERS: &[Column] = &[
@@ -88,7 +88,7 @@ fn int_or_string(value: &Value) -> String {
     }
 }
 
-/// Where a metric of this type has its figures, and whether it has a name before them.
+/// The field with the values of a metric of this type, and whether its name precedes them.
 fn metric_source(type_: &str) -> (&'static str, bool) {
     match type_ {
         "External" => ("external", false),
@@ -105,7 +105,7 @@ fn metrics(autoscaler: &Value) -> String {
     let list: Vec<String> = specs
         .iter()
         .enumerate()
-        .map(|(place, spec)| metric(spec, &current[place]))
+        .map(|(index, spec)| metric(spec, &current[index]))
         .collect();
     if list.is_empty() {
         return NONE.to_owned();
@@ -118,7 +118,7 @@ fn metrics(autoscaler: &Value) -> String {
     }
 }
 
-/// Follows `formatHPAMetrics`: what is measured against what is wanted.
+/// Follows `formatHPAMetrics`: measured value and target.
 fn metric(spec: &Value, status: &Value) -> String {
     let (source, is_resource) = metric_source(text(&spec["type"]));
     let (target, current) = (&spec[source]["target"], &status[source]["current"]);

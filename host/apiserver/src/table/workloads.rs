@@ -1,4 +1,4 @@
-//! Workloads: what is wanted, what there is.
+//! Workloads: desired and actual replicas.
 
 use serde_json::{Value, json};
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::history::{Change, Event};
+use crate::history::{ChangeType, Event};
 use crate::kinds::Kind;
 use crate::selection::Selection;
 use crate::status::Status;
 use crate::stored::Stored;
 
 /// An event as a watch shows it: its type and the object.
-pub(super) type Shown = (&'static str, Arc<Stored>);
+pub(super) type ShownEvent = (&'static str, Arc<Stored>);
 
 /// `{"type":…,"object":` and what `write` appends, closed.
 pub(super) fn event(type_: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
@@ -37,22 +37,23 @@ pub(super) fn error(status: &Status) -> Bytes {
     document("ERROR", &status.to_json())
 }
 
-/// What `event` is to a watch of `selection`: objects that enter it are added, those that leave it deleted.
+/// `event` as a watch of `selection` sees it: objects that enter the selection are added, those that leave it are
+/// deleted.
 ///
-/// Source: cacher `watchCacheEvent` → `convertToWatchEvent`. A leaving object is shown in its last state that was
-/// selected, stamped with the version of the event.
-pub(super) fn shown(kind: &Kind, selection: &Selection, event: &Event) -> Option<Shown> {
+/// Source: cacher `watchCacheEvent` → `convertToWatchEvent`. A leaving object is shown in its last selected state, with
+/// the version of the event.
+pub(super) fn shown(kind: &Kind, selection: &Selection, event: &Event) -> Option<ShownEvent> {
     let was = event
         .previous
         .as_ref()
         .filter(|previous| selection.matches(kind, previous));
-    let is = event.change != Change::Deleted && selection.matches(kind, &event.object);
+    let is = event.change != ChangeType::Deleted && selection.matches(kind, &event.object);
     match (was, is) {
         (None, false) => None,
         (None, true) => Some(("ADDED", Arc::clone(&event.object))),
         (Some(_), true) => Some(("MODIFIED", Arc::clone(&event.object))),
-        (Some(_), false) if event.change == Change::Deleted => Some(("DELETED", Arc::clone(&event.object))),
-        (Some(last), false) => Some(("DELETED", Arc::new(last.restamped(event.revision())))),
+        (Some(_), false) if event.change == ChangeType::Deleted => Some(("DELETED", Arc::clone(&event.object))),
+        (Some(last), false) => Some(("DELETED", Arc::new(last.with_revision(event.revision())))),
     }
 }
 

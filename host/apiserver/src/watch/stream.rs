@@ -14,34 +14,34 @@ use crate::clock::Sleep;
 use crate::faults::{Ending, Injection};
 use crate::kinds::Kind;
 use crate::options::LAST_BOOKMARK_LEAD;
+use crate::replica::ReplicaCache;
 use crate::representation::Representation;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::status::Status;
 use crate::stored::Stored;
-use crate::view::View;
 
-/// About how many bytes of waiting events go into one frame.
+/// Approximate size of the pending events in one frame.
 const FRAME_BYTES: usize = 64 * 1024;
 
-/// Where a watch begins.
+/// The start of a watch.
 pub(super) struct Start {
     /// Shown as ADDED first.
     pub(super) initial: Vec<Arc<Stored>>,
-    /// The version up to which the client has seen everything then.
+    /// The version up to which the client has seen everything after that.
     pub(super) cursor: u64,
-    /// The newest revision when the watch was opened: what is older does not count as the client's backlog.
-    pub(super) joined: u64,
+    /// The newest revision when the watch was opened: older events do not count as the client's backlog.
+    pub(super) opened_at: u64,
 }
 
 pub(super) struct WatchStream {
     inner: Arc<Inner>,
-    view: Arc<View>,
+    cache: Arc<ReplicaCache>,
     id: u64,
     control: Arc<Control>,
-    life: CancellationToken,
+    restart: CancellationToken,
     changed: Arc<Notify>,
-    place: usize,
+    slot: usize,
     kind: Arc<Kind>,
     selection: Selection,
     representation: Representation,
@@ -49,10 +49,10 @@ pub(super) struct WatchStream {
     /// The bookmark that ends a WatchList's initial events is still to come.
     initial_end_due: bool,
     cursor: u64,
-    joined: u64,
+    opened_at: u64,
     bookmarks: bool,
-    /// It was asked for from a version that this replica has yet to reach: until then it is silent, as a
-    /// kube-apiserver's is.
+    /// It was requested from a version that this replica has not reached: until then it is silent, as in
+    /// kube-apiserver.
     is_ahead: bool,
     next_bookmark: Duration,
     deadline: Duration,
@@ -63,23 +63,23 @@ pub(super) struct WatchStream {
     /// How the next line breaks off.
     cut: Option<Ending>,
     columns_sent: bool,
-    /// The kind is served no more, and everything there was has been shown.
+    /// The kind is no longer served, and all of its events have been sent.
     retired: bool,
     ended: bool,
     reset_due: bool,
 }
 
-/// What a look at everything has brought.
-enum Step {
+/// The next action of a watch.
+enum WatchStep {
     Frame(Bytes),
     Reset,
     End,
-    /// Nothing to do before something happens or, if given, this moment.
+    /// Nothing to do until an event or, if given, this time.
     Wait(Option<Duration>),
 }
 
 impl WatchStream {
-    pub(super) fn new(inner: Arc<Inner>, view: Arc<View>, request: Request, start: Start) -> Self {
+    pub(super) fn new(inner: Arc<Inner>, cache: Arc<ReplicaCache>, request: Request, start: Start) -> Self {
         let now = inner.options.clock.now();
         let (changed, timeout) = {
             let mut store = inner.store();
@@ -87,26 +87,26 @@ impl WatchStream {
             let random = store.random.next() as f64 / u64::MAX as f64;
             let timeout = request.options.timeout.filter(|timeout| !timeout.is_zero());
             (
-                Arc::clone(&store.shelf(request.served.place).changed),
+                Arc::clone(&store.collection(request.served.slot).changed),
                 timeout.unwrap_or_else(|| least.mul_f64(1.0 + random)),
             )
         };
         let (id, control) = inner.watches().add(request.attributes);
         let deadline = now.saturating_add(timeout);
         Self {
-            life: inner.life(),
-            view,
+            restart: inner.restart_token(),
+            cache,
             id,
             control,
             changed,
-            place: request.served.place,
+            slot: request.served.slot,
             kind: request.served.kind,
             selection: request.selection,
             representation: request.representation,
             initial: start.initial.into_iter(),
             initial_end_due: request.options.send_initial_events == Some(true) && request.options.bookmarks,
             cursor: start.cursor,
-            joined: start.joined,
+            opened_at: start.opened_at,
             bookmarks: request.options.bookmarks,
             is_ahead: false,
             next_bookmark: next_bookmark(now, inner.options.bookmark_interval, deadline),
@@ -131,27 +131,31 @@ impl WatchStream {
     }
 
     async fn next_frame(&mut self) -> Option<Result<Bytes, BodyError>> {
-        let (changed, control, life) = (Arc::clone(&self.changed), Arc::clone(&self.control), self.life.clone());
+        let (changed, control, restart) = (
+            Arc::clone(&self.changed),
+            Arc::clone(&self.control),
+            self.restart.clone(),
+        );
         loop {
-            // Listening begins before looking, so that nothing that happens in between is slept through.
+            // Subscribe before checking, so that nothing in between is missed.
             let mut written = std::pin::pin!(changed.notified());
             written.as_mut().enable();
             let poked = control.poked.notified();
             let until = match self.step() {
-                Step::Frame(frame) => return Some(Ok(frame)),
-                Step::End => return None,
-                Step::Reset => {
+                WatchStep::Frame(frame) => return Some(Ok(frame)),
+                WatchStep::End => return None,
+                WatchStep::Reset => {
                     self.ended = true;
-                    // So that a listener flushes what came before: hyper drops unsent bytes on an error.
+                    // Lets a listener flush what came before: hyper drops unsent bytes on an error.
                     tokio::task::yield_now().await;
                     return Some(Err(BodyError));
                 }
-                Step::Wait(until) => until,
+                WatchStep::Wait(until) => until,
             };
             let timer = self.timer(until);
             tokio::select! {
                 biased;
-                () = life.cancelled() => {}
+                () = restart.cancelled() => {}
                 () = poked => {}
                 () = written => {}
                 () = timer => {}
@@ -159,7 +163,7 @@ impl WatchStream {
         }
     }
 
-    /// The sleep until a moment, kept between waits as long as the moment stays the same.
+    /// Sleeps until a time; the sleep is kept between waits as long as the time stays the same.
     async fn timer(&mut self, until: Option<Duration>) {
         let Some(until) = until else {
             return std::future::pending().await;
@@ -174,56 +178,56 @@ impl WatchStream {
         self.timer = None;
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> WatchStep {
         if self.ended {
-            return Step::End;
+            return WatchStep::End;
         }
-        if self.reset_due || self.life.is_cancelled() {
-            return Step::Reset;
+        if self.reset_due || self.restart.is_cancelled() {
+            return WatchStep::Reset;
         }
         if let Some(left) = self.padding_left {
-            return Step::Frame(self.padding(left));
+            return WatchStep::Frame(self.padding(left));
         }
-        if let Some(step) = self.obey() {
+        if let Some(step) = self.run_commands() {
             return step;
         }
         if self.frozen {
-            return Step::Wait(None);
+            return WatchStep::Wait(None);
         }
         self.advance()
     }
 
-    /// Does what faults have asked for.
-    fn obey(&mut self) -> Option<Step> {
+    /// Runs the commands of faults.
+    fn run_commands(&mut self) -> Option<WatchStep> {
         loop {
             let command = self.control.commands().pop_front()?;
             match command {
                 Command::Freeze => self.frozen = true,
                 Command::Thaw => self.frozen = false,
-                Command::Inject(injection) => return Some(Step::Frame(self.inject(injection))),
+                Command::Inject(injection) => return Some(WatchStep::Frame(self.inject(injection))),
                 Command::End(Ending::Clean) => {
                     self.ended = true;
-                    return Some(Step::End);
+                    return Some(WatchStep::End);
                 }
-                Command::End(Ending::Reset) => return Some(Step::Reset),
+                Command::End(Ending::Reset) => return Some(WatchStep::Reset),
                 Command::End(Ending::Expired) => {
                     self.ended = true;
                     let status = Status::too_old(self.cursor, self.inner.store().revision());
-                    return Some(Step::Frame(line::error(&status)));
+                    return Some(WatchStep::Frame(line::error(&status)));
                 }
                 Command::End(ending @ (Ending::MidLine | Ending::MidLineClean)) => self.cut = Some(ending),
             }
         }
     }
 
-    /// Shows what is new, keeps time.
-    fn advance(&mut self) -> Step {
+    /// Sends new events, and handles bookmarks and the deadline.
+    fn advance(&mut self) -> WatchStep {
         let bytes_max = if self.cut.is_some() { 1 } else { FRAME_BYTES };
         let Ok(mut frame) = self.fill(bytes_max) else {
-            // As kube-apiserver does it: without a word. The client finds out by its next watch.
+            // Silently, as in kube-apiserver. The client notices with its next watch.
             self.ended = true;
             self.inner.watches().closed_slow_total += 1;
-            return Step::End;
+            return WatchStep::End;
         };
         if !frame.is_empty() {
             if let Some(ending) = self.cut {
@@ -231,26 +235,26 @@ impl WatchStream {
                 self.ended = ending == Ending::MidLineClean;
                 self.reset_due = ending == Ending::MidLine;
             }
-            return Step::Frame(Bytes::from(frame));
+            return WatchStep::Frame(Bytes::from(frame));
         }
         let now = self.inner.options.clock.now();
         if self.retired || now >= self.deadline {
             self.ended = true;
-            return Step::End;
+            return WatchStep::End;
         }
         if !self.bookmarks {
-            return Step::Wait(Some(self.deadline));
+            return WatchStep::Wait(Some(self.deadline));
         }
         if now >= self.next_bookmark {
             self.next_bookmark = next_bookmark(now, self.inner.options.bookmark_interval, self.deadline);
             if !self.is_ahead {
-                return Step::Frame(self.bookmark(false));
+                return WatchStep::Frame(self.bookmark(false));
             }
         }
-        Step::Wait(Some(self.next_bookmark.min(self.deadline)))
+        WatchStep::Wait(Some(self.next_bookmark.min(self.deadline)))
     }
 
-    /// Lines that are to be shown: initial ones, their end, or what came after the cursor. Empty if there are none.
+    /// Lines to be sent: initial events, their end, or events after the cursor. Empty if there are none.
     fn fill(&mut self, bytes_max: usize) -> Result<Vec<u8>, FellBehind> {
         let mut frame = Vec::new();
         while frame.len() < bytes_max
@@ -274,16 +278,16 @@ impl WatchStream {
         Ok(frame)
     }
 
-    /// Reads the history from the cursor on, about `bytes_max` bytes of it. Says whether that was all.
-    fn read(&mut self, bytes_max: usize) -> Result<(Vec<line::Shown>, bool), FellBehind> {
+    /// Reads about `bytes_max` bytes of history from the cursor on. Returns whether that was all.
+    fn read(&mut self, bytes_max: usize) -> Result<(Vec<line::ShownEvent>, bool), FellBehind> {
         let inner = Arc::clone(&self.inner);
         let store = inner.store();
-        let history = &store.shelf(self.place).history;
-        let backlog = history.count_after(self.cursor.max(self.joined));
+        let history = &store.collection(self.slot).history;
+        let backlog = history.count_after(self.cursor.max(self.opened_at));
         if history.has_lost(self.cursor) || backlog > self.inner.options.watch_backlog_events_max {
             return Err(FellBehind);
         }
-        let newest = self.view.revision(&store);
+        let newest = self.cache.revision(&store);
         self.is_ahead = self.cursor > newest;
         let mut shown = Vec::new();
         let mut bytes = 0;
@@ -300,8 +304,8 @@ impl WatchStream {
                 shown.push((type_, object));
             }
         }
-        self.retired = store.shelf(self.place).retired;
-        // Everything of this kind up to here was seen, and nothing between the last event and here was of this kind.
+        self.retired = store.collection(self.slot).retired;
+        // Everything of this kind up to here was sent, and nothing between the last event and here was of this kind.
         self.cursor = self.cursor.max(newest);
         Ok((shown, true))
     }
@@ -323,7 +327,7 @@ impl WatchStream {
         )
     }
 
-    /// The line, or its begin, that a fault puts in.
+    /// The line, or its beginning, that a fault injects.
     fn inject(&mut self, injection: Injection) -> Bytes {
         match injection {
             Injection::Garbage => line::document("ADDED", &line::garbage()),
@@ -334,11 +338,11 @@ impl WatchStream {
         }
     }
 
-    /// The begin of a line that goes on with padding, frame by frame, so that 100 MB are never held at once.
+    /// The beginning of a line that continues with padding, frame by frame, so that 100 MB are never held at once.
     fn begin_huge_line(&mut self, bytes: usize) -> Bytes {
         let existing = {
             let store = self.inner.store();
-            let mut objects = self.selection.range(&store.shelf(self.place).objects);
+            let mut objects = self.selection.range(&store.collection(self.slot).objects);
             objects
                 .find(|object| self.selection.matches(&self.kind, object))
                 .cloned()
@@ -373,7 +377,7 @@ impl Drop for WatchStream {
     }
 }
 
-/// The client has read too little for too long; what it has not seen is gone.
+/// The client fell too far behind; events that it has not read are gone.
 struct FellBehind;
 
 /// Regular bookmarks, and one shortly before the end.

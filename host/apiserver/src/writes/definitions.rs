@@ -1,6 +1,6 @@
-//! Definitions as writes see them: what a definition makes of its resource, and what an object of it has to be.
+//! Writes of definitions and custom resources: what a definition changes, and what its objects must conform to.
 //!
-//! Stands in for the controllers of apiextensions-apiserver: names, conditions and the clean-up of a deleted
+//! Replaces the controllers of apiextensions-apiserver: names, conditions and the clean-up of a deleted
 //! definition's objects.
 
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::status::{FieldError, Status};
 use crate::stored::Stored;
 
 impl Write<'_> {
-    /// Brings an object into the shape that its kind's schema asks for. For a definition, returns what is to be served
-    /// once it is stored.
+    /// Makes an object conform to its kind's schema. For a definition, returns what is to be served once it is stored.
     pub(super) fn conform(
         &self,
         kind: &Kind,
@@ -27,7 +26,7 @@ impl Write<'_> {
         if let Some(version) = &kind.custom_version {
             version.conform(kind, object, self.unknown_fields)?;
         } else if self.unknown_fields == UnknownFields::Refuse {
-            refuse_strangers(kind, object)?;
+            check_field_types(kind, object)?;
         }
         if !definitions::is_definitions(kind) {
             return Ok(None);
@@ -37,17 +36,17 @@ impl Write<'_> {
         }
         let definition = Definition::read(object)?;
         let wanted = &definition.storage;
-        let place = self.store.defined(&wanted.group, &wanted.plural);
-        let rival = self
+        let slot = self.store.defined(&wanted.group, &wanted.plural);
+        let conflict = self
             .store
             .registry()
-            .rival(place, wanted)
-            .map(|rival| rival.qualified());
-        definitions::complete(object, self.now, rival.as_deref());
-        Ok((rival.is_none() && !self.dry_run).then_some(definition))
+            .name_conflict(slot, wanted)
+            .map(|conflict| conflict.qualified());
+        definitions::complete(object, self.now, conflict.as_deref());
+        Ok((conflict.is_none() && !self.dry_run).then_some(definition))
     }
 
-    /// A resource whose definition is on its way out takes nothing new.
+    /// A resource whose definition is being deleted accepts no new objects.
     pub(super) fn check_definition(&self, kind: &Kind) -> Result<(), Status> {
         let ending = kind.custom_version.is_some()
             && self
@@ -62,13 +61,13 @@ impl Write<'_> {
 
     /// Deletes all objects of the resource that the definition `name` defines. Those with finalizers stay for now.
     pub(super) fn delete_resources(&mut self, name: &str) -> Result<(), Status> {
-        let Some(place) = self.resources(name) else {
+        let Some(slot) = self.resources(name) else {
             return Ok(());
         };
-        let kind = Arc::clone(&self.store.shelf(place).kind);
+        let kind = Arc::clone(&self.store.collection(slot).kind);
         let mut write = Write {
             kind,
-            place,
+            slot,
             namespace: "",
             part: Part::Whole,
             ..self.reborrow()
@@ -79,17 +78,17 @@ impl Write<'_> {
 
     pub(super) fn has_resources(&self, name: &str) -> bool {
         self.resources(name)
-            .is_some_and(|place| !self.store.shelf(place).objects.is_empty())
+            .is_some_and(|slot| !self.store.collection(slot).objects.is_empty())
     }
 
     /// Stops serving what the definition `name` defines.
     pub(super) fn retire(&mut self, name: &str) {
-        if let Some(place) = self.resources(name) {
-            self.store.retire(place);
+        if let Some(slot) = self.resources(name) {
+            self.store.retire(slot);
         }
     }
 
-    /// A definition that was waiting for its objects goes with the last of them.
+    /// Finishes the deletion of a definition with its last object.
     pub(super) fn finish_definition(&mut self, kind: &Kind) {
         if kind.custom_version.is_none() || self.has_resources(&kind.qualified()) {
             return;
@@ -98,8 +97,8 @@ impl Write<'_> {
             return;
         };
         if super::is_finished(&definition.metadata()) {
-            let place = self.store.definitions();
-            self.store.remove(place, &kind.qualified());
+            let slot = self.store.definitions();
+            self.store.remove(slot, &kind.qualified());
             self.retire(&kind.qualified());
         }
     }
@@ -114,9 +113,9 @@ impl Write<'_> {
     }
 }
 
-/// Refuses what a built-in kind does not have.
-fn refuse_strangers(kind: &Kind, object: &Value) -> Result<(), Status> {
-    let found = protobuf::strangers(&kind.api_version(), &kind.kind, object);
+/// Refuses unknown and mistyped fields of a built-in kind.
+fn check_field_types(kind: &Kind, object: &Value) -> Result<(), Status> {
+    let found = protobuf::check_fields(&kind.api_version(), &kind.kind, object);
     if let Some((found, field, wanted)) = found.mistyped {
         return Err(Status::bad_request(format!(
             "{0} in version {1:?} cannot be handled as a {0}: json: cannot unmarshal {found} into {field} of type {wanted}",

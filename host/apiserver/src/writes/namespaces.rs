@@ -1,6 +1,6 @@
-//! Namespaces as containers: nothing is made outside of one, and what is in one goes with it.
+//! Namespaces as containers: objects are created only in existing ones and are deleted with them.
 //!
-//! Stands in for the NamespaceLifecycle admission plugin and the namespace controller.
+//! Replaces the NamespaceLifecycle admission plugin and the namespace controller.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use super::{Part, Write};
 use crate::kinds::Kind;
 use crate::selection::Selection;
 use crate::status::Status;
-use crate::store::Shelf;
+use crate::store::Collection;
 
 /// Namespaces that cannot be deleted.
-const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
+const PROTECTED: &[&str] = &["default", "kube-public", "kube-system"];
 
 impl Write<'_> {
-    /// New objects need a namespace that is there to stay.
+    /// New objects need a namespace that exists and is not being deleted.
     pub(super) fn check_namespace(&self, kind: &Kind, object: &Value) -> Result<(), Status> {
         if !kind.namespaced {
             return Ok(());
         }
         let namespaces = self.store.namespaces();
-        let shelf = self.store.shelf(namespaces);
+        let collection = self.store.collection(namespaces);
         let Some(found) = self.store.get(namespaces, "", self.namespace) else {
-            return Err(Status::not_found(&shelf.kind, self.namespace));
+            return Err(Status::not_found(&collection.kind, self.namespace));
         };
         if found.metadata().get("deletionTimestamp").is_some() {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
@@ -37,7 +37,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// A namespace that was waiting for its content goes with the last of it.
+    /// Finishes the deletion of a namespace with its last object.
     pub(super) fn finish_namespace(&mut self, namespace: &str) {
         let namespaces = self.store.namespaces();
         let Some(found) = self.store.get(namespaces, "", namespace) else {
@@ -54,18 +54,20 @@ impl Write<'_> {
 
     pub(super) fn has_content(&self, namespace: &str) -> bool {
         let selection = Selection::in_namespace(namespace);
-        let holds = |shelf: &Shelf| shelf.kind.namespaced && selection.range(&shelf.objects).next().is_some();
-        self.store.shelves().iter().any(holds)
+        let holds = |collection: &Collection| {
+            collection.kind.namespaced && selection.range(&collection.objects).next().is_some()
+        };
+        self.store.collections().iter().any(holds)
     }
 
     pub(super) fn delete_content(&mut self, namespace: &str) -> Result<(), Status> {
         let selection = Selection::in_namespace(namespace);
-        for place in 0..self.store.shelves().len() {
-            if self.store.shelf(place).kind.namespaced {
-                let kind = Arc::clone(&self.store.shelf(place).kind);
+        for slot in 0..self.store.collections().len() {
+            if self.store.collection(slot).kind.namespaced {
+                let kind = Arc::clone(&self.store.collection(slot).kind);
                 let mut write = Write {
                     kind,
-                    place,
+                    slot,
                     namespace,
                     part: Part::Whole,
                     dry_run: false,
@@ -77,9 +79,9 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Refuses the deletion of namespaces that a cluster cannot be without.
-    pub(super) fn check_mortal(&self, kind: &Kind, name: &str) -> Result<(), Status> {
-        if kind.is_namespaces() && IMMORTAL.contains(&name) {
+    /// Refuses the deletion of namespaces that every cluster needs.
+    pub(super) fn check_deletable(&self, kind: &Kind, name: &str) -> Result<(), Status> {
+        if kind.is_namespaces() && PROTECTED.contains(&name) {
             return Err(Status::forbidden(kind, name, "this namespace may not be deleted"));
         }
         Ok(())

@@ -147,7 +147,7 @@ async fn unknown_fields_are_refused_when_validation_is_strict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_schema_does_not_allow_is_refused_in_kubernetes_words() {
+async fn schema_violations_are_refused_with_kubernetes_messages() {
     let (server, client) = with_widgets().await;
     let before = server.revision();
     insta::assert_snapshot!(refused(&client, json!({})).await, @r#"422 Invalid: Widget.example.com "w" is invalid: spec.size: Required value"#);
@@ -253,7 +253,7 @@ async fn a_deleted_definition_takes_its_objects_and_ends_its_watches() {
     );
     assert_eq!(client.get(WIDGETS).await.code, 404);
     assert_eq!(client.get("/apis/example.com").await.code, 404);
-    // The name is free again, and nothing of the old life shows.
+    // The name is free again, and nothing of the old definition remains.
     made(&client.post(DEFINITIONS, definition()).await);
     assert_eq!(client.get(WIDGETS).await.names(), Vec::<String>::new());
 }
@@ -341,7 +341,7 @@ async fn a_definition_whose_names_are_taken_is_not_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn broken_definitions_are_refused_with_all_that_is_wrong() {
+async fn invalid_definitions_are_refused_with_all_problems() {
     let server = server();
     let client = Client::of(&server);
     let mut broken = definition();

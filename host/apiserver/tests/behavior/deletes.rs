@@ -1,11 +1,11 @@
-//! Deletes: what holds them back, and what they take with them.
+//! Deletes: what delays them, and what is deleted with them.
 
 use serde_json::{Value, json};
 
 use crate::support::{Client, PODS, pod, server};
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_says_what_was_deleted_and_is_a_write() {
+async fn a_delete_returns_the_object_and_takes_a_revision() {
     let server = server();
     let client = Client::of(&server);
     let map = json!({ "metadata": { "name": "m" } });
@@ -112,7 +112,7 @@ async fn a_namespace_takes_its_content_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_waits_for_content_that_finalizers_hold_and_takes_nothing_new() {
+async fn a_terminating_namespace_waits_for_finalizers_and_refuses_new_content() {
     let server = server();
     let client = Client::of(&server);
     server

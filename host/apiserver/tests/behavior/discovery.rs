@@ -1,4 +1,4 @@
-//! Discovery, OpenAPI, health, reviews: what clients ask before they begin.
+//! Discovery, OpenAPI, health, reviews: what clients request before they start.
 
 use http::header;
 use informant_apiserver::{Filter, Kind};
@@ -59,7 +59,7 @@ async fn classic_and_aggregated_discovery_name_the_same_resources() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_says_what_it_can_do() {
+async fn discovery_lists_what_a_resource_supports() {
     let resources = Client::of(&server()).get("/api/v1").await.json();
     let pods: Vec<&Value> = resources["resources"]
         .as_array()
@@ -107,7 +107,7 @@ async fn a_resource_says_what_it_can_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn openapi_tells_kubectl_that_the_server_validates() {
+async fn openapi_declares_server_side_validation_to_kubectl() {
     let client = Client::of(&server());
     let root = client.get("/openapi/v3").await.json();
     let url = root["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Faults: each does what it says, to whom it says, as often as it says.
+//! Faults: each has its effect, on the matching requests, as often as specified.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use http::{Method, header};
 use informant_apiserver::{Action, Answer, ApiServer, Ending, Fault, Filter, Injection, Options, Rule, ServiceError};
 use serde_json::{Value, json};
 
-use crate::support::{Client, Next, PODS, pod, server};
+use crate::support::{Client, PODS, WatchItem, pod, server};
 
 const WATCH: &str = "/api/v1/namespaces/default/pods?watch=true&resourceVersion=4";
 
@@ -20,8 +20,8 @@ async fn dropped_watches_end_as_asked() {
     let client = Client::of(&server);
     let other = client.watch("/api/v1/configmaps?watch=true").await;
     for (ending, expected) in [
-        (Ending::Clean, Next::End(String::new())),
-        (Ending::Reset, Next::Reset(String::new())),
+        (Ending::Clean, WatchItem::End(String::new())),
+        (Ending::Reset, WatchItem::Reset(String::new())),
     ] {
         let mut watch = client.watch(WATCH).await;
         assert_eq!(server.faults().drop_watches(&pods(), ending), 1);
@@ -32,7 +32,7 @@ async fn dropped_watches_end_as_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_can_break_off_in_the_middle_of_its_next_line() {
+async fn a_watch_can_be_cut_within_its_next_line() {
     let server = server();
     let client = Client::of(&server);
     for (name, ending) in [("a", Ending::MidLine), ("b", Ending::MidLineClean)] {
@@ -43,9 +43,9 @@ async fn a_watch_can_break_off_in_the_middle_of_its_next_line() {
         watch.is_silent().await;
         server.create("v1/pods", "default", pod(name, json!({}))).unwrap();
         let (rest, reset) = match watch.next().await {
-            Next::End(rest) => (rest, false),
-            Next::Reset(rest) => (rest, true),
-            Next::Line(line) => panic!("a whole line: {line}"),
+            WatchItem::End(rest) => (rest, false),
+            WatchItem::Reset(rest) => (rest, true),
+            WatchItem::Line(line) => panic!("a whole line: {line}"),
         };
         assert!(rest.starts_with(r#"{"type":"ADDED","object":{"#), "{rest}");
         assert_eq!(reset, ending == Ending::MidLine);
@@ -53,7 +53,7 @@ async fn a_watch_can_break_off_in_the_middle_of_its_next_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_can_be_told_that_it_is_expired() {
+async fn a_watch_can_be_ended_as_expired() {
     let server = server();
     let mut watch = Client::of(&server).watch(WATCH).await;
     server.faults().drop_watches(&pods(), Ending::Expired);
@@ -96,7 +96,7 @@ async fn a_watch_can_be_frozen_from_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_that_do_not_belong_can_be_put_into_a_watch() {
+async fn invalid_lines_can_be_injected_into_a_watch() {
     let server = server();
     let mut watch = Client::of(&server).watch(WATCH).await;
     let mut seen = Vec::new();
@@ -107,7 +107,7 @@ async fn lines_that_do_not_belong_can_be_put_into_a_watch() {
         Injection::Raw("{}".to_owned()),
     ] {
         assert_eq!(server.faults().inject(&pods(), &injection), 1);
-        let Next::Line(line) = watch.next().await else {
+        let WatchItem::Line(line) = watch.next().await else {
             panic!("no line")
         };
         seen.push(line);
@@ -123,7 +123,7 @@ async fn lines_that_do_not_belong_can_be_put_into_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_huge_line_comes_in_frames_and_is_an_event_of_a_real_object() {
+async fn a_huge_line_is_a_framed_event_of_an_object() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     let mut watch = Client::of(&server)
@@ -266,13 +266,13 @@ async fn forbidden_requests_are_403_as_by_rbac() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_resets_what_is_open_refuses_for_a_while_and_keeps_data() {
+async fn a_restart_resets_connections_and_keeps_data() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     let client = Client::of(&server);
     let mut watch = client.watch(&format!("{PODS}?watch=true&resourceVersion=5")).await;
     assert_eq!(server.faults().restart(Duration::from_secs(5), false), 1);
-    assert_eq!(watch.next().await, Next::Reset(String::new()));
+    assert_eq!(watch.next().await, WatchItem::Reset(String::new()));
     let refused = client.open(Method::GET, PODS, &[], String::new()).await;
     assert_eq!(refused.err(), Some(ServiceError::Refused));
     tokio::time::advance(Duration::from_secs(5)).await;
@@ -361,7 +361,7 @@ async fn faults_come_over_http_only_where_that_was_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn common_answers_have_short_names_and_the_rules_can_be_seen_and_taken_back() {
+async fn rules_can_be_listed_and_removed_over_http() {
     let server = ApiServer::new(Options {
         faults_over_http: true,
         ..Options::default()

@@ -1,4 +1,4 @@
-//! What tells objects and clusters apart: labels that are none, and uids.
+//! The identity of objects and clusters: invalid labels, and uids.
 
 use informant_apiserver::{ApiServer, Options};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Client, PODS, pod, server};
 
 #[tokio::test(start_paused = true)]
-async fn labels_that_kubernetes_does_not_take_are_refused_by_every_write() {
+async fn every_write_refuses_labels_that_kubernetes_refuses() {
     let server = server();
     let client = Client::of(&server);
     assert_eq!(client.post(PODS, pod("a", json!({ "app": "web" }))).await.code, 201);

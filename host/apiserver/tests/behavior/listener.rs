@@ -64,7 +64,7 @@ async fn until(socket: &mut TcpStream, text: &str) -> String {
     seen
 }
 
-/// Reads to the end of the connection, be it orderly or not.
+/// Reads to the end of the connection, orderly or not.
 async fn rest(socket: &mut TcpStream) -> String {
     let mut seen = Vec::new();
     let _ = timeout(DEADLINE, socket.read_to_end(&mut seen)).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_shutdown_ends_watches_in_order_and_waits_for_them() {
 }
 
 #[tokio::test]
-async fn tls_clients_that_trust_the_authority_get_through_and_others_do_not() {
+async fn tls_clients_must_trust_the_authority() {
     let server = server();
     let identity = Identity::generate(&["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

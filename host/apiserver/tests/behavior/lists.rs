@@ -80,7 +80,7 @@ async fn pages_stay_at_the_revision_of_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_page_is_410_with_a_token_to_go_on_inconsistently() {
+async fn an_expired_page_is_410_with_an_inconsistent_continue_token() {
     let server = server();
     with_pods(&server);
     let client = Client::of(&server);
@@ -171,7 +171,7 @@ async fn versions_mean_what_the_api_conventions_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_too_large_says_so_in_its_causes() {
+async fn a_too_large_version_is_named_in_the_causes() {
     let status = Client::of(&server())
         .get(&format!("{PODS}?resourceVersion=99"))
         .await
@@ -251,7 +251,7 @@ async fn selectors_choose_and_hide_how_much_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_selected_by_is_refused() {
+async fn unsupported_field_selectors_are_refused() {
     let client = Client::of(&server());
     let pods = client.get("/api/v1/pods?fieldSelector=spec.image=x").await.failure();
     let maps = client.get("/api/v1/configmaps?fieldSelector=data=x").await.failure();
@@ -264,7 +264,7 @@ async fn what_cannot_be_selected_by_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_can_be_had() {
+async fn metadata_only_can_be_requested() {
     let server = server();
     with_pods(&server);
     let accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -282,7 +282,7 @@ async fn metadata_alone_can_be_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_form_that_is_not_served_is_406() {
+async fn an_unsupported_media_type_is_406() {
     let answer = Client::of(&server())
         .accepting(PODS, "application/vnd.kubernetes.protobuf")
         .await;

@@ -1,7 +1,7 @@
-//! What clients may rely on, asked as clients ask: by HTTP requests to the service, without sockets, in paused time
-//! (but for the listener's own tests).
+//! What clients can rely on, tested like a client: by HTTP requests to the service, without sockets, in paused time
+//! (except for the listener's own tests).
 
-#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod definitions;
 mod deletes;

@@ -43,7 +43,7 @@ async fn a_strategic_patch_merges_containers_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_json_patch_is_carried_out_or_refused_as_a_whole() {
+async fn a_json_patch_is_applied_or_refused_as_a_whole() {
     let (server, client) = with_pod().await;
     let patch = json!([{ "op": "replace", "path": "/spec/containers/0/image", "value": "a:2" }]);
     let patched = client.patch(&format!("{PODS}/p"), JSON, patch).await.json();
@@ -120,7 +120,7 @@ async fn a_status_patch_touches_status_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_gets_so_deep_that_it_could_not_be_read_again() {
+async fn patches_cannot_nest_objects_too_deep_to_read() {
     let (server, client) = with_pod().await;
     let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({ "x": inner }));
     let patch = json!([{ "op": "add", "path": "/spec/x", "value": deep(80) }]);

@@ -1,4 +1,4 @@
-//! Whatever is written: a list at any version and a watch from there end where the newest list is.
+//! For any writes: a list at any version and a watch from there end at the newest list.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn perform(server: &ApiServer, write: &Write) {
     }
 }
 
-type State = BTreeMap<String, Value>;
+type Objects = BTreeMap<String, Value>;
 
 fn key(object: &Value) -> String {
     format!(
@@ -70,7 +70,7 @@ fn key(object: &Value) -> String {
     )
 }
 
-async fn list(client: &Client, path: &str, query: &str) -> State {
+async fn list(client: &Client, path: &str, query: &str) -> Objects {
     let list = client.get(&format!("{path}?{query}")).await.json();
     list["items"]
         .as_array()
@@ -81,7 +81,7 @@ async fn list(client: &Client, path: &str, query: &str) -> State {
 }
 
 /// Plays a watch onto a state, checking each step.
-async fn play(client: &Client, path: &str, query: &str, mut state: State) -> State {
+async fn play(client: &Client, path: &str, query: &str, mut state: Objects) -> Objects {
     let mut last = 0;
     for event in client
         .watch(&format!("{path}?watch=true&timeoutSeconds=1&{query}"))
@@ -128,7 +128,7 @@ async fn check(writes: &[Write]) {
     }
 }
 
-/// Pages put together are the list, whatever is written between them.
+/// Pages together are the list, whatever is written between them.
 async fn check_pages(before: &[Write], between: &[Write], limit: usize) {
     let server = ApiServer::new(Options::default());
     for write in before {
@@ -177,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_list_and_a_watch_from_any_version_end_at_the_newest_list(writes in vec(write(), 0..20)) {
+    fn list_and_watch_from_any_version_reach_the_newest_list(writes in vec(write(), 0..20)) {
         run(check(&writes));
     }
 

@@ -29,7 +29,7 @@ async fn a_lagging_replica_shows_the_past_where_clients_allow_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_on_a_lagging_replica_catch_up_when_it_does() {
+async fn watches_on_a_lagging_replica_catch_up_with_it() {
     let server = server();
     let replica = server.replica();
     replica.freeze();
@@ -62,7 +62,7 @@ async fn writes_through_a_lagging_replica_are_seen_by_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn replicas_lag_and_catch_up_as_faults_say() {
+async fn faults_make_replicas_lag_and_catch_up() {
     let server = server();
     let replica = server.replica();
     assert_eq!(server.faults().apply(Fault::FreezeReplicas {}), 1);

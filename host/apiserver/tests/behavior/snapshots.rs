@@ -60,7 +60,7 @@ async fn a_restored_server_has_every_object_and_version() {
             "{resource}"
         );
     }
-    // Versions and identities go on; nothing is given twice.
+    // Versions and uids continue; none is given twice.
     let created = after.create("v1/pods", "default", pod("b", json!({}))).unwrap();
     let version: u64 = created["metadata"]["resourceVersion"]
         .as_str()
@@ -74,7 +74,7 @@ async fn a_restored_server_has_every_object_and_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_from_the_snapshots_version_go_on_and_older_ones_are_told_to_list() {
+async fn watches_resume_at_the_snapshots_version_and_older_ones_expire() {
     let before = filled();
     let after = restored(&written(&before));
     let client = Client::of(&after);
@@ -88,32 +88,32 @@ async fn watches_from_the_snapshots_version_go_on_and_older_ones_are_told_to_lis
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_torn_snapshot_is_refused_wherever_it_was_cut() {
+async fn a_truncated_snapshot_is_refused_wherever_it_was_cut() {
     let whole = written(&filled());
     let header_end = whole.iter().position(|byte| *byte == b'\n').unwrap();
     for cut in header_end..whole.len() - 1 {
         let message = refusal(&whole[..cut]);
         assert!(
-            message.starts_with("it is torn: of 7 objects"),
+            message.starts_with("the file is truncated: it has ") && message.contains(" of 7 objects"),
             "cut at {cut}: {message}"
         );
     }
-    insta::assert_snapshot!(refusal(&whole[..whole.len() - 3]), @"it is torn: of 7 objects 7 are there and the end mark is missing; it was cut off while it was written or copied. Take an older copy, or remove it to begin with an empty server");
+    insta::assert_snapshot!(refusal(&whole[..whole.len() - 3]), @"the file is truncated: it has 7 of 7 objects and no end mark; it was cut off while it was written or copied. Use an older copy, or remove it to start with an empty server");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_snapshot_is_refused() {
+async fn files_that_are_not_snapshots_are_refused() {
     let whole = String::from_utf8(written(&filled())).unwrap();
-    assert!(refusal(b"").starts_with("this is no snapshot of informant apiserver in format 1"));
-    assert!(refusal(b"{\"kind\":\"Pod\"}\n").starts_with("this is no snapshot"));
+    assert!(refusal(b"").starts_with("not a snapshot of informant apiserver in format 1"));
+    assert!(refusal(b"{\"kind\":\"Pod\"}\n").starts_with("not a snapshot"));
     let newer = whole.replacen("\"snapshot\":1", "\"snapshot\":2", 1);
-    insta::assert_snapshot!(refusal(newer.as_bytes()), @"this is no snapshot of informant apiserver in format 1: it is in format 2");
+    insta::assert_snapshot!(refusal(newer.as_bytes()), @"not a snapshot of informant apiserver in format 1: it is in format 2");
     let broken = whole.replacen("\"plural\":\"pods\"", "\"plural\":\"gods\"", 1);
-    insta::assert_snapshot!(refusal(broken.as_bytes()), @"line 7: gods of v1 are not served by this version of Informant. Take an older copy, or remove it to begin with an empty server");
+    insta::assert_snapshot!(refusal(broken.as_bytes()), @"line 7: gods of v1 are not served by this version of Informant. Use an older copy, or remove it to start with an empty server");
     let nameless: Vec<Value> = vec![json!({ "group": "", "version": "v1", "plural": "pods", "object": {} })];
     let nameless = format!(
         "{{\"snapshot\":1,\"revision\":9,\"random\":\"0\",\"objects\":1}}\n{}\n{{\"end\":1}}\n",
         nameless[0]
     );
-    insta::assert_snapshot!(refusal(nameless.as_bytes()), @"line 2: an object without name or resourceVersion. Take an older copy, or remove it to begin with an empty server");
+    insta::assert_snapshot!(refusal(nameless.as_bytes()), @"line 2: an object has no name or resourceVersion. Use an older copy, or remove it to start with an empty server");
 }

@@ -1,4 +1,4 @@
-//! A client that shows what came over the wire.
+//! A client that shows the raw responses.
 
 use std::time::Duration;
 
@@ -181,13 +181,13 @@ pub(crate) struct Watch {
     read: Vec<u8>,
 }
 
-/// What a watch brought.
+/// An item of a watch.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum WatchItem {
     Line(String),
-    /// The end, with what was read of an unfinished line.
+    /// The end, with the unfinished line read so far.
     End(String),
-    /// A reset, with what was read of an unfinished line.
+    /// A reset, with the unfinished line read so far.
     Reset(String),
 }
 
@@ -199,16 +199,16 @@ impl Watch {
             .map(|frame| frame.map(|frame| frame.into_data().unwrap()))
     }
 
-    pub(crate) async fn next(&mut self) -> Next {
+    pub(crate) async fn next(&mut self) -> WatchItem {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                return Next::Line(String::from_utf8(line).unwrap());
+                return WatchItem::Line(String::from_utf8(line).unwrap());
             }
             let rest = |read: &mut Vec<u8>| String::from_utf8(std::mem::take(read)).unwrap();
             match self.frame().await {
-                None => return Next::End(rest(&mut self.read)),
-                Some(Err(_)) => return Next::Reset(rest(&mut self.read)),
+                None => return WatchItem::End(rest(&mut self.read)),
+                Some(Err(_)) => return WatchItem::Reset(rest(&mut self.read)),
                 Some(Ok(data)) => self.read.extend_from_slice(&data),
             }
         }
@@ -217,7 +217,7 @@ impl Watch {
     /// The next event as a document.
     pub(crate) async fn event(&mut self) -> Value {
         match self.next().await {
-            Next::Line(line) => serde_json::from_str(&line).unwrap(),
+            WatchItem::Line(line) => serde_json::from_str(&line).unwrap(),
             other => panic!("expected an event, got {other:?}"),
         }
     }
@@ -237,7 +237,7 @@ impl Watch {
     }
 
     pub(crate) async fn ends(&mut self) {
-        assert_eq!(self.next().await, Next::End(String::new()));
+        assert_eq!(self.next().await, WatchItem::End(String::new()));
     }
 
     pub(crate) async fn is_silent(&mut self) {
@@ -250,8 +250,8 @@ impl Watch {
         let mut events = Vec::new();
         loop {
             match self.next().await {
-                Next::Line(line) => events.push(serde_json::from_str(&line).unwrap()),
-                Next::End(rest) if rest.is_empty() => return events,
+                WatchItem::Line(line) => events.push(serde_json::from_str(&line).unwrap()),
+                WatchItem::End(rest) if rest.is_empty() => return events,
                 other => panic!("expected an orderly end, got {other:?}"),
             }
         }

@@ -71,7 +71,7 @@ async fn pods_are_shown_as_kubectl_prints_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_kind_has_a_name_and_as_many_cells_as_columns() {
+async fn every_kind_has_a_name_and_one_cell_per_column() {
     let server = server();
     let client = Client::of(&server);
     let groups = client.get("/apis").await.json();

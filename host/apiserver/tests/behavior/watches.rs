@@ -39,7 +39,7 @@ async fn events_carry_objects_with_their_type_and_type_first() {
         (&json!("Pod"), &json!("v1"))
     );
     let mut again = Client::of(&server).watch(&self::watch("resourceVersion=4")).await;
-    let crate::support::Next::Line(text) = again.next().await else {
+    let crate::support::WatchItem::Line(text) = again.next().await else {
         panic!("no line")
     };
     assert!(
@@ -49,7 +49,7 @@ async fn events_carry_objects_with_their_type_and_type_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_event_carries_the_last_state_under_the_deletes_version() {
+async fn deleted_events_have_the_last_state_and_the_deletes_version() {
     let server = server();
     server
         .create("v1/pods", "default", pod("a", json!({ "app": "web" })))
@@ -64,7 +64,7 @@ async fn a_deleted_event_carries_the_last_state_under_the_deletes_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_version_or_at_zero_a_watch_begins_with_the_state() {
+async fn watches_without_version_or_at_zero_begin_with_the_state() {
     let server = server();
     server.create("v1/pods", "default", pod("b", json!({}))).unwrap();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
@@ -121,7 +121,7 @@ async fn field_selectors_work_on_watches_as_on_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_forgotten_gets_one_error_event_and_the_end() {
+async fn an_expired_version_gets_one_error_event_and_the_end() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     server.faults().compact();
@@ -134,7 +134,7 @@ async fn a_version_that_is_forgotten_gets_one_error_event_and_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_history_is_bounded_and_says_so() {
+async fn the_history_is_bounded() {
     let server = ApiServer::new(Options {
         history_events_max: 3,
         ..Options::default()
@@ -174,7 +174,7 @@ async fn a_watch_ends_at_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_timeout_a_watch_lives_half_an_hour_to_an_hour() {
+async fn watches_without_timeout_last_half_to_one_hour() {
     let server = server();
     let began = tokio::time::Instant::now();
     Client::of(&server).watch(&watch("")).await.ends().await;
@@ -183,7 +183,7 @@ async fn without_a_timeout_a_watch_lives_half_an_hour_to_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_come_each_minute_and_before_the_end_with_the_newest_version() {
+async fn bookmarks_are_sent_each_minute_and_before_the_end() {
     let server = server();
     let began = tokio::time::Instant::now();
     let mut watch = Client::of(&server)
@@ -205,7 +205,7 @@ async fn bookmarks_come_each_minute_and_before_the_end_with_the_newest_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_is_the_state_an_annotated_bookmark_and_what_follows() {
+async fn a_watch_list_sends_state_then_annotated_bookmark_then_events() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -223,14 +223,14 @@ async fn a_watch_list_is_the_state_an_annotated_bookmark_and_what_follows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_of_nothing_is_its_bookmark() {
+async fn an_empty_watch_list_is_only_its_bookmark() {
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     let mut watch = Client::of(&server()).watch(&watch(query)).await;
     assert_eq!(watch.short().await, "BOOKMARK @4");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_list_of_the_future_is_an_error_event_and_one_of_the_past_is_served() {
+async fn watch_list_in_future_errors_and_in_past_is_served() {
     let server = server();
     server.create("v1/pods", "default", pod("a", json!({}))).unwrap();
     server.faults().compact();
@@ -265,7 +265,7 @@ async fn a_server_without_watch_list_refuses_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_reader_is_closed_without_a_word_and_counted() {
+async fn a_slow_watch_is_closed_silently_and_counted() {
     let server = ApiServer::new(Options {
         watch_backlog_events_max: 10,
         ..Options::default()
@@ -279,13 +279,13 @@ async fn a_slow_reader_is_closed_without_a_word_and_counted() {
     }
     slow.ends().await;
     assert_eq!(server.stats().watches_closed_slow, 1);
-    // What was there before it joined is no backlog of its own.
+    // Events from before it was opened are not its backlog.
     let mut late = client.watch(&watch("resourceVersion=4")).await;
     assert_eq!(late.shorts(11).await.len(), 11);
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_of_one_object_share_its_bytes_and_all_see_everything() {
+async fn watches_share_an_objects_bytes_and_see_every_event() {
     let server = server();
     let client = Client::of(&server);
     let mut watches = Vec::new();

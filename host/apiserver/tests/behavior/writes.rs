@@ -36,7 +36,7 @@ async fn generate_name_appends_five_letters() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_created_is_refused_in_kubernetes_words() {
+async fn invalid_creates_are_refused_with_kubernetes_messages() {
     let server = server();
     let client = Client::of(&server);
     client.post(PODS, pod("a", json!({}))).await;
@@ -83,7 +83,7 @@ async fn what_cannot_be_created_is_refused_in_kubernetes_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bodies_that_are_no_json_or_too_large_are_refused() {
+async fn invalid_or_too_large_bodies_are_refused() {
     let client = Client::of(&server());
     let broken = client.send(Method::POST, PODS, &[], "{".to_owned()).await;
     assert!(
@@ -278,7 +278,7 @@ async fn a_dry_run_answers_and_stores_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn methods_that_make_no_sense_are_405() {
+async fn unsupported_methods_are_405() {
     let client = Client::of(&server());
     assert_eq!(client.put(PODS, pod("a", json!({}))).await.code, 405);
     assert_eq!(client.post(&format!("{PODS}/a"), pod("a", json!({}))).await.code, 405);

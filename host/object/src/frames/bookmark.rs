@@ -1,4 +1,4 @@
-//! Bookmarks: watch events that carry a version and no object.
+//! Bookmarks: watch events that carry only a version.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::version::ResourceVersion;
 
-/// What a `BOOKMARK` event says.
+/// The content of a `BOOKMARK` event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bookmark {
     /// Everything up to this version has been sent.
@@ -41,7 +41,7 @@ impl Bookmark {
     /// Reads the object of a `BOOKMARK` event.
     ///
     /// # Errors
-    /// serde_json's, when the object is not JSON or has no metadata.
+    /// serde_json's error when the object is not JSON or has no metadata.
     pub fn parse(object: &[u8]) -> Result<Bookmark, serde_json::Error> {
         let Envelope { metadata } = serde_json::from_slice(object)?;
         let mark = metadata
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_bookmark_of_an_initial_list_is_told_from_others() {
+    fn the_bookmark_that_ends_an_initial_list_is_recognized() {
         let bookmark = |json: &str| Bookmark::parse(json.as_bytes()).expect(json);
         let plain =
             bookmark(r#"{"kind":"Pod","metadata":{"resourceVersion":"12","creationTimestamp":null},"spec":{}}"#);

@@ -1,28 +1,27 @@
-//! What has arrived of a list and is not used up, without copying what need not be copied.
+//! The received, unconsumed bytes of a list, with as little copying as possible.
 //!
-//! Most of a frame is read where it lies. Only what begins in one frame and ends in a later one is put together, in a
-//! buffer of its own.
+//! Most of a frame is read in place. Only an item that spans frames is joined, in a separate buffer.
 
 use bytes::Bytes;
 
 use super::empty;
 
-/// The text that is at hand, from the position on.
+/// The available text, from the position on.
 #[derive(Debug, Default)]
 pub(super) struct Input {
-    /// What was left of earlier frames, and what follows it in the newest. Comes before `frame`.
+    /// The rest of earlier frames, and what follows it in the newest one. Precedes `frame`.
     carry: Vec<u8>,
-    /// How much of `carry` is used up. All of it: then it is empty.
+    /// How much of `carry` is consumed. When all of it is, `carry` is emptied.
     carry_at: usize,
     frame: Bytes,
-    /// How much of `frame` is used up, or stands in `carry`.
+    /// How much of `frame` is consumed or copied to `carry`.
     frame_at: usize,
-    /// How many bytes were used up.
+    /// Number of consumed bytes.
     passed: usize,
 }
 
 impl Input {
-    /// What is at hand in one piece.
+    /// The available contiguous text.
     #[inline]
     pub(super) fn rest(&self) -> &[u8] {
         if self.carry.is_empty() {
@@ -32,17 +31,17 @@ impl Input {
         }
     }
 
-    /// Where in all that ever arrived the position is.
+    /// Offset of the position in everything received.
     pub(super) fn passed(&self) -> usize {
         self.passed
     }
 
-    /// How many bytes wait.
+    /// Number of unconsumed bytes.
     pub(super) fn waiting(&self) -> usize {
         self.carry.len() - self.carry_at + self.frame.len() - self.frame_at
     }
 
-    /// Uses up `bytes` of [`rest`](Self::rest).
+    /// Consumes `bytes` of [`rest`](Self::rest).
     #[inline]
     pub(super) fn advance(&mut self, bytes: usize) {
         self.passed += bytes;
@@ -57,8 +56,8 @@ impl Input {
         }
     }
 
-    /// Takes the next frame. If anything waits, `joined` bytes of the frame belong to it: until that is used up, the
-    /// remainder of the frame is not shown.
+    /// Adds the next frame. If bytes are unconsumed, `joined` bytes of the frame belong to them: until those are
+    /// consumed, the rest of the frame is not shown.
     pub(super) fn push(&mut self, frame: Bytes, joined: usize) {
         if self.waiting() > 0 {
             self.carry.drain(..self.carry_at);

@@ -1,22 +1,22 @@
-//! Watch frames to lines.
+//! Splits watch frames into lines.
 
 use memchr::memchr;
 
 use super::{TooLong, WatchLine, empty};
 
-/// Cuts the frames of a watch into lines. A line within one frame is not copied.
+/// Splits the frames of a watch into lines. A line within one frame is not copied.
 #[derive(Debug)]
 pub struct LineSplitter {
-    /// The beginning of a line whose end has not come; at most `line_bytes_max` bytes.
+    /// The beginning of an incomplete line; at most `line_bytes_max` bytes.
     carry: Vec<u8>,
-    /// The carry was handed out as a line and is to be emptied.
+    /// The carry was returned as a line and must be emptied.
     carry_is_spent: bool,
-    /// Within a line that is too long and was reported.
+    /// Inside a line that is too long and was reported.
     skipping: bool,
     line_bytes_max: usize,
 }
 
-/// The lines of one frame. Go through all of them: what is left when this is dropped is lost.
+/// The lines of one frame. Consume all of them: the rest is lost when this is dropped.
 #[derive(Debug)]
 pub struct Lines<'s> {
     splitter: &'s mut LineSplitter,
@@ -26,9 +26,9 @@ pub struct Lines<'s> {
 /// One line of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// A line without its newline, not blank. What it holds has not been looked at.
+    /// A line without its newline, not blank and not parsed.
     Json(&'a [u8]),
-    /// A line beyond the limit, reported once, as soon as it is; its remainder is skipped up to the newline.
+    /// A line longer than the limit, reported once, as soon as it exceeds it; the rest is skipped up to the newline.
     TooLong(TooLong),
 }
 
@@ -53,7 +53,7 @@ impl LineSplitter {
         }
     }
 
-    /// The stream has ended: the line whose newline never came, if any. As a rule it was cut short.
+    /// Ends the stream and returns the line whose newline is missing, if any. Usually it was cut short.
     pub fn finish(&mut self) -> Option<Line<'_>> {
         self.empty_spent_carry();
         self.skipping = false;
@@ -74,7 +74,7 @@ impl LineSplitter {
         }
     }
 
-    /// Reports the line of which `beginning` is the first part that is at hand.
+    /// Reports the line whose first available part is `beginning`.
     fn too_long(&self, beginning: &[u8]) -> Line<'static> {
         let part = if self.carry.is_empty() { beginning } else { &self.carry };
         let (event_type, key) = WatchLine::salvage(part);
@@ -87,7 +87,7 @@ impl LineSplitter {
 }
 
 impl Lines<'_> {
-    /// The next line; `None` when the frame is used up.
+    /// The next line; `None` at the end of the frame.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         let splitter = &mut *self.splitter;
         splitter.empty_spent_carry();

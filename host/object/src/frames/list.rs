@@ -1,21 +1,20 @@
-//! List bodies to items, as the frames arrive.
+//! Splits list bodies into items, as the frames arrive.
 
 use bytes::Bytes;
 
-use super::beginning::{beginning, is_html};
 use super::input::Input;
-use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead};
-use super::list_member::{Member, MemberError, read_member};
-use super::list_object::ListObject;
+use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead, Member, MemberError, read_member};
 use super::watch::salvage_key;
-use super::{TooLong, list_object};
-use crate::error::{Found, ObjectError};
+use super::{TooLong, beginning, is_html};
+use crate::error::{FoundByte, ObjectError};
 use crate::head::ObjectHead;
+use crate::key::Key;
+use crate::object::{Object, PrefixObject, parse_prefix};
 use crate::scanner::{Cursor, DEPTH_MAX, EndFinder};
 use crate::shape::Shape;
 
-/// Cuts the frames of a list's body into items. Never holds more than one item, one frame, and the list's own few
-/// members.
+/// Splits the frames of a list's body into items. Never holds more than one item, one frame, and the few members of the
+/// list itself.
 ///
 /// ```text
 /// splitter.push(frame);
@@ -25,11 +24,11 @@ use crate::shape::Shape;
 /// ```
 #[derive(Debug)]
 pub struct ListSplitter {
-    /// What has arrived and is not used up.
+    /// The received, unconsumed bytes.
     input: Input,
-    /// How much of it was handed out as an item and is to be used up.
+    /// Length of the item that was returned last and is to be consumed.
     spent: usize,
-    state: State,
+    state: ListState,
     head: ListHead,
     /// The first characters, for messages.
     beginning: String,
@@ -42,24 +41,24 @@ pub struct ListSplitter {
 pub enum ListPart<'a> {
     /// The text of one item: a JSON object, not looked at beyond brackets and strings.
     Item(&'a [u8]),
-    /// An item beyond the limit, reported once, as soon as it is; its remainder is skipped.
+    /// An item longer than the limit, reported once, as soon as it exceeds it; the rest of the item is skipped.
     TooLong(TooLong),
 }
 
 #[derive(Debug)]
-enum State {
-    /// Nothing but white space came.
+enum ListState {
+    /// Only white space has arrived.
     Start,
     /// Between the members of the list.
-    Members(Next),
+    Members(Expected),
     /// Between items.
-    Items(Next),
-    /// Within an item, of which the first `scanned` bytes do not hold the end.
+    Items(Expected),
+    /// Inside an item whose end is not in the first `scanned` bytes.
     Item {
         finder: EndFinder,
         scanned: usize,
     },
-    /// Within an item that is too long and was reported.
+    /// Inside an item that is too long and was reported.
     Skip(EndFinder),
     /// After the list.
     End,
@@ -68,22 +67,22 @@ enum State {
 
 /// What may come next in an object or array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum Expected {
     /// The first item, or the end.
     FirstOrEnd,
     /// A comma, or the end.
     CommaOrEnd,
-    /// An item, for a comma came.
+    /// An item, because a comma preceded.
     Item,
 }
 
-/// What one step of the splitter came to.
-enum Step {
+/// The result of one step of the splitter.
+enum SplitStep {
     /// More can be done.
-    Go,
+    Continue,
     /// The next frame is needed.
     Wait,
-    /// An item: so many bytes at the position, now spent.
+    /// An item: this many bytes at the position, now spent.
     Item(usize),
     TooLong(TooLong),
 }
@@ -96,7 +95,7 @@ impl ListSplitter {
         ListSplitter {
             input: Input::default(),
             spent: 0,
-            state: State::Start,
+            state: ListState::Start,
             head: ListHead::default(),
             beginning: String::new(),
             saw_items: false,
@@ -104,13 +103,13 @@ impl ListSplitter {
         }
     }
 
-    /// Takes the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one:
-    /// what waits is kept.
+    /// Adds the next frame of the body. Call [`next_part`](Self::next_part) until it is `None` before the next one:
+    /// unconsumed bytes are kept.
     pub fn push(&mut self, frame: Bytes) {
         self.use_up_spent();
         let joined = match &self.state {
-            // Of the frame only the item's end is copied.
-            State::Item { finder, scanned } if *scanned == self.input.waiting() => {
+            // Only the item's end is copied from the frame.
+            ListState::Item { finder, scanned } if *scanned == self.input.waiting() => {
                 finder.clone().feed(&frame).ok().flatten().unwrap_or(frame.len())
             }
             _ => frame.len(),
@@ -124,25 +123,25 @@ impl ListSplitter {
     /// The next item, if one is complete.
     ///
     /// # Errors
-    /// [`ListError`] when the body turns out not to be a list; from then on always the same.
+    /// [`ListError`] when the body turns out not to be a list; later calls return the same error.
     pub fn next_part(&mut self) -> Result<Option<ListPart<'_>>, ListError> {
         loop {
             match self.step_or_fail()? {
-                Step::Go => {}
-                Step::Wait => return Ok(None),
-                Step::Item(bytes) => return Ok(Some(ListPart::Item(&self.input.rest()[..bytes]))),
-                Step::TooLong(item) => return Ok(Some(ListPart::TooLong(item))),
+                SplitStep::Continue => {}
+                SplitStep::Wait => return Ok(None),
+                SplitStep::Item(bytes) => return Ok(Some(ListPart::Item(&self.input.rest()[..bytes]))),
+                SplitStep::TooLong(item) => return Ok(Some(ListPart::TooLong(item))),
             }
         }
     }
 
-    /// The next item as an object, if one is complete: found, judged, cut and copied in one scan.
+    /// The next item as an object, if one is complete: found, filtered, cut and copied in one scan.
     ///
-    /// `wanted` sees the head of each item; one that it does not want is passed over, and nothing of it is copied. It
-    /// may see the same item twice.
+    /// `wanted` is called with the head of each item. Items that it rejects are skipped without a copy. It may be
+    /// called twice for the same item.
     ///
     /// # Errors
-    /// As [`next_part`](Self::next_part). An item that is JSON and no object is no error of the list, see
+    /// As [`next_part`](Self::next_part). An item that is valid JSON but not an object is not an error of the list, see
     /// [`ListObject::Invalid`].
     pub fn next_object(
         &mut self,
@@ -151,9 +150,10 @@ impl ListSplitter {
     ) -> Result<Option<ListObject>, ListError> {
         self.use_up_spent();
         loop {
-            // Before anything looks for the item's end: most items lie within one frame, and reading them finds it.
-            if let State::Item { scanned: 0, .. } = self.state
-                && let Some((object, bytes)) = list_object::read_first(self.input.rest(), shape, &mut wanted)
+            // Try this before searching for the item's end: most items lie within one frame, and reading them finds the
+            // end.
+            if let ListState::Item { scanned: 0, .. } = self.state
+                && let Some((object, bytes)) = read_prefix(self.input.rest(), shape, &mut wanted)
             {
                 let too_long = bytes > self.item_bytes_max;
                 let object = if too_long {
@@ -162,91 +162,91 @@ impl ListSplitter {
                     object
                 };
                 self.input.advance(bytes);
-                self.state = State::Items(Next::CommaOrEnd);
+                self.state = ListState::Items(Expected::CommaOrEnd);
                 return Ok(Some(object));
             }
             match self.step_or_fail()? {
-                Step::Go => {}
-                Step::Wait => return Ok(None),
-                Step::Item(bytes) => {
+                SplitStep::Continue => {}
+                SplitStep::Wait => return Ok(None),
+                SplitStep::Item(bytes) => {
                     let item = &self.input.rest()[..bytes];
-                    return Ok(Some(list_object::read(item, shape, &mut wanted)));
+                    return Ok(Some(read_item(item, shape, &mut wanted)));
                 }
-                Step::TooLong(item) => return Ok(Some(ListObject::TooLong(item))),
+                SplitStep::TooLong(item) => return Ok(Some(ListObject::TooLong(item))),
             }
         }
     }
 
-    /// What is known of the list so far. A custom resource's list has its metadata after its items.
+    /// The list members read so far. Lists of custom resources have their metadata after the items.
     #[must_use]
     pub fn head(&self) -> &ListHead {
         &self.head
     }
 
-    /// The body has ended: what the list says besides its items.
+    /// Ends the body and returns the members of the list other than its items.
     ///
     /// # Errors
-    /// [`ListError`] when the body was no list, or was cut short.
+    /// [`ListError`] when the body was not a list, or was cut short.
     pub fn finish(self) -> Result<ListHead, ListError> {
         match self.state {
-            State::End if self.saw_items => Ok(self.head),
-            State::End => Err(ListError::NotAList {
+            ListState::End if self.saw_items => Ok(self.head),
+            ListState::End => Err(ListError::NotAList {
                 kind: self.head.kind,
                 beginning: self.beginning,
             }),
-            State::Failed(error) => Err(error),
+            ListState::Failed(error) => Err(error),
             _ => Err(ListError::Truncated {
                 bytes: self.input.passed() + self.input.waiting(),
             }),
         }
     }
 
-    fn step_or_fail(&mut self) -> Result<Step, ListError> {
+    fn step_or_fail(&mut self) -> Result<SplitStep, ListError> {
         self.use_up_spent();
         let step = self.step();
         if let Err(error) = &step {
-            self.state = State::Failed(error.clone());
+            self.state = ListState::Failed(error.clone());
         }
         step
     }
 
-    fn step(&mut self) -> Result<Step, ListError> {
+    fn step(&mut self) -> Result<SplitStep, ListError> {
         match &self.state {
-            State::Failed(error) => Err(error.clone()),
-            State::Start => self.start(),
-            State::Members(next) => match self.boundary(*next, b'}')? {
-                None => Ok(Step::Wait),
-                Some(false) => self.turn(State::End),
+            ListState::Failed(error) => Err(error.clone()),
+            ListState::Start => self.start(),
+            ListState::Members(next) => match self.boundary(*next, b'}')? {
+                None => Ok(SplitStep::Wait),
+                Some(false) => self.enter(ListState::End),
                 Some(true) => self.member(),
             },
-            State::Items(next) => match self.boundary(*next, b']')? {
-                None => Ok(Step::Wait),
-                Some(false) => self.turn(State::Members(Next::CommaOrEnd)),
+            ListState::Items(next) => match self.boundary(*next, b']')? {
+                None => Ok(SplitStep::Wait),
+                Some(false) => self.enter(ListState::Members(Expected::CommaOrEnd)),
                 Some(true) => self.begin_item(),
             },
-            State::Item { .. } => self.item(),
-            State::Skip(_) => self.skip(),
-            State::End => match self.peek() {
-                None => Ok(Step::Wait),
+            ListState::Item { .. } => self.item(),
+            ListState::Skip(_) => self.skip(),
+            ListState::End => match self.peek() {
+                None => Ok(SplitStep::Wait),
                 Some(found) => self.malformed(ObjectError::Trailing {
                     at: 0,
-                    found: Found(found),
+                    found: FoundByte(found),
                 }),
             },
         }
     }
 
-    fn turn(&mut self, state: State) -> Result<Step, ListError> {
+    fn enter(&mut self, state: ListState) -> Result<SplitStep, ListError> {
         self.state = state;
-        Ok(Step::Go)
+        Ok(SplitStep::Continue)
     }
 
-    fn start(&mut self) -> Result<Step, ListError> {
+    fn start(&mut self) -> Result<SplitStep, ListError> {
         match self.peek() {
-            None => Ok(Step::Wait),
+            None => Ok(SplitStep::Wait),
             Some(b'{') => {
                 self.input.advance(1);
-                self.turn(State::Members(Next::FirstOrEnd))
+                self.enter(ListState::Members(Expected::FirstOrEnd))
             }
             Some(_) if is_html(self.input.rest()) => Err(ListError::Html(self.beginning.clone())),
             Some(_) => Err(ListError::NotJson(self.beginning.clone())),
@@ -254,44 +254,44 @@ impl ListSplitter {
     }
 
     /// Moves to the next item and returns true, or past the closing bracket and returns false; `None` if neither has
-    /// come.
-    fn boundary(&mut self, next: Next, close: u8) -> Result<Option<bool>, ListError> {
+    /// arrived.
+    fn boundary(&mut self, next: Expected, close: u8) -> Result<Option<bool>, ListError> {
         match (self.peek(), next) {
             (None, _) => Ok(None),
-            (Some(byte), Next::FirstOrEnd | Next::CommaOrEnd) if byte == close => {
+            (Some(byte), Expected::FirstOrEnd | Expected::CommaOrEnd) if byte == close => {
                 self.input.advance(1);
                 Ok(Some(false))
             }
-            (Some(_), Next::FirstOrEnd | Next::Item) => Ok(Some(true)),
-            (Some(b','), Next::CommaOrEnd) => {
+            (Some(_), Expected::FirstOrEnd | Expected::Item) => Ok(Some(true)),
+            (Some(b','), Expected::CommaOrEnd) => {
                 self.input.advance(1);
-                let items = matches!(self.state, State::Items(_));
+                let items = matches!(self.state, ListState::Items(_));
                 self.state = if items {
-                    State::Items(Next::Item)
+                    ListState::Items(Expected::Item)
                 } else {
-                    State::Members(Next::Item)
+                    ListState::Members(Expected::Item)
                 };
                 Ok(self.peek().map(|_| true))
             }
-            (Some(found), Next::CommaOrEnd) => {
+            (Some(found), Expected::CommaOrEnd) => {
                 let expected = if close == b']' { "`,` or `]`" } else { "`,` or `}`" };
                 self.malformed(ObjectError::Syntax {
                     at: 0,
                     expected,
-                    found: Found(found),
+                    found: FoundByte(found),
                 })
             }
         }
     }
 
-    /// Reads one member of the list, if it is complete; of `items` the opening bracket is enough.
-    fn member(&mut self) -> Result<Step, ListError> {
+    /// Reads one member of the list, if it is complete; for `items`, the opening bracket is enough.
+    fn member(&mut self) -> Result<SplitStep, ListError> {
         let mut cursor = Cursor::new(self.input.rest());
         let read = read_member(&mut cursor, &mut self.head);
         let (bytes, waiting) = (cursor.at(), cursor.text().len());
         match read {
             Err(MemberError::Syntax(ObjectError::Truncated { .. })) if waiting <= LIST_MEMBER_BYTES_MAX => {
-                Ok(Step::Wait)
+                Ok(SplitStep::Wait)
             }
             Err(MemberError::Syntax(ObjectError::Truncated { .. })) => {
                 Err(ListError::MemberTooLong { at: self.position() })
@@ -304,36 +304,36 @@ impl ListSplitter {
             Ok(Member::Other) if self.head.kind == "Table" => Err(ListError::Table),
             Ok(Member::Other) => {
                 self.input.advance(bytes);
-                self.turn(State::Members(Next::CommaOrEnd))
+                self.enter(ListState::Members(Expected::CommaOrEnd))
             }
             Ok(Member::Items(Some(b'[' | b'n'))) if self.saw_items => Err(ListError::Items { at: self.position() }),
             Ok(Member::Items(Some(b'['))) => {
                 self.saw_items = true;
                 self.input.advance(bytes + 1);
-                self.turn(State::Items(Next::FirstOrEnd))
+                self.enter(ListState::Items(Expected::FirstOrEnd))
             }
             Ok(Member::Items(_)) => Err(ListError::Items { at: self.position() }),
             Ok(Member::NoItems) => {
                 self.saw_items = true;
                 self.input.advance(bytes);
-                self.turn(State::Members(Next::CommaOrEnd))
+                self.enter(ListState::Members(Expected::CommaOrEnd))
             }
         }
     }
 
-    fn begin_item(&mut self) -> Result<Step, ListError> {
+    fn begin_item(&mut self) -> Result<SplitStep, ListError> {
         if self.peek() != Some(b'{') {
             return Err(ListError::Items { at: self.position() });
         }
-        self.turn(State::Item {
+        self.enter(ListState::Item {
             finder: EndFinder::new(DEPTH_MAX),
             scanned: 0,
         })
     }
 
-    fn item(&mut self) -> Result<Step, ListError> {
-        let State::Item { finder, scanned } = &mut self.state else {
-            return Ok(Step::Go);
+    fn item(&mut self) -> Result<SplitStep, ListError> {
+        let ListState::Item { finder, scanned } = &mut self.state else {
+            return Ok(SplitStep::Continue);
         };
         let base = *scanned;
         let rest = self.input.rest();
@@ -343,27 +343,27 @@ impl ListSplitter {
             Ok(None) => {
                 *scanned = rest.len();
                 if *scanned <= self.item_bytes_max {
-                    return Ok(Step::Wait);
+                    return Ok(SplitStep::Wait);
                 }
                 let (finder, bytes) = (finder.clone(), rest.len());
                 let too_long = self.too_long(bytes);
                 self.input.advance(bytes);
-                self.state = State::Skip(finder);
-                return Ok(Step::TooLong(too_long));
+                self.state = ListState::Skip(finder);
+                return Ok(SplitStep::TooLong(too_long));
             }
         };
-        self.state = State::Items(Next::CommaOrEnd);
+        self.state = ListState::Items(Expected::CommaOrEnd);
         self.spent = bytes;
         Ok(if bytes > self.item_bytes_max {
-            Step::TooLong(self.too_long(bytes))
+            SplitStep::TooLong(self.too_long(bytes))
         } else {
-            Step::Item(bytes)
+            SplitStep::Item(bytes)
         })
     }
 
-    fn skip(&mut self) -> Result<Step, ListError> {
-        let State::Skip(finder) = &mut self.state else {
-            return Ok(Step::Go);
+    fn skip(&mut self) -> Result<SplitStep, ListError> {
+        let ListState::Skip(finder) = &mut self.state else {
+            return Ok(SplitStep::Continue);
         };
         let rest = self.input.rest();
         match finder.feed(rest) {
@@ -371,16 +371,16 @@ impl ListSplitter {
             Ok(None) => {
                 let bytes = rest.len();
                 self.input.advance(bytes);
-                Ok(Step::Wait)
+                Ok(SplitStep::Wait)
             }
             Ok(Some(bytes)) => {
                 self.input.advance(bytes);
-                self.turn(State::Items(Next::CommaOrEnd))
+                self.enter(ListState::Items(Expected::CommaOrEnd))
             }
         }
     }
 
-    /// Reports the item that begins at the position and of which so many bytes are at hand.
+    /// Reports the item at the position, of which `bytes` are available.
     fn too_long(&self, bytes: usize) -> TooLong {
         TooLong {
             key: salvage_key(&self.input.rest()[..bytes]),
@@ -389,7 +389,7 @@ impl ListSplitter {
         }
     }
 
-    /// Moves over white space and returns the byte that follows, if it has come.
+    /// Skips white space and returns the next byte, if it has arrived.
     fn peek(&mut self) -> Option<u8> {
         let mut cursor = Cursor::new(self.input.rest());
         cursor.skip_space();
@@ -409,5 +409,53 @@ impl ListSplitter {
 
     fn malformed<T>(&self, problem: ObjectError) -> Result<T, ListError> {
         Err(ListError::Malformed(problem.moved(self.position())))
+    }
+}
+
+/// An item of a list, read by [`ListSplitter::next_object`](ListSplitter::next_object).
+#[derive(Clone, Debug)]
+pub enum ListObject {
+    /// An object that was wanted.
+    Object(Object),
+    /// An object that was not wanted; only its head was read.
+    Unwanted,
+    /// An item that is not an object; the list continues after it.
+    Invalid {
+        /// Why. Offsets count from the beginning of the item.
+        error: ObjectError,
+        /// Its key, if that could be read.
+        key: Option<Key>,
+    },
+    /// An item longer than the limit, reported once, as soon as it exceeds it; the rest of the item is skipped.
+    TooLong(TooLong),
+}
+
+impl From<PrefixObject> for ListObject {
+    fn from(item: PrefixObject) -> ListObject {
+        match item {
+            PrefixObject::Object(object) => ListObject::Object(object),
+            PrefixObject::Unwanted => ListObject::Unwanted,
+        }
+    }
+}
+
+/// The item at the beginning of `text`, and its length; `None` if it is incomplete or not an object.
+fn read_prefix(
+    text: &[u8],
+    shape: &Shape,
+    wanted: &mut impl FnMut(&ObjectHead<'_>) -> bool,
+) -> Option<(ListObject, usize)> {
+    let (object, bytes) = parse_prefix(text, shape, wanted).ok()?;
+    Some((object.into(), bytes))
+}
+
+/// Reads the complete item in `item`.
+fn read_item(item: &[u8], shape: &Shape, wanted: &mut impl FnMut(&ObjectHead<'_>) -> bool) -> ListObject {
+    match parse_prefix(item, shape, wanted) {
+        Ok((object, _)) => object.into(),
+        Err(error) => ListObject::Invalid {
+            error,
+            key: salvage_key(item),
+        },
     }
 }

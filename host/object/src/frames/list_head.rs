@@ -1,15 +1,16 @@
-//! What a list says besides its items, and what can be wrong with one.
+//! The members of a list other than its items, and the errors of reading a list.
 
 use serde::Deserialize;
 
 use crate::error::ObjectError;
+use crate::scanner::Cursor;
 use crate::version::ResourceVersion;
 
 /// Longest member of a list other than `items`, in bytes: `metadata` holds a continue token of a few KB at most. A
-/// longer one is an error, for it can only be read whole.
+/// longer one is an error, because a member is read as a whole.
 pub const LIST_MEMBER_BYTES_MAX: usize = 1 << 20;
 
-/// What a list says besides its items.
+/// The members of a list other than its items.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ListHead {
     /// apiVersion of the list, usually that of its items. Empty if absent.
@@ -18,9 +19,9 @@ pub struct ListHead {
     pub kind: String,
     /// The version of the list: where a watch begins.
     pub version: ResourceVersion,
-    /// Asks for the next page; empty on the last one.
+    /// The token that requests the next page; empty on the last one.
     pub continue_token: String,
-    /// How many items later pages hold, if the server tells.
+    /// Number of items on later pages, if the server reports it.
     pub remaining_item_count: Option<u64>,
 }
 
@@ -30,7 +31,7 @@ pub enum ListError {
     /// A web page.
     #[error("the server answered a list with HTML, not JSON: {0:?}; is a proxy or a login page in between?")]
     Html(String),
-    /// Something else that is no JSON object.
+    /// Anything else that is not a JSON object.
     #[error("the server answered a list with something that is not a JSON object: {0:?}")]
     NotJson(String),
     /// Malformed JSON; the offset counts from the beginning of the body.
@@ -54,10 +55,10 @@ pub enum ListError {
     Member {
         /// Offset of the member into the body, in bytes.
         at: usize,
-        /// What serde_json says of its value.
+        /// serde_json's error for its value.
         problem: String,
     },
-    /// `items` is neither an array of objects nor null, or there twice.
+    /// `items` is neither an array of objects nor null, or occurs twice.
     #[error("byte {at} of the list: items must be one array of objects")]
     Items {
         /// Offset into the body, in bytes.
@@ -96,4 +97,64 @@ impl ListHead {
         self.continue_token = metadata.continue_token.unwrap_or_default();
         self.remaining_item_count = metadata.remaining_item_count;
     }
+}
+
+/// What a member of a list is.
+pub(super) enum Member {
+    /// `items`, not null: the first byte of its value, where the cursor is.
+    Items(Option<u8>),
+    /// `items`, null: Go's empty slice.
+    NoItems,
+    Other,
+}
+
+/// Why a member could not be read.
+pub(super) enum MemberError {
+    Syntax(ObjectError),
+    Value(String),
+}
+
+impl From<ObjectError> for MemberError {
+    fn from(error: ObjectError) -> MemberError {
+        MemberError::Syntax(error)
+    }
+}
+
+impl From<serde_json::Error> for MemberError {
+    fn from(error: serde_json::Error) -> MemberError {
+        MemberError::Value(error.to_string())
+    }
+}
+
+/// Reads the member at the cursor into `head`.
+///
+/// # Errors
+/// [`ObjectError::Truncated`] until it is complete and followed by another byte: a number could continue.
+pub(super) fn read_member(cursor: &mut Cursor<'_>, head: &mut ListHead) -> Result<Member, MemberError> {
+    let text = cursor.text();
+    let name = cursor.member_name()?;
+    let begin = cursor.at();
+    let first = cursor.peek();
+    let is_items = name.is(text, "items");
+    if is_items && first.is_some_and(|byte| byte != b'n') {
+        return Ok(Member::Items(first));
+    }
+    cursor.skip_value()?;
+    if cursor.peek().is_none() {
+        return Err(MemberError::Syntax(ObjectError::Truncated {
+            at: cursor.at(),
+            within: "an object",
+        }));
+    }
+    let value = &text[begin..cursor.at()];
+    if is_items {
+        return Ok(Member::NoItems);
+    } else if name.is(text, "apiVersion") {
+        head.api_version = serde_json::from_slice::<Option<String>>(value)?.unwrap_or_default();
+    } else if name.is(text, "kind") {
+        head.kind = serde_json::from_slice::<Option<String>>(value)?.unwrap_or_default();
+    } else if name.is(text, "metadata") {
+        head.set_metadata(serde_json::from_slice(value)?);
+    }
+    Ok(Member::Other)
 }

@@ -1,9 +1,9 @@
-//! Watch lines: `{"type":"ADDED","object":{…}}`.
+//! Watch events: `{"type":"ADDED","object":{…}}`.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::beginning::{beginning, is_html};
+use super::{beginning, is_html};
 use crate::cut::Cuts;
 use crate::error::ObjectError;
 use crate::head::HeadScan;
@@ -23,7 +23,7 @@ pub enum WatchEventType {
     Modified,
     /// `DELETED`: the object is its last state, at the version of the delete.
     Deleted,
-    /// `BOOKMARK`: the object holds a version alone, see [`Bookmark`](super::Bookmark).
+    /// `BOOKMARK`: the object holds only a version, see [`Bookmark`](super::Bookmark).
     Bookmark,
     /// `ERROR`: the object is a `Status`, and the watch ends.
     Error,
@@ -34,12 +34,12 @@ pub enum WatchEventType {
 pub struct WatchLine<'l> {
     /// What happened.
     pub event_type: WatchEventType,
-    /// The text of the object. Not looked at yet: [`object`](Self::object) does.
+    /// The text of the object. Not parsed yet: [`object`](Self::object) does.
     pub object: &'l [u8],
     line: &'l [u8],
 }
 
-/// Why a line is no watch event.
+/// Why a line is not a watch event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchLineError {
     /// A web page.
@@ -53,7 +53,7 @@ pub enum WatchLineError {
         /// The first characters of the line.
         beginning: String,
     },
-    /// `type` or `object` is missing, or `type` is no string.
+    /// `type` or `object` is missing, or `type` is not a string.
     #[error("not a watch event: it has no {field:?}; the line begins {beginning:?}")]
     Missing {
         /// The member that is missing.
@@ -67,7 +67,7 @@ pub enum WatchLineError {
 }
 
 impl WatchEventType {
-    /// Reads the wire's word.
+    /// Parses the event type as written on the wire.
     #[must_use]
     pub fn parse(word: &[u8]) -> Option<WatchEventType> {
         Some(match word {
@@ -80,7 +80,7 @@ impl WatchEventType {
         })
     }
 
-    /// The wire's word.
+    /// The event type as written on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -106,8 +106,8 @@ impl<'l> WatchLine<'l> {
     /// spacing is scanned.
     ///
     /// # Errors
-    /// [`WatchLineError`] when the line is no JSON object with a known `type` and an `object`. The object itself is not
-    /// looked at when the line is written as API servers do.
+    /// [`WatchLineError`] when the line is not a JSON object with a known `type` and an `object`. The object itself is
+    /// not checked if the line has the form that API servers write.
     pub fn parse(line: &'l [u8]) -> Result<WatchLine<'l>, WatchLineError> {
         if let Some((event_type, object)) = as_servers_write(line) {
             return Ok(WatchLine {
@@ -156,10 +156,10 @@ impl<'l> WatchLine<'l> {
         }
     }
 
-    /// What the beginning of a line tells: type and key, as far as they could be read.
+    /// Type and key from the beginning of a line, as far as they can be read.
     pub(super) fn salvage(part: &[u8]) -> (Option<WatchEventType>, Option<Key>) {
         let mut members = Members::default();
-        // The part is cut off somewhere: that it ends with an error is expected.
+        // The line is incomplete, so an error at its end is expected.
         let _ = members.scan(part);
         let object = members.object_begin.map(|begin| &part[begin..]);
         (
@@ -181,7 +181,7 @@ fn as_servers_write(line: &[u8]) -> Option<(WatchEventType, &[u8])> {
     (object.first() == Some(&b'{') && object.last() == Some(&b'}')).then_some((event_type, object))
 }
 
-/// The key of an object of which only the beginning is at hand: if metadata was seen whole, or both its name and
+/// The key of an object of which only the beginning is available, if it contains all of metadata, or both its name and
 /// namespace.
 pub(super) fn salvage_key(part: &[u8]) -> Option<Key> {
     let mut cuts = Cuts::default();
@@ -201,7 +201,7 @@ pub(super) fn salvage_key(part: &[u8]) -> Option<Key> {
 struct Members<'l> {
     event_type: Option<Cow<'l, str>>,
     object: Option<&'l [u8]>,
-    /// Where the object begins, known before its end is.
+    /// Where the object begins; known before its end is.
     object_begin: Option<usize>,
 }
 

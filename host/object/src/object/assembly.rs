@@ -1,4 +1,4 @@
-//! Putting an [`Object`] together: one scan, one copy, one allocation.
+//! Assembling an [`Object`]: one scan, one copy, one allocation.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -13,14 +13,15 @@ use crate::scanner::{Cursor, Text};
 use crate::shape::{Shape, Splice};
 use crate::version::decimal;
 
-/// Room for assembling an object that each thread keeps for the next one. More than this is given back.
+/// Capacity of the buffers for assembling an object that each thread keeps for the next one, in bytes. Larger buffers
+/// are freed.
 pub const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { cuts: Cuts::new(), text: String::new() }) };
 }
 
-/// What assembling an object needs for a moment. Kept by each thread, so that an object costs one allocation, not
+/// Temporary buffers for assembling an object. Each thread keeps them, so that an object costs one allocation, not
 /// three.
 #[derive(Default)]
 struct Scratch {
@@ -28,11 +29,11 @@ struct Scratch {
     text: String,
 }
 
-/// One object being put together.
+/// One object being assembled.
 struct Assembly<'a> {
     source: &'a [u8],
     /// Where the object begins and ends in `source`.
-    place: Range<usize>,
+    range: Range<usize>,
     cuts: &'a Cuts,
     api_version: Option<&'a Splice>,
     kind: Option<&'a Splice>,
@@ -44,14 +45,14 @@ struct Assembly<'a> {
 struct Scanned {
     head: RawHead,
     /// Where it begins and ends in the text.
-    place: Range<usize>,
+    range: Range<usize>,
 }
 
-/// What the object at the beginning of a text came to.
-pub(crate) enum First {
-    /// It was wanted, and this is it.
+/// The result of reading the object at the beginning of a text.
+pub(crate) enum PrefixObject {
+    /// The object was wanted.
     Object(Object),
-    /// It was not wanted.
+    /// The object was not wanted.
     Unwanted,
 }
 
@@ -65,27 +66,27 @@ pub(super) fn assemble(json: &[u8], shape: &Shape) -> Result<Object, ObjectError
     })
 }
 
-/// Reads the object at the beginning of `text`, whatever follows it, in one scan; copies it only if its head is
-/// `wanted`. Returns where it ends, too.
-pub(crate) fn first(
+/// Reads the object at the beginning of `text` in one scan and ignores what follows it; copies it only if its head is
+/// `wanted`. Also returns its end.
+pub(crate) fn parse_prefix(
     text: &[u8],
     shape: &Shape,
     wanted: impl FnOnce(&ObjectHead<'_>) -> bool,
-) -> Result<(First, usize), ObjectError> {
+) -> Result<(PrefixObject, usize), ObjectError> {
     with_scratch(|scratch| {
         let mut cursor = Cursor::new(text);
         let scanned = scratch.scan(&mut cursor, shape)?;
         let end = cursor.at();
         if !wanted(&scanned.head.metadata.borrow(text)?) {
-            return Ok((First::Unwanted, end));
+            return Ok((PrefixObject::Unwanted, end));
         }
         let object = scratch.build(&text[..end], &scanned, shape)?;
-        Ok((First::Object(object), end))
+        Ok((PrefixObject::Object(object), end))
     })
 }
 
-/// In place: moved out of the thread's variable and in again, what was just written is read in other widths, and for
-/// that the processor waits until the whole object is in its cache.
+/// Works in place. Moving the buffers out of the thread-local and back would read just-written bytes in other widths,
+/// and the processor would stall until the whole object is in its cache.
 fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
         Ok(mut scratch) => {
@@ -93,19 +94,19 @@ fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
             scratch.clear();
             result
         }
-        // Whoever is asked whether an object is wanted reads another one.
+        // `wanted` itself reads another object.
         Err(_) => work(&mut Scratch::default()),
     })
 }
 
-/// A piece of `source` as text. Pieces begin and end beside tokens, so that each has its characters whole.
+/// A piece of `source` as text. Pieces begin and end at tokens, so that none splits a character.
 fn text(source: &[u8], piece: Range<usize>) -> Result<&str, ObjectError> {
     let begin = piece.start;
     let bytes = &source[piece];
     simdutf8::basic::from_utf8(bytes).map_err(|_| not_utf8(bytes, begin))
 }
 
-/// Where `bytes`, which lie at `begin`, stop being UTF-8.
+/// Where `bytes`, at offset `begin`, stop being UTF-8.
 #[cold]
 fn not_utf8(bytes: &[u8], begin: usize) -> ObjectError {
     let sound = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -113,7 +114,7 @@ fn not_utf8(bytes: &[u8], begin: usize) -> ObjectError {
 }
 
 impl Scratch {
-    /// Finds head, cuts and end of the object that the cursor stands before.
+    /// Finds head, cuts and end of the object after the cursor.
     fn scan(&mut self, cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Scanned, ObjectError> {
         cursor.skip_space();
         let start = cursor.at();
@@ -122,13 +123,13 @@ impl Scratch {
         scan.object(cursor)?;
         Ok(Scanned {
             head: scan.found,
-            place: start..cursor.at(),
+            range: start..cursor.at(),
         })
     }
 
     /// Copies what was scanned.
     fn build(&mut self, json: &[u8], scanned: &Scanned, shape: &Shape) -> Result<Object, ObjectError> {
-        let Scanned { head, place } = scanned;
+        let Scanned { head, range } = scanned;
         if json.len() > OBJECT_BYTES_MAX {
             return Err(ObjectError::TooLarge { bytes: json.len() });
         }
@@ -137,7 +138,7 @@ impl Scratch {
         }
         let assembly = Assembly {
             source: json,
-            place: place.clone(),
+            range: range.clone(),
             cuts: &self.cuts,
             api_version: head.api_version.map_or_else(|| shape.splice_api_version(), |_| None),
             kind: head.kind.map_or_else(|| shape.splice_kind(), |_| None),
@@ -159,7 +160,7 @@ impl Assembly<'_> {
     fn finish(mut self, raw: &RawHead) -> Result<Arc<HeaderSlice<Head, str>>, ObjectError> {
         let as_it_is = self.cuts.is_empty() && self.spliced_bytes() == 0 && !raw.holds_escapes();
         if as_it_is {
-            let text = text(self.source, self.place.clone())?;
+            let text = text(self.source, self.range.clone())?;
             let head = self.head(text.len(), raw)?;
             return Ok(Arc::from_header_and_str(head, text));
         }
@@ -176,16 +177,17 @@ impl Assembly<'_> {
             .sum()
     }
 
-    /// Copies what is kept of the object, with what is spliced in after its opening brace. An object always keeps a
-    /// member (metadata), so the splices' trailing commas are right. What is cut is not looked at: it may be no UTF-8.
+    /// Copies the kept parts of the object and inserts the splices after its opening brace. An object always keeps a
+    /// member (metadata), so the splices' trailing commas are correct. Cut parts are not checked: they may not be
+    /// UTF-8.
     fn copy(&mut self) -> Result<(), ObjectError> {
-        self.out.reserve(self.spliced_bytes() + self.place.len());
+        self.out.reserve(self.spliced_bytes() + self.range.len());
         self.out.push('{');
         for splice in [self.api_version, self.kind].into_iter().flatten() {
             self.out.push_str(&splice.text);
         }
-        let inside = self.place.start + 1;
-        for piece in self.cuts.kept(self.place.end) {
+        let inside = self.range.start + 1;
+        for piece in self.cuts.kept(self.range.end) {
             if piece.end > inside {
                 self.out
                     .push_str(text(self.source, piece.start.max(inside)..piece.end)?);
@@ -220,7 +222,7 @@ impl Assembly<'_> {
         })
     }
 
-    /// Where a head field stands in the result; one that holds escapes is appended to it first.
+    /// Where a head field is in the result; one that contains escapes is appended to it first.
     fn field(&mut self, text: Option<Text>, field: &'static str) -> Result<Span, ObjectError> {
         let Some(text) = text else {
             return Ok(Span::default());
@@ -235,7 +237,7 @@ impl Assembly<'_> {
         Ok(self.append(&decoded))
     }
 
-    /// Where the value of a splice stands whose text was put at `at`.
+    /// Where the value of a splice is whose text was inserted at `at`.
     fn spliced(&mut self, splice: &Splice, at: usize) -> Span {
         match &splice.plain_value {
             Some(value) => Span::new(at + value.start..at + value.end),
@@ -249,7 +251,7 @@ impl Assembly<'_> {
         Span::new(start..self.out.len())
     }
 
-    /// Where a piece of the source stands in the result. The empty range stands for "absent".
+    /// Where a piece of the source is in the result. The empty range means "absent".
     fn moved(&self, piece: Range<usize>) -> Span {
         if piece.is_empty() {
             return Span::default();
@@ -261,7 +263,7 @@ impl Assembly<'_> {
     /// The text of a piece of the result.
     fn result(&self, span: Span) -> Option<&str> {
         let whole = if self.out.is_empty() {
-            &self.source[self.place.clone()]
+            &self.source[self.range.clone()]
         } else {
             self.out.as_bytes()
         };

@@ -1,23 +1,23 @@
-//! Leaping over an object or array, 64 bytes at a time.
+//! Skipping an object or array, 64 bytes at a time.
 //!
-//! Of each block [`Outside`] says which brackets lie outside of strings, and only these are looked at one by one.
+//! For each block, [`Outside`] gives the brackets outside of strings, and only these are examined one by one.
 
 use super::masks::{BLOCK_BYTES, Block, Lanes, WithLanes, with_widest};
 use super::outside::{Outside, Strings, padded};
-use crate::error::{Found, ObjectError};
+use crate::error::{FoundByte, ObjectError};
 
-/// Finds the end of an object or array, and goes on where it stopped when the text comes in pieces.
+/// Finds the end of an object or array, and resumes where it stopped if the text comes in pieces.
 #[derive(Clone, Debug)]
 pub(crate) struct EndFinder {
-    /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`. Above the outermost stands a
-    /// 1.
+    /// Kinds of the open brackets, the innermost in the lowest bit: 1 for `{`, 0 for `[`. The bit above the outermost
+    /// is 1.
     open: u128,
-    /// What `open` must stay below, for another bracket to be opened.
+    /// `open` must be below this for another bracket to be opened.
     open_max: u128,
     strings: Strings,
 }
 
-/// A wrong byte, at an offset into what was fed.
+/// An invalid byte, at an offset into the fed text.
 #[derive(Debug)]
 pub(crate) enum Unbalanced {
     /// A closing bracket of the wrong kind.
@@ -32,12 +32,12 @@ pub(crate) enum Unbalanced {
 pub(super) const NOTHING_OPEN: u128 = 1;
 
 impl EndFinder {
-    /// A finder that allows `depth_max` brackets within each other; at most 127.
+    /// A finder that allows `depth_max` nested brackets; at most 127.
     pub(crate) fn new(depth_max: usize) -> EndFinder {
         EndFinder::within(NOTHING_OPEN, 0, depth_max)
     }
 
-    /// A finder that goes on within the innermost `levels` of what is `open`, and finds the end of the outermost of
+    /// A finder that starts inside the innermost `levels` of the `open` brackets, and finds the end of the outermost of
     /// these.
     pub(super) fn within(open: u128, levels: usize, depth_max: usize) -> EndFinder {
         let outermost = NOTHING_OPEN << levels;
@@ -48,13 +48,13 @@ impl EndFinder {
         }
     }
 
-    /// Goes through `text`, which begins with the opening bracket or goes on where the last piece ended. Returns the
+    /// Scans `text`, which begins with the opening bracket or continues where the last piece ended. Returns the
     /// offset just past the closing bracket, or `None` if it lies in a later piece.
     pub(crate) fn feed(&mut self, text: &[u8]) -> Result<Option<usize>, Unbalanced> {
         with_widest(Feed { finder: self, text })
     }
 
-    /// Goes through blocks that lie at offset `base`. Of each `length` bytes are text; the others are spaces.
+    /// Scans blocks from offset `base`. The first `length` bytes of each are text; the others are spaces.
     #[inline(always)]
     fn blocks<L: Lanes>(
         &mut self,
@@ -63,7 +63,7 @@ impl EndFinder {
         length: usize,
         mut base: usize,
     ) -> Result<Option<usize>, Unbalanced> {
-        // In registers, not in memory: each block waits for the one before it.
+        // In registers, not in memory: each block depends on the one before it.
         let EndFinder {
             mut open,
             open_max,
@@ -72,12 +72,11 @@ impl EndFinder {
         for block in blocks {
             let Outside {
                 mut brackets, stray, ..
-            } = strings.leave(lanes.masks(block), length);
+            } = strings.exclude(lanes.masks(block), length);
             while brackets != 0 {
                 let bit = brackets.trailing_zeros() as usize % BLOCK_BYTES;
                 brackets &= brackets - 1;
-                // Of `{` 0x7b, `[` 0x5b, `}` 0x7d and `]` 0x5d, bit 1 says whether it opens and bit 5 whether it is
-                // curly.
+                // Of `{` 0x7b, `[` 0x5b, `}` 0x7d and `]` 0x5d, bit 1 is set if it opens and bit 5 if it is curly.
                 let byte = block[bit];
                 let curly = u128::from(byte >> 5 & 1);
                 if byte & 2 != 0 {
@@ -146,20 +145,20 @@ fn no_backslash(stray: u64, base: usize) -> Result<(), Unbalanced> {
 }
 
 impl Unbalanced {
-    /// The error, given where the fed text began.
+    /// The error, with offsets counted from `base`, where the fed text began.
     #[cold]
     pub(crate) fn from(self, base: usize) -> ObjectError {
         match self {
             Unbalanced::Mismatch { at, found } => ObjectError::Syntax {
                 at: base + at,
                 expected: if found == b'}' { "`]`" } else { "`}`" },
-                found: Found(found),
+                found: FoundByte(found),
             },
             Unbalanced::TooDeep { at } => ObjectError::TooDeep { at: base + at },
             Unbalanced::Backslash { at } => ObjectError::Syntax {
                 at: base + at,
                 expected: "a value, `,` or a bracket",
-                found: Found(b'\\'),
+                found: FoundByte(b'\\'),
             },
         }
     }
@@ -171,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// What the finder must find, byte by byte.
+    /// The expected result, computed byte by byte.
     fn naive_end(text: &[u8], depth_max: usize) -> Option<Result<usize, ()>> {
         let (mut open, mut in_string, mut escaped) = (Vec::new(), false, false);
         for (at, byte) in text.iter().enumerate() {
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_backslashes_escapes_by_its_length_wherever_it_lies() {
+    fn backslash_runs_escape_by_their_length_at_any_offset() {
         for before in 0..130 {
             for run in 0..70 {
                 let text = format!("[{}\"{}\"]", " ".repeat(before), "\\".repeat(run));

@@ -1,10 +1,11 @@
-//! Finding an end by counting brackets, whatever their kinds: half the work of [`EndFinder`](super::EndFinder).
+//! Finding an end by counting brackets without comparing their kinds: half the work of [`EndFinder`](super::EndFinder).
 
 use super::masks::{BLOCK_BYTES, Lanes, WithLanes, with_widest};
 use super::outside::{Outside, Strings, padded};
 
-/// Where the outermost of the `levels` brackets ends that are open before `text`: the offset just past the bracket that
-/// closes it, or `None` if the text ends before. For text that was looked at before, and for what is thrown away.
+/// Finds the end of the outermost of the `levels` brackets that are open before `text`: the offset just past the
+/// bracket that closes it, or `None` if the text ends before. For text that was checked before, and for discarded
+/// values.
 pub(super) fn end_by_count(text: &[u8], levels: usize) -> Option<usize> {
     debug_assert!(levels > 0, "something is open");
     with_widest(Count { text, levels })
@@ -25,18 +26,18 @@ impl WithLanes for Count<'_> {
         let mut strings = Strings::default();
         let mut depth = self.levels;
         for (number, block) in blocks.iter().enumerate() {
-            let outside = strings.leave(lanes.masks(block), BLOCK_BYTES);
+            let outside = strings.exclude(lanes.masks(block), BLOCK_BYTES);
             if let Some(end) = outside.count(&mut depth) {
                 return Some(number * BLOCK_BYTES + end);
             }
         }
-        let outside = strings.leave(lanes.masks(&padded(rest)), rest.len().max(1));
+        let outside = strings.exclude(lanes.masks(&padded(rest)), rest.len().max(1));
         Some(blocks.len() * BLOCK_BYTES + outside.count(&mut depth)?)
     }
 }
 
 impl Outside {
-    /// Counts the brackets into `depth`; the offset behind the bracket that makes it zero, if one does.
+    /// Counts the brackets into `depth`; returns the offset after the bracket that makes it zero, if one does.
     #[inline(always)]
     fn count(self, depth: &mut usize) -> Option<usize> {
         let opening = self.opening.count_ones() as usize;
@@ -68,12 +69,12 @@ mod tests {
 
     use super::*;
 
-    /// What must be found, byte by byte.
+    /// The expected result, computed byte by byte.
     fn naive(text: &[u8], levels: usize) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (levels, false, false);
         for (at, byte) in text.iter().enumerate() {
-            // A backslash escapes quotes and backslashes; outside of strings it has no business, and brackets stay what
-            // they are.
+            // A backslash escapes quotes and backslashes; outside of strings it is invalid, and brackets keep their
+            // meaning.
             let plain = !std::mem::take(&mut escaped);
             match byte {
                 b'\\' => escaped = plain,

@@ -1,7 +1,7 @@
-//! Where quotes, backslashes and brackets stand in 64 bytes: a bit mask each.
+//! Where quotes, backslashes and brackets are in 64 bytes: a bit mask each.
 //!
-//! Three ways to the same masks, by what the processor has: 512, 256 or 128 bits at a time. The choice is made while
-//! running, so that one program serves every machine.
+//! Three implementations, by what the processor has: 512, 256 or 128 bits at a time. The choice is made at run time, so
+//! that one binary supports every machine.
 
 #[cfg(target_arch = "x86_64")]
 use pulp::x86::{V3, V4};
@@ -11,7 +11,7 @@ pub(super) const BLOCK_BYTES: usize = 64;
 
 pub(super) type Block = [u8; BLOCK_BYTES];
 
-/// What one block of text holds, a bit per byte, the first byte in the lowest.
+/// Masks of one block of text, one bit per byte, the first byte in the lowest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Masks {
     pub(super) quotes: u64,
@@ -22,17 +22,17 @@ pub(super) struct Masks {
     pub(super) opening: u64,
 }
 
-/// A way to find the masks.
+/// An implementation that computes the masks.
 pub(super) trait Lanes: Copy {
     /// The masks of `block`.
     fn masks(self, block: &Block) -> Masks;
 }
 
-/// Something to do with the widest lanes there are.
+/// Work to be done with the widest lanes available.
 pub(super) trait WithLanes {
     type Output;
 
-    /// Does it. To be inlined, so that it is compiled for these lanes.
+    /// Does the work. Must be inlined, so that it is compiled for these lanes.
     fn with<L: Lanes>(self, lanes: L) -> Self::Output;
 }
 
@@ -51,7 +51,7 @@ pub(super) fn with_widest<W: WithLanes>(work: W) -> W::Output {
     work.with(Narrow)
 }
 
-/// Work that is done where the lanes' instructions may be used.
+/// Work inside a function that may use the lanes' instructions.
 #[cfg(target_arch = "x86_64")]
 struct Within<L, W> {
     lanes: L,
@@ -94,7 +94,7 @@ impl Lanes for Narrow {
             masks.brackets |= mask(opening | folded.simd_eq(u8x16::splat(b'}')));
             any_backslash |= bytes.simd_eq(u8x16::splat(b'\\'));
         }
-        // Backslashes are rare: where they are is only asked for when there are any.
+        // Backslashes are rare: their positions are computed only if there are any.
         if any_backslash.to_bitmask() != 0 {
             for (number, quarter) in quarters.iter().enumerate() {
                 let hits = u8x16::new(*quarter).simd_eq(u8x16::splat(b'\\'));
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// What the masks must be, byte by byte.
+    /// The expected masks, computed byte by byte.
     fn naive(block: &Block) -> Masks {
         let mask = |of: &[u8]| {
             (0..)
@@ -190,7 +190,7 @@ mod tests {
         }
         assert_eq!(Narrow.masks(block), naive(block));
         assert_eq!(with_widest(Work(block)), naive(block));
-        // The one between is used where the widest is not to be had.
+        // The middle one is used where the widest is not available.
         #[cfg(target_arch = "x86_64")]
         if let Some(simd) = V3::try_new() {
             let work = Work(block);

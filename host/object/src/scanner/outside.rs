@@ -1,25 +1,25 @@
-//! What of a block lies outside of strings.
+//! The parts of a block outside of strings.
 //!
-//! Each block becomes four bit masks ([`Masks`]). Escaped quotes are struck out, a running exclusive-or over the quotes
-//! says which bytes lie in strings, and brackets within them are none. The method is simdjson's (Langdale and Lemire,
+//! Each block becomes four bit masks ([`Masks`]). Escaped quotes are removed, a running exclusive-or over the quotes
+//! gives the bytes in strings, and brackets in them are ignored. The method is simdjson's (Langdale and Lemire,
 //! "Parsing Gigabytes of JSON per Second", sections 3.1.1 and 3.1.2).
 
 use super::masks::{BLOCK_BYTES, Block, Masks};
 
-/// Which bytes lie in strings, as far as the next block has to know it.
+/// The string state that carries over to the next block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strings {
-    /// All ones if the last byte lay in a string, else zero.
+    /// All ones if the last byte was in a string, else zero.
     in_string: u64,
     /// 1 if the last byte was a backslash that escapes the next one.
     escapes_next: u64,
 }
 
-/// A block without what lies in strings.
+/// The masks of a block without its strings.
 pub(super) struct Outside {
     pub(super) brackets: u64,
     pub(super) opening: u64,
-    /// Backslashes, which have no business there.
+    /// Backslashes, which are invalid there.
     pub(super) stray: u64,
 }
 
@@ -32,9 +32,9 @@ pub(super) fn padded(rest: &[u8]) -> Block {
 }
 
 impl Strings {
-    /// Leaves out of a block's masks what lies in strings. `length` says how many bytes of the block are text.
+    /// Removes strings from a block's masks. `length` is the number of bytes of the block that are text.
     #[inline(always)]
-    pub(super) fn leave(&mut self, masks: Masks, length: usize) -> Outside {
+    pub(super) fn exclude(&mut self, masks: Masks, length: usize) -> Outside {
         let mut quotes = masks.quotes;
         if masks.backslashes | self.escapes_next != 0 {
             let escaped = escaped(masks.backslashes, self.escapes_next, length);
@@ -58,12 +58,12 @@ struct Escaped {
     next: u64,
 }
 
-/// The bytes that a backslash before them escapes. `length` says how many bytes of the block are text.
+/// The bytes that a backslash before them escapes. `length` is the number of bytes of the block that are text.
 #[inline]
 fn escaped(backslashes: u64, escapes_next: u64, length: usize) -> Escaped {
     const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
     let starts = backslashes & !escapes_next;
-    // Subtracting lets each run of backslashes carry to its end: what is left says whether its length is even or odd.
+    // The subtraction carries each run of backslashes to its end: the result shows whether its length is even or odd.
     let runs = (starts << 1 | ODD).wrapping_sub(starts) ^ ODD;
     let bytes = runs ^ (backslashes | escapes_next);
     Escaped {

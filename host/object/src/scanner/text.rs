@@ -1,4 +1,4 @@
-//! Strings: where they end, and what they say.
+//! Strings: their ends and their values.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -7,17 +7,17 @@ use wide::u8x16;
 
 use crate::error::OBJECT_BYTES_MAX;
 
-/// Where a string stands in the text, without its quotes. Eight bytes, so that it travels in a register: there is one
-/// for every member's name.
+/// Position of a string in the text, without its quotes. Eight bytes, so that it fits a register: there is one for
+/// every member's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Text {
     start: u32,
-    /// Twice the end, and one more if the string holds a backslash.
+    /// Twice the end, plus one if the string contains a backslash.
     end_and_escaped: NonZeroU32,
 }
 
 impl Text {
-    /// The string from `start`, behind its opening quote, to its closing quote at `end`. `None` beyond
+    /// The string from `start`, after its opening quote, to its closing quote at `end`. `None` beyond
     /// [`OBJECT_BYTES_MAX`].
     #[inline(always)]
     pub(crate) fn new(start: usize, end: usize, escaped: bool) -> Option<Text> {
@@ -36,13 +36,13 @@ impl Text {
         self.start as usize
     }
 
-    /// One past the last byte; the closing quote stands here.
+    /// One past the last byte: the offset of the closing quote.
     #[inline(always)]
     pub(crate) fn end(self) -> usize {
         (self.end_and_escaped.get() >> 1) as usize
     }
 
-    /// Whether it holds a backslash.
+    /// Whether it contains a backslash.
     #[inline(always)]
     pub(crate) fn is_escaped(self) -> bool {
         self.end_and_escaped.get() & 1 == 1
@@ -54,16 +54,16 @@ impl Text {
         &text[self.start()..self.end()]
     }
 
-    /// Whether the string says what it shows: no escapes, and no control characters, which JSON forbids.
+    /// Whether the raw text is the value: no escapes, and no control characters, which JSON forbids.
     #[inline]
     pub(crate) fn is_plain(self, text: &[u8]) -> bool {
-        // All bytes, whatever the first ones say: so many are looked at at once.
+        // All bytes, without an early exit, so that the loop can be vectorized.
         let controls = self.raw(text).iter().fold(false, |any, byte| any | (*byte < b' '));
         !self.is_escaped() && !controls
     }
 
-    /// What the string says: borrowed, or owned if it holds escapes. `None` if it is no JSON string after all (a wrong
-    /// escape, a control character) or not UTF-8.
+    /// The value of the string: borrowed, or owned if it contains escapes. `None` if it is not a valid JSON string (a
+    /// wrong escape, a control character) or not UTF-8.
     pub(crate) fn decode<'a>(self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         if self.is_escaped() {
             let quoted = &text[self.start() - 1..=self.end()];
@@ -75,7 +75,7 @@ impl Text {
         std::str::from_utf8(self.raw(text)).ok().map(Cow::Borrowed)
     }
 
-    /// As [`decode`](Self::decode), of text that is known to be UTF-8.
+    /// As [`decode`](Self::decode), for text that is known to be UTF-8.
     pub(crate) fn decode_in<'a>(self, text: &'a str) -> Option<Cow<'a, str>> {
         if self.is_plain(text.as_bytes()) {
             return Some(Cow::Borrowed(&text[self.start()..self.end()]));
@@ -83,7 +83,7 @@ impl Text {
         self.decode(text.as_bytes())
     }
 
-    /// Whether the string says `name`.
+    /// Whether the value of the string is `name`.
     #[inline]
     pub(crate) fn is(self, text: &[u8], name: &str) -> bool {
         if self.is_escaped() {
@@ -94,7 +94,7 @@ impl Text {
 }
 
 /// Finds the closing quote of the string whose first byte (after the opening quote) is at `from`: its offset, and
-/// whether the string holds a backslash. `None` if it is not closed.
+/// whether the string contains a backslash. `None` if it is not closed.
 #[inline]
 pub(crate) fn end_of_string(text: &[u8], from: usize) -> Option<(usize, bool)> {
     let mut at = from;

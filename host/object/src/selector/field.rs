@@ -11,8 +11,7 @@ use crate::pointer::{Pointer, Token};
 /// A field selector. All of its terms must hold; without any it matches everything.
 ///
 /// Terms are `field=value`, `field==value` or `field!=value`, separated by commas; in a value `\` must precede `,`, `=`
-/// and `\`. A field that is absent counts as the empty text. Which fields may be selected by is for the API server to
-/// say.
+/// and `\`. A field that is absent counts as the empty text. The API server decides which fields can be selected.
 ///
 /// Source: apimachinery `pkg/fields/selector.go`, `ParseSelector`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -53,12 +52,12 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The fields that are asked about, as they are written.
+    /// The selected fields, as written.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|term| term.field.as_str())
     }
 
-    /// Whether the fields of `object` are as required; `a.b` is looked up as `/a/b`.
+    /// Whether the fields of `object` meet all terms; `a.b` is looked up as `/a/b`.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         self.terms.iter().all(|term| {
@@ -67,7 +66,7 @@ impl FieldSelector {
         })
     }
 
-    /// Whether the fields that `field` answers for (`metadata.name`) are as required.
+    /// Whether the fields that `field` returns (`metadata.name`) meet all terms.
     pub fn matches_with<'f>(&self, mut field: impl FnMut(&str) -> Option<Cow<'f, str>>) -> bool {
         self.terms
             .iter()
@@ -76,7 +75,7 @@ impl FieldSelector {
 }
 
 impl Term {
-    /// Reads the term that stands at `at` of the selector `whole`.
+    /// Reads the term at offset `at` of the selector `whole`.
     fn parse(whole: &str, at: usize, term: &str) -> Result<Term, SelectorError> {
         let error = |offset: usize, problem: String| SelectorError {
             kind: "field",
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_writes_itself_so_that_it_reads_the_same() {
+    fn a_selector_is_formatted_so_that_it_parses_equal() {
         for (text, written) in [
             ("a==1,,b!=2", "a=1,b!=2"),
             (r"a=x\,y\=z\\", r"a=x\,y\=z\\"),
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named_with_their_position() {
+    fn errors_name_their_position() {
         let error = |text: &str| FieldSelector::parse(text).expect_err("refused").to_string();
         insta::assert_snapshot!(error("a=1,metadata.name"), @r#"field selector "a=1,metadata.name", byte 4: "metadata.name" has no operator; write field=value or field!=value"#);
         insta::assert_snapshot!(error("a=1, b=2"), @r#"field selector "a=1, b=2", byte 4: " b" is not a field; write metadata.name, without spaces"#);

@@ -19,14 +19,14 @@ pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// What one label must be like.
+/// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Requirement {
     pub(super) key: String,
     pub(super) operator: Operator,
 }
 
-/// How one label is judged. The spellings `=` and `==` are kept, for display alone.
+/// How a label is compared. The spellings `=` and `==` are kept for display only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Exists,
@@ -63,13 +63,13 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Whether `object`'s labels are as required.
+    /// Whether `object`'s labels meet all requirements.
     #[must_use]
     pub fn matches(&self, object: &Object) -> bool {
         self.matches_with(|key| object.label(key))
     }
 
-    /// Whether the labels that `label` answers for are as required.
+    /// Whether the labels that `label` returns meet all requirements.
     pub fn matches_with<'l>(&self, mut label: impl FnMut(&str) -> Option<Cow<'l, str>>) -> bool {
         self.requirements
             .iter()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_writes_itself_so_that_it_reads_the_same() {
+    fn a_selector_is_formatted_so_that_it_parses_equal() {
         for (text, written) in [
             ("", ""),
             ("b=1,a==2", "a==2,b=1"),

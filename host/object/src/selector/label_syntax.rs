@@ -6,8 +6,8 @@
 //!             | KEY ( "in" | "notin" ) "(" [ VALUE ] { "," [ VALUE ] } ")"
 //! ```
 //!
-//! White space may stand between tokens. `in` and `notin` are operators only where an operator stands: labels may be
-//! called so. The parentheses must hold a value or a comma; a missing value is the empty one.
+//! White space is allowed between tokens. `in` and `notin` are operators only where an operator is expected: a label
+//! key can have these names. The parentheses must hold a value or a comma; a missing value is empty.
 //!
 //! Source: apimachinery `pkg/labels/selector.go` (Lexer, Parser, NewRequirement) and `pkg/util/validation`.
 
@@ -112,7 +112,7 @@ impl<'t> Parser<'t> {
         let Token::Word(word) = token else {
             return Err(self.expected(at, token, "an integer"));
         };
-        // A sign is no label value, so Kubernetes refuses it here as well.
+        // A sign is not a valid label value, so Kubernetes rejects it here as well.
         let integer = word.parse().ok().filter(|_| name_problem(word).is_none());
         integer.ok_or_else(|| {
             self.error(
@@ -202,7 +202,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Why no label can be called `key`, if none can.
+/// Why `key` is not a valid label key, or `None` if it is.
 fn key_problem(key: &str) -> Option<&'static str> {
     let (prefix, name) = match key.split_once('/') {
         Some((_, name)) if name.contains('/') => return Some("it has more than one slash"),
@@ -215,7 +215,7 @@ fn key_problem(key: &str) -> Option<&'static str> {
     name_problem(name).or_else(|| prefix.and_then(prefix_problem))
 }
 
-/// Why `name` is neither a label value nor the name part of a key, if it is none.
+/// Why `name` is not a valid label value or name part of a key, or `None` if it is.
 fn name_problem(name: &str) -> Option<&'static str> {
     if name.len() > NAME_BYTES_MAX {
         return Some("it is longer than 63 characters");
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_named_with_their_position() {
+    fn errors_name_their_position() {
         let error = |text: &str| parse(text).expect_err("refused").to_string();
         insta::assert_snapshot!(error("app web"), @r#"label selector "app web", byte 4: found "web", expected =, ==, !=, in, notin, >, <, "," or the end"#);
         insta::assert_snapshot!(error("app=web,"), @r#"label selector "app=web,", byte 8: found the end, expected a label key or "!""#);

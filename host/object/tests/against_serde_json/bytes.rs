@@ -1,4 +1,4 @@
-//! Arbitrary and damaged bytes: nothing panics, and what JSON is, is taken.
+//! Arbitrary and damaged bytes: nothing panics, and valid JSON is accepted.
 
 use informant_object::frames::{Bookmark, Line, LineSplitter, ListSplitter, WatchLine};
 use informant_object::{FieldSelector, Key, LabelSelector, Object, Payload, Pointer, Projection, Shape, head};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::document::{Written, object, written};
 
-/// Everything that reads bytes, on these.
+/// Runs everything that reads bytes.
 fn read_everything(bytes: &[u8]) {
     let drop = ["/spec/*", "/metadata/labels/a", "/*/*/b"]
         .map(|text| Pointer::parse(text).expect("a pointer"))
@@ -84,7 +84,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_kept_must_be_utf8_and_what_is_cut_need_not_be() {
+fn kept_text_must_be_utf8_but_cut_text_need_not() {
     let object = |managed: &[u8], label: &[u8]| {
         let begin = br#"{"metadata":{"managedFields":[{"manager":""#;
         [begin, managed, br#""}],"name":"a","labels":{"b":""#, label, br#""}}}"#].concat()

@@ -1,6 +1,6 @@
-//! The kept corpus, `corpus/`: what API servers send, what is rare, and what must be refused.
+//! The corpus in `corpus/`: what API servers send, rare cases, and what must be refused.
 //!
-//! A document that once was read wrongly is added there, not here.
+//! Add a document that was once misread there, not here.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::splitters::{lines, list};
 fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(folder);
     let mut files: Vec<_> = fs::read_dir(&folder)
-        .expect("the corpus is kept beside the crate")
+        .expect("the corpus is next to the crate's sources")
         .map(|entry| entry.expect("readable").path())
         .map(|path| {
             (
@@ -56,7 +56,7 @@ fn shapes() -> [Shape; 4] {
 }
 
 #[test]
-fn what_is_taken_is_read_as_serde_json_reads_it() {
+fn accepted_documents_are_read_as_serde_json_reads_them() {
     let asked = [
         "/metadata/labels/app",
         "/metadata/labels/*",
@@ -74,7 +74,7 @@ fn what_is_taken_is_read_as_serde_json_reads_it() {
         "/absent/*/at/all",
     ];
     let asked = pointers(&asked);
-    for (name, bytes) in files("taken") {
+    for (name, bytes) in files("accepted") {
         let text = std::str::from_utf8(&bytes).expect("UTF-8");
         for shape in shapes() {
             check_object(text, &shape, false).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -88,7 +88,7 @@ fn what_is_taken_is_read_as_serde_json_reads_it() {
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn refused_documents_have_an_exact_error() {
     let mut report = String::new();
     for (name, bytes) in files("refused") {
         let by_the_model = serde_json::from_slice::<Value>(&bytes)
@@ -112,29 +112,29 @@ fn what_is_refused_says_why() {
     cut-before-end: the JSON ends after 24 bytes within an object; the sender cut it short
     cut-in-object: the JSON ends after 41 bytes within an object or array; the sender cut it short
     cut-in-string: the JSON ends after 35 bytes within a string; the sender cut it short
-    empty-name: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    empty-name: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     empty: there is no JSON, only 0 bytes of white space; the sender sent nothing
     half-surrogate-in-name: byte 21: metadata.name holds an escape or a control character that JSON does not allow
     html: byte 0: expected an object, found `<`
     latin-1: byte 35: not UTF-8; JSON texts are UTF-8 (RFC 8259)
-    list: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    list: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     lone-continuation-byte: byte 22: not UTF-8; JSON texts are UTF-8 (RFC 8259)
-    metadata-is-array: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
-    metadata-is-text: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    metadata-is-array: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
+    metadata-is-text: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     missing-colon: byte 12: expected `:`, found `{`
     missing-comma: byte 25: expected `,` or a closing bracket, found `"`
-    no-metadata: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
-    no-name: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    no-metadata: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
+    no-name: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     no-value: byte 12: expected a value, found `}`
-    null-name: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    null-name: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     null: byte 0: expected an object, found `n`
     number-name: byte 20: metadata.name must be a string, found `7`
     number-version: byte 42: metadata.resourceVersion must be a string, found `1`
     object-uid: byte 30: metadata.uid must be a string, found `{`
     overlong-encoding: byte 30: not UTF-8; JSON texts are UTF-8 (RFC 8259)
-    second-metadata-has-no-name: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    second-metadata-has-no-name: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     single-quotes: byte 1: expected a member name, found `'`
-    status: the object has no metadata.name, so it can not be stored; is it a list, a Status or a Table?
+    status: the object has no metadata.name, so it cannot be stored; is it a list, a Status or a Table?
     text: byte 0: expected an object, found `"`
     too-deep: byte 158: nested deeper than 127 levels
     trailing-comma: byte 25: expected a member name, found `}`
@@ -203,7 +203,7 @@ fn watches_yield_the_same_events_wherever_a_frame_ends() {
 
 #[test]
 fn a_pod_is_projected_in_its_own_shape() {
-    let (_, bytes) = files("taken")
+    let (_, bytes) = files("accepted")
         .into_iter()
         .find(|(name, _)| name == "pod-oom-killed.json")
         .expect("kept");

@@ -20,7 +20,7 @@ pub(crate) struct Written {
     pub(crate) text: String,
 }
 
-/// Names that pointers, heads and lists care about, and names that are hard to read.
+/// Names that pointers, heads and lists read, and names that are hard to parse.
 const NAMES: [&str; 22] = [
     "metadata",
     "name",
@@ -62,7 +62,7 @@ pub(crate) fn name() -> impl Strategy<Value = String> {
     prop_oneof![8 => select(&NAMES[..]).prop_map(str::to_owned), 1 => text()]
 }
 
-/// Texts that need escapes, look like structure, or cross the scanner's blocks.
+/// Texts that need escapes, look like JSON structure, or cross the scanner's blocks.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let piece = select(
         &[
@@ -135,7 +135,7 @@ pub(crate) fn object_with_doubles() -> impl Strategy<Value = Doc> {
         };
         let at = at.index(members.len() + 1);
         members.splice(at..at, more);
-        // Null and empty ones are as if they were absent: which of two then counts is tested by itself.
+        // Null and empty fields count as absent: a separate test covers which of two counts then.
         let empty =
             |value: &Doc| matches!(value, Doc::Literal("null")) || matches!(value, Doc::Text(text) if text.is_empty());
         members.retain(|(name, value)| !matches!(name.as_str(), "apiVersion" | "kind") || !empty(value));

@@ -1,5 +1,5 @@
-//! What the scanner answers is what a parse of the whole text answers: random documents, arbitrary bytes and a kept
-//! corpus, against naive models over `serde_json::Value`.
+//! The scanner's results equal those of a parse of the whole text: random documents, arbitrary bytes and a corpus,
+//! compared with naive models over `serde_json::Value`.
 
 mod bytes;
 mod corpus;

@@ -1,9 +1,9 @@
-//! The naive models: what head, cuts, pointers and projections mean, over a tree of values.
+//! Naive models of head, cuts, pointers and projections over a tree of values.
 
 use informant_object::{Pointer, Token};
 use serde_json::{Map, Value};
 
-/// What a head must say; `None` if the object must be refused.
+/// The expected head; `None` if the object must be refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) namespace: String,
@@ -30,7 +30,7 @@ pub(crate) fn head(object: &Value) -> Option<Head> {
     (typed && !head.name.is_empty()).then_some(head)
 }
 
-/// What an object is after it was read.
+/// The expected object after parsing.
 pub(crate) fn shaped(
     object: &Value,
     api_version: &str,
@@ -55,7 +55,7 @@ pub(crate) fn shaped(
     cut(&object, &tokens).expect("an object is not cut whole")
 }
 
-/// What remains of `value`; `None` if nothing does.
+/// The rest of `value` after cutting; `None` if nothing is left.
 fn cut(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
     if pointers.iter().any(|tokens| tokens.is_empty()) {
         return None;
@@ -76,7 +76,7 @@ fn cut(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
     })
 }
 
-/// The pointers that go on below a member or, under its index, an element.
+/// The pointers that continue below a member or, by its index, an element.
 fn below<'p>(pointers: &[&'p [Token]], name: &str) -> Vec<&'p [Token]> {
     let matching = pointers.iter().filter(|tokens| tokens[0].matches(name));
     matching.map(|tokens| &tokens[1..]).collect()
@@ -108,14 +108,14 @@ pub(crate) fn values<'v>(value: &'v Value, tokens: &[Token], found: &mut Vec<&'v
     }
 }
 
-/// What a projection shows of an object.
+/// The part of an object that a projection includes.
 pub(crate) fn projected(object: &Value, pointers: &[Pointer]) -> Value {
     let type_meta = ["/apiVersion", "/kind"].map(|text| Pointer::parse(text).expect("a pointer"));
     let tokens: Vec<&[Token]> = pointers.iter().chain(&type_meta).map(Pointer::tokens).collect();
     show(object, &tokens).expect("an object is shown")
 }
 
-/// What is shown of a value that some pointers lead to or through; `None`: nothing, for it is a scalar on the way.
+/// The included part of a value on the path of some pointers; `None` if it is a scalar before their end.
 fn show(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
     if pointers.iter().any(|tokens| tokens.is_empty()) {
         return Some(value.clone());

@@ -31,12 +31,12 @@ fn value(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(text)))
 }
 
-/// What holds of every object, read from `text` in whatever shape.
+/// Checks that hold for every object, parsed from `text` with any shape.
 pub(crate) fn check_object(text: &str, shape: &Shape, doubled: bool) -> Result<(), TestCaseError> {
     let whole = value(text.as_bytes());
     let parsed = Object::parse(text.as_bytes(), shape);
     if doubled && matches!(parsed, Err(ObjectError::NotAString { .. })) {
-        // A wrong type is refused where it stands, even if a later member of that name would have counted.
+        // A wrong type is refused where it occurs, even if a later member of that name would count.
         return Ok(());
     }
     let Some(expected) = model::head(&whole) else {
@@ -75,7 +75,7 @@ pub(crate) fn check_object(text: &str, shape: &Shape, doubled: bool) -> Result<(
     Ok(())
 }
 
-/// What holds of the values at any pointer.
+/// Checks that hold for the values at any pointer.
 pub(crate) fn check_pointers(object: &Object, pointers: &[Pointer]) -> Result<(), TestCaseError> {
     let whole = value(object.json());
     for pointer in pointers {
@@ -108,7 +108,7 @@ pub(crate) fn check_pointers(object: &Object, pointers: &[Pointer]) -> Result<()
     Ok(())
 }
 
-/// What holds of any projection.
+/// Checks that hold for any projection.
 pub(crate) fn check_projection(object: &Object, pointers: &[Pointer]) -> Result<(), TestCaseError> {
     let mut out = b"before".to_vec();
     object.project(&Projection::new(pointers), &mut out);
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn of_doubled_names_the_last_counts(Written { text } in written(object_with_doubles()), shape in shape()) {
+    fn the_last_of_doubled_names_counts(Written { text } in written(object_with_doubles()), shape in shape()) {
         check_object(&text, &shape, true)?;
     }
 
@@ -159,7 +159,7 @@ proptest! {
         let mut out = Vec::new();
         Payload::Metadata.write(&object, &mut out);
         let mut expected = model::projected(&value(object.json()), &[Pointer::parse("/metadata").expect("a pointer")]);
-        // What is null or empty counts as absent.
+        // Null and empty values count as absent.
         expected.as_object_mut().expect("an object").retain(|_, value| !value.is_null() && value != "");
         prop_assert_eq!(value(&out), expected);
     }
@@ -222,7 +222,7 @@ fn an_empty_kind_is_as_if_it_were_absent() {
 }
 
 #[test]
-fn of_a_doubled_name_a_pointer_finds_the_first_and_a_star_each() {
+fn pointer_finds_first_of_a_doubled_name_and_star_each() {
     let object = parsed(r#"{"metadata":{"name":"a"},"spec":{"node":"x","node":"y"}}"#);
     let find = |pointer: &str| object.pointer(&Pointer::parse(pointer).expect("a pointer"));
     assert_eq!(find("/spec/node"), ["x"]);
@@ -274,7 +274,7 @@ fn an_object_malformed_where_a_projection_leads_is_shown_whole() {
 }
 
 #[test]
-fn clones_share_one_allocation_and_its_size_counts_head_and_text() {
+fn clones_share_an_allocation_whose_size_counts_head_and_text() {
     let object = parsed(r#"{"metadata":{"name":"a"}}"#);
     assert!(object.ptr_eq(&object.clone()) && !object.ptr_eq(&parsed(r#"{"metadata":{"name":"a"}}"#)));
     let around = object.size_bytes() - object.json().len();

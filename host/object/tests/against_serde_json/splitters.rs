@@ -1,4 +1,4 @@
-//! Splitters: wherever the frames are cut, the same lines and items come out.
+//! Splitters: lines and items do not depend on where the frames are cut.
 
 use informant_object::frames::{
     Line, LineSplitter, ListError, ListHead, ListObject, ListPart, ListSplitter, TooLong, WatchEventType, WatchLine,
@@ -25,7 +25,7 @@ fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
     ]
 }
 
-/// A line or item, or what is told of one that is too long.
+/// A line or item, or the report of one that is too long.
 pub(crate) type Piece = Result<Vec<u8>, TooLong>;
 
 pub(crate) fn lines(stream: &[&[u8]], limit: usize) -> Vec<Piece> {
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn a_watch_yields_its_objects_however_it_is_written_and_cut(objects in vec((object(), style()), 1..6), cuts in cuts()) {
+    fn a_watch_yields_its_objects_in_any_style_and_frames(objects in vec((object(), style()), 1..6), cuts in cuts()) {
         let mut stream = String::new();
         let mut expected = Vec::new();
         for (number, (doc, style)) in objects.iter().enumerate() {
@@ -169,10 +169,10 @@ proptest! {
     }
 
     #[test]
-    fn items_read_in_one_scan_are_those_read_one_by_one((body, _) in body(), cuts in cuts(), limit in prop_oneof![Just(60usize), Just(1 << 20)]) {
+    fn one_scan_reads_the_same_items_as_one_by_one((body, _) in body(), cuts in cuts(), limit in prop_oneof![Just(60usize), Just(1 << 20)]) {
         let shape = Shape::of("v1", "Pod");
         let frames = frames(body.as_bytes(), &cuts);
-        // Every other name, so that it does not matter how often it is asked.
+        // Depends only on the name, so that it does not matter how often it is called.
         let wanted = |name: &str| name.len().is_multiple_of(2);
         let (items, head) = list(&frames, limit);
         let expected: Vec<_> = items.into_iter().map(|item| match item {
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn a_list_that_was_cut_short_is_refused_at_its_end((body, _) in body(), at in any::<prop::sample::Index>(), cuts in cuts()) {
+    fn a_truncated_list_is_refused_at_its_end((body, _) in body(), at in any::<prop::sample::Index>(), cuts in cuts()) {
         let body = body.trim_end();
         let part = &body.as_bytes()[..at.index(body.len())];
         let (_, head) = list(&frames(part, &cuts), 1 << 20);
@@ -210,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn a_line_beyond_the_limit_is_reported_once_with_its_key_and_the_next_is_read() {
+fn a_too_long_line_is_reported_once_with_its_key() {
     let pod = |name: &str, bytes: usize| {
         let filler = "x".repeat(bytes);
         format!(
@@ -241,7 +241,7 @@ fn a_line_beyond_the_limit_is_reported_once_with_its_key_and_the_next_is_read() 
 }
 
 #[test]
-fn an_item_beyond_the_limit_is_reported_once_with_its_key_and_the_next_is_read() {
+fn a_too_long_item_is_reported_once_with_its_key() {
     let filler = "x".repeat(5000);
     let big = format!(r#"{{"metadata":{{"name":"big","namespace":"default"}},"spec":"{filler}"}}"#);
     let body = format!(
@@ -266,7 +266,7 @@ fn an_item_beyond_the_limit_is_reported_once_with_its_key_and_the_next_is_read()
 }
 
 #[test]
-fn a_key_is_not_made_up_from_a_beginning_that_lacks_half_of_it() {
+fn a_key_is_not_guessed_from_an_incomplete_beginning() {
     let line = format!(
         r#"{{"type":"ADDED","object":{{"metadata":{{"name":"a","annotations":{{"x":"{}"#,
         "x".repeat(500)
@@ -280,7 +280,7 @@ fn a_key_is_not_made_up_from_a_beginning_that_lacks_half_of_it() {
 }
 
 #[test]
-fn answers_that_are_no_lists_are_named() {
+fn responses_that_are_not_lists_are_described() {
     let answer = |body: &str| {
         let (items, head) = list(&[body.as_bytes()], 1000);
         format!("{} items, {}", items.len(), head.expect_err("no list"))
@@ -312,7 +312,7 @@ fn null_items_are_an_empty_list_as_go_writes_it() {
 }
 
 #[test]
-fn lines_that_are_no_watch_events_are_named() {
+fn lines_that_are_not_watch_events_are_described() {
     let line = |line: &str| WatchLine::parse(line.as_bytes()).expect_err("no event").to_string();
     insta::assert_snapshot!(line("<html>503 Service Unavailable</html>"), @r#"the server answered a watch with HTML, not JSON: "<html>503 Service Unavailable</html>"; is a proxy or a login page in between?"#);
     insta::assert_snapshot!(line("proxy error"), @r#"not a watch event: byte 0: expected an object, found `p`; the line begins "proxy error""#);

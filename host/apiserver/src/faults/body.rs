@@ -1,4 +1,4 @@
-//! Bodies as faults and restarts leave them: sliced, cut off, reset.
+//! Response bodies disturbed by faults and restarts: split, cut off, reset.
 
 use std::collections::VecDeque;
 
@@ -8,37 +8,37 @@ use tokio_util::sync::CancellationToken;
 
 use crate::body::{Body, BodyError, Frames};
 
-/// A body on its way through a bad network.
-pub(crate) struct Disturbed {
+/// A body as it arrives through a bad network.
+pub(crate) struct FaultyBody {
     frames: Frames,
-    /// Pieces of a frame that are still to go out.
+    /// Pieces of a frame that are still to be sent.
     pieces: VecDeque<Bytes>,
     split_bytes: usize,
     /// How many bytes may still pass before the reset.
     bytes_left: Option<usize>,
-    life: CancellationToken,
+    restart: CancellationToken,
     broken: bool,
 }
 
-impl Disturbed {
-    /// Cuts `body` into frames of `split_bytes`, resets it after `cut_bytes` and when `life` ends.
+impl FaultyBody {
+    /// Splits `body` into frames of `split_bytes`, and resets it after `cut_bytes` or when `restart` is canceled.
     pub(crate) fn body(
         body: Body,
         split_bytes: Option<usize>,
         cut_bytes: Option<usize>,
-        life: CancellationToken,
+        restart: CancellationToken,
     ) -> Body {
-        let disturbed = Self {
+        let faulty = Self {
             frames: body.into_frames(),
             pieces: VecDeque::new(),
             split_bytes: split_bytes.unwrap_or(usize::MAX),
             bytes_left: cut_bytes,
-            life,
+            restart,
             broken: false,
         };
-        Body::frames(futures::stream::unfold(disturbed, |mut disturbed| async move {
-            let frame = disturbed.next().await?;
-            Some((frame, disturbed))
+        Body::frames(futures::stream::unfold(faulty, |mut faulty| async move {
+            let frame = faulty.next().await?;
+            Some((frame, faulty))
         }))
     }
 
@@ -46,7 +46,7 @@ impl Disturbed {
         if self.broken {
             return None;
         }
-        if self.bytes_left == Some(0) || self.life.is_cancelled() {
+        if self.bytes_left == Some(0) || self.restart.is_cancelled() {
             return Some(self.reset().await);
         }
         if self.pieces.is_empty() {
@@ -72,7 +72,7 @@ impl Disturbed {
 
     async fn reset(&mut self) -> Result<Bytes, BodyError> {
         self.broken = true;
-        // So that a listener flushes what came before: hyper drops unsent bytes on an error.
+        // Lets a listener flush what came before: hyper drops unsent bytes on an error.
         tokio::task::yield_now().await;
         Err(BodyError)
     }
