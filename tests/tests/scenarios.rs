@@ -19,7 +19,7 @@ fn hold(name: &str) {
     }
     assert!(!scenario.bugs.is_empty(), "nothing shows that {name} would fail");
     for bug in scenario.bugs {
-        match bug.in_force(|| scenario.failure()) {
+        match bug.run_with(|| scenario.failure()) {
             Some(failure) => println!("with {bug:?}: {failure}"),
             None => panic!("{}: {bug:?} goes unnoticed", scenario.case),
         }

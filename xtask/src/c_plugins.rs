@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::{cargo, guests, workspace, zig};
 use anyhow::{Context, Result, bail};
 
-/// As `docs/plugins.md` says it. Without the size of the stack zig reserves 16 MiB of memory for it.
+/// As `docs/guides/plugins.md` says it. Without the size of the stack zig reserves 16 MiB of memory for it.
 const FLAGS: &str = "-target wasm32-wasi -mexec-model=reactor -std=c11 -Os -s -Wall -Wextra -Werror -ffunction-sections -Wl,--gc-sections \
                      -Wl,-z,stack-size=131072";
 

@@ -224,7 +224,7 @@ fn pointer(text: &str) -> Pointer {
 /// The pod of `number`, at `version`. No two states are equally long: what an update frees rarely fits the next one.
 fn pod(number: u64, version: u64) -> String {
     let more = "x".repeat((version.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize);
-    include_str!("../../object/corpus/taken/pod.json")
+    include_str!("../../object/corpus/accepted/pod.json")
         .replacen(
             "checkout-7c9f8d6b54-x7k2p",
             &format!("checkout-7c9f8d6b54-{number:06}"),

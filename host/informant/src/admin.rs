@@ -6,7 +6,7 @@
 //! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
-//! Reads the [`Board`], snapshots and listeners; only a POST changes something, and only for one plugin. It has no
+//! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something, and only for one plugin. It has no
 //! authentication, so it listens on loopback by default.
 
 mod error;
@@ -42,7 +42,7 @@ pub use plugins::{
 pub(crate) use sources::running_in;
 pub use sources::{AgedText, FAILED_NAMED_MAX, FailedView, IndexFailuresView, SourceView, Sources};
 
-use crate::daemon::Board;
+use crate::daemon::StatusRegistry;
 use crate::metrics::Metrics;
 
 /// The content type of OpenMetrics text.
@@ -78,7 +78,7 @@ pub struct PendingSection {
 /// The state that all routes share.
 #[derive(Clone)]
 pub(crate) struct AdminState {
-    pub(crate) board: Board,
+    pub(crate) registry: StatusRegistry,
     pub(crate) metrics: Metrics,
     pub(crate) environment: Arc<dyn Environment>,
     streams: Arc<Semaphore>,
@@ -86,9 +86,9 @@ pub(crate) struct AdminState {
 }
 
 impl AdminState {
-    pub(crate) fn new(board: Board, metrics: Metrics, environment: Arc<dyn Environment>) -> Self {
+    pub(crate) fn new(registry: StatusRegistry, metrics: Metrics, environment: Arc<dyn Environment>) -> Self {
         Self {
-            board,
+            registry,
             metrics,
             environment,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -187,7 +187,7 @@ async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
 }
 
 async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationView> {
-    let configuration = state.board.configuration().clone();
+    let configuration = state.registry.configuration().clone();
     let waiting = configuration.waiting.iter().map(|(section, reason)| PendingSection {
         section: section.to_string(),
         reason: reason.to_string(),

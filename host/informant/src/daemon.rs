@@ -49,8 +49,8 @@ pub(crate) use desired_plugin::DesiredPlugin;
 pub use file_watch::{POLL_PERIOD, SETTLE, SETTLE_MAX};
 pub use informer_supervisor::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 pub use status_registry::{
-    InformerEntry, InformerPhase, InformerStatus as Place, InformerStatuses as Places, PluginEntry, PluginPhase,
-    RunningInformer, StatusRegistry as Board,
+    InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
+    StatusRegistry,
 };
 pub use stop::{STOP_MAX, StopReport};
 
@@ -65,7 +65,6 @@ use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
 use file_watch::FileWatch;
-use status_registry::StatusRegistry;
 
 /// The options of [`Daemon::start`].
 #[derive(Debug)]

@@ -22,7 +22,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::admin::running_in;
-use crate::daemon::{Board as StatusRegistry, InformerPhase, PluginPhase, ReloadResult};
+use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
 use crate::version;
 
 /// All metrics of the process. Clones share one registry.
@@ -353,7 +353,7 @@ impl StatusCollector {
     fn encode_ages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut statuses: BTreeMap<(String, String), Vec<SourceStatus>> = BTreeMap::new();
         for entry in self.0.informers() {
-            for (cluster, status) in entry.places() {
+            for (cluster, status) in entry.by_cluster() {
                 let sources = running_in(&status).into_iter().map(|source| source.status());
                 statuses.insert((entry.name.clone(), cluster), sources.collect());
             }
@@ -375,7 +375,7 @@ impl StatusCollector {
         let help = "1 while discovery of the informer's resource has not succeeded";
         let mut family = encoder.encode_descriptor("informer_discovering", help, None, MetricType::Gauge)?;
         for entry in self.0.informers() {
-            for (cluster, status) in entry.places() {
+            for (cluster, status) in entry.by_cluster() {
                 let discovering = matches!(status.phase, InformerPhase::Discovering { .. });
                 let labels = [("informer", entry.name.as_str()), ("cluster", cluster.as_str())];
                 gauge(u64::from(discovering)).encode(family.encode_family(&labels)?)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use informant_cache::listener::{Delivery, ListenerStats, Outcome, Pull};
+use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerStats, NextBatch};
 use informant_cache::{Environment, EventHandler, ListenerHandle};
 use informant_object::SourceId;
 use tokio::sync::{Notify, watch};
@@ -291,7 +291,7 @@ impl Driver {
         let mut batches = 0;
         loop {
             match self.listener.next_batch(now, CALLS_PER_BATCH_MAX, &mut deliveries) {
-                Pull::Delivered(_) => {
+                NextBatch::Delivered(_) => {
                     // Slots are free once the events are taken, bytes once they are handled.
                     self.notify_capacity();
                     self.call(&mut deliveries, &mut outcomes);
@@ -304,7 +304,7 @@ impl Driver {
                     }
                     tokio::task::yield_now().await;
                 }
-                Pull::WaitUntil(moment) => {
+                NextBatch::WaitUntil(moment) => {
                     let wait = moment - now;
                     tokio::select! {
                         biased;
@@ -312,8 +312,8 @@ impl Driver {
                         () = self.environment.sleep(wait) => {}
                     }
                 }
-                Pull::Idle => woken.notified().await,
-                Pull::Closed => return,
+                NextBatch::Idle => woken.notified().await,
+                NextBatch::Closed => return,
             }
             turn_began = self.environment.now();
             now = turn_began;
@@ -330,11 +330,11 @@ impl Driver {
     fn call(
         &mut self,
         deliveries: &mut Vec<Delivery>,
-        outcomes: &mut Vec<(informant_cache::listener::Token, Outcome)>,
+        outcomes: &mut Vec<(informant_cache::listener::Token, DeliveryOutcome)>,
     ) {
         for delivery in deliveries.drain(..) {
             let outcome = self.handler.deliver(&delivery);
-            if let Outcome::Trapped(message) = &outcome {
+            if let DeliveryOutcome::Trapped(message) = &outcome {
                 self.metrics.handler_panics.inc();
                 self.panics.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(source = %delivery.source, key = ?delivery.key(), error = %message, "native handler panicked");

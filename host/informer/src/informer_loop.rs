@@ -21,7 +21,7 @@ mod replace;
 
 use std::sync::Arc;
 
-use informant_cache::listener::Change;
+use informant_cache::listener::ObjectChange;
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Batch, DeltaFifo, Environment, ListenerHandle, Moment, StoreWriter, VersionGuard};
 use informant_object::{Key, Object, SourceId};
@@ -71,7 +71,7 @@ pub(crate) struct InformerLoop {
     parts: LoopParts,
     batch: Batch,
     /// What to deliver to listeners once the root is published.
-    changes: Vec<Change>,
+    changes: Vec<ObjectChange>,
     /// How many of `changes` were sent to index plugins.
     fed_changes: usize,
     listeners: Vec<ListenerHandle>,
@@ -187,7 +187,7 @@ impl InformerLoop {
         loop {
             self.wait_for_capacity().await;
             let more = self.process_batch();
-            if seeded_bug(SeededBug::ToldBeforePublished) {
+            if seeded_bug(SeededBug::NotifiedBeforePublish) {
                 self.notify_listeners();
                 tokio::task::yield_now().await;
             }
@@ -241,7 +241,7 @@ impl InformerLoop {
         store.publish();
         status.notify_published();
         if let (Some(durable), Some(high_water)) = (durable, self.guard.high_water()) {
-            durable.journal.seen(high_water);
+            durable.journal.set_high_water(high_water);
         }
         metrics.store_objects.set(store.len());
         metrics.store_bytes.set(store.bytes());

@@ -341,7 +341,7 @@ impl NamedInformer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visibility {
     Public,
-    /// Only after [`Catalog::exchange`].
+    /// Only after [`Catalog::swap_listed`].
     Staged,
 }
 

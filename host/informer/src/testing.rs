@@ -18,7 +18,7 @@ use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use informant_apiserver::ApiServer;
-use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome};
+use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery};
 use informant_cache::{Catalog, Environment as _, EventContext, EventHandler, HandlerError, ListenerHandle, Reason};
 use informant_object::{KeyRef, Object};
 use kube::Client;
@@ -388,16 +388,17 @@ impl Deliveries {
     pub(crate) async fn next(&self) -> Option<Delivery> {
         loop {
             match self.listener.next(self.environment.now()) {
-                Next::Deliver(delivery) => return Some(delivery),
-                Next::Closed => return None,
-                Next::WaitUntil(_) | Next::Idle => self.woken.notified().await,
+                NextDelivery::Deliver(delivery) => return Some(delivery),
+                NextDelivery::Closed => return None,
+                NextDelivery::WaitUntil(_) | NextDelivery::Idle => self.woken.notified().await,
             }
         }
     }
 
     /// Acknowledges a delivery.
     pub(crate) fn done(&self, delivery: &Delivery) {
-        self.listener.done(delivery.token, Outcome::Ok, self.environment.now());
+        self.listener
+            .done(delivery.token, DeliveryOutcome::Ok, self.environment.now());
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{
     BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
 };
@@ -98,8 +98,8 @@ fn pods(catalog: &Catalog) -> (SourceId, Snapshot) {
 }
 
 /// Updates of as many pods.
-fn updates(count: usize, received: Moment) -> Vec<Change> {
-    let text = include_str!("../../object/corpus/taken/pod.json");
+fn updates(count: usize, received: Moment) -> Vec<ObjectChange> {
+    let text = include_str!("../../object/corpus/accepted/pod.json");
     let pod = |number: usize, version: u32| {
         let mut pod: serde_json::Value = serde_json::from_str(text).expect("a pod");
         pod["metadata"]["name"] = format!("pod-{number}").into();
@@ -111,7 +111,7 @@ fn updates(count: usize, received: Moment) -> Vec<Change> {
         new: pod(number, 2),
     };
     (0..count)
-        .map(|number| Change {
+        .map(|number| ObjectChange {
             kind: update(number),
             reason: Reason::Watch,
             received,

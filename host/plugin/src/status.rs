@@ -93,7 +93,7 @@ pub struct StuckOn {
 
 impl StuckOn {
     pub(crate) fn of(delivery: &Delivery, since: Moment) -> StuckOn {
-        let (source, event) = (delivery.source, delivery.what.as_str());
+        let (source, event) = (delivery.source, delivery.notification.as_str());
         StuckOn {
             source,
             key: delivery.key().map(KeyRef::to_key),

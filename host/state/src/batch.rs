@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use informant_cache::ListenerHandle;
-use informant_cache::listener::{Change, ChangeKind, Resume};
+use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState};
 use informant_object::{Key, Object};
 use redb::ReadableTable as _;
 
@@ -21,7 +21,7 @@ pub(crate) struct SourceBatch {
     pub(crate) entries: Vec<JournalEntry>,
     acknowledged: BTreeMap<String, Acknowledgements>,
     /// How the listeners that are attached in this batch resume, by their index among the entries.
-    pub(crate) resumes: BTreeMap<usize, Resume>,
+    pub(crate) resumes: BTreeMap<usize, ResumeState>,
     /// Deletes to deliver before the entries.
     pub(crate) late: Vec<LateDeletes>,
 }
@@ -186,7 +186,7 @@ impl DurableSource {
         Ok(kept.is_some_and(|kept| kept.form != self.options.form))
     }
 
-    fn persist_changes(&mut self, tables: &mut Tables<'_>, changes: &[Change]) -> Result<(), redb::Error> {
+    fn persist_changes(&mut self, tables: &mut Tables<'_>, changes: &[ObjectChange]) -> Result<(), redb::Error> {
         for change in changes {
             if let Some((key, gone)) = self.gone(change) {
                 self.persist_delete(tables, &key, gone)?;
@@ -199,7 +199,7 @@ impl DurableSource {
     }
 
     /// The incarnation that a change ends.
-    pub(crate) fn gone(&self, change: &Change) -> Option<(Key, OpenRow)> {
+    pub(crate) fn gone(&self, change: &ObjectChange) -> Option<(Key, OpenRow)> {
         let (key, last, unknown) = match &change.kind {
             ChangeKind::Update { old, new } if old.uid() != new.uid() => (old.key().to_key(), Some(old), true),
             ChangeKind::Delete {
@@ -260,7 +260,7 @@ impl DurableSource {
         tables: &mut Tables<'_>,
         listener: &ListenerHandle,
         names: &ListenerNames,
-    ) -> Result<Option<Resume>, redb::Error> {
+    ) -> Result<Option<ResumeState>, redb::Error> {
         let Some((name, on_start)) = self.claim(listener, names) else {
             return Ok(None);
         };

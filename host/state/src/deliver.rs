@@ -1,6 +1,6 @@
 //! Delivers a batch after its transaction; records what could not be persisted.
 
-use informant_cache::listener::{Change, ChangeKind, Resume, Vanished};
+use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState, Vanished};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::SourceId;
 
@@ -29,7 +29,7 @@ impl DurableSource {
                 JournalEntry::Attach(listener, _) => {
                     if self.record_attach(listener, names) && !self.is_transient {
                         // It may know anything from before.
-                        batch.resumes.insert(place, Resume::default());
+                        batch.resumes.insert(place, ResumeState::default());
                     }
                 }
                 JournalEntry::Adopt(listener, _) => drop(self.record_attach(listener, names)),
@@ -59,7 +59,7 @@ impl DurableSource {
         }
     }
 
-    fn record_deletes_of(&mut self, changes: &[Change]) {
+    fn record_deletes_of(&mut self, changes: &[ObjectChange]) {
         for change in changes {
             let Some((key, gone)) = self.gone(change) else { continue };
             if self.unpersisted_deletes.contains_key(&key) {
@@ -150,7 +150,7 @@ impl DurableSource {
         let is_kept = |handler: &HandlerState| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
         if self.handlers.values().any(is_kept) {
             let wakeup = self.queue.wakeup();
-            listener.keep_replays(id, move || wakeup.notify());
+            listener.gate_replays(id, move || wakeup.notify());
         }
     }
 
@@ -171,11 +171,18 @@ impl DurableSource {
     /// Releases gated replays, because the source is no longer persisted.
     pub(crate) fn release_replays(&self) {
         if let Some(id) = self.id {
-            self.listeners().for_each(|listener| listener.keep_replays_no_more(id));
+            self.listeners().for_each(|listener| listener.ungate_replays(id));
         }
     }
 
-    fn push(&mut self, id: SourceId, snapshot: Snapshot, changes: &[Change], now: Moment, later: &[ListenerHandle]) {
+    fn push(
+        &mut self,
+        id: SourceId,
+        snapshot: Snapshot,
+        changes: &[ObjectChange],
+        now: Moment,
+        later: &[ListenerHandle],
+    ) {
         self.now = now;
         let is_here = |listener: &&ListenerHandle| !later.iter().any(|other| other.ptr_eq(listener));
         for listener in self.listeners().filter(is_here) {
@@ -187,7 +194,7 @@ impl DurableSource {
     /// Delivers to a handler, which has received the present objects, the deletes of what it knew before. An object
     /// that exists under the name of a deleted one is delivered again after the delete.
     fn deliver_late_deletes(&self, listener: &ListenerHandle, gone: Vec<Vanished>) {
-        let change = |kind| Change {
+        let change = |kind| ObjectChange {
             kind,
             reason: Reason::Relist,
             received: self.now,
@@ -198,7 +205,7 @@ impl DurableSource {
             last,
             final_state_unknown,
         } in self
-            .without_void_deletes(Resume {
+            .without_void_deletes(ResumeState {
                 deletes: gone,
                 accepted: None,
             })
@@ -219,7 +226,7 @@ impl DurableSource {
 
     /// Removes deletes of objects that exist again or still. The delete stays unless the object is known to be the
     /// same.
-    fn without_void_deletes(&self, mut resume: Resume) -> Resume {
+    fn without_void_deletes(&self, mut resume: ResumeState) -> ResumeState {
         let before = resume.deletes.len();
         resume.deletes.retain(|gone| {
             let now = self.current.get(gone.key.as_ref());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use informant_cache::listener::Change;
+use informant_cache::listener::ObjectChange;
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
@@ -29,7 +29,7 @@ pub(crate) enum JournalEntry {
     Attach(ListenerHandle, Moment),
     Detach(ListenerHandle),
     Adopt(ListenerHandle, Then),
-    Push(Snapshot, Vec<Change>, Moment),
+    Push(Snapshot, Vec<ObjectChange>, Moment),
     /// All changes up to this snapshot.
     Difference(Snapshot, Moment),
     Flush(Then),
@@ -166,7 +166,7 @@ impl SourceQueue {
         self.wakeup.notify();
     }
 
-    fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment) {
+    fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment) {
         let mut entries = self.lock();
         if entries.ended {
             self.metrics.untold.inc_by(changes.len() as u64);
@@ -227,15 +227,15 @@ impl Journal for SourceJournal {
         self.0.give(JournalEntry::Detach(listener.clone()));
     }
 
-    fn adopt(&self, listener: &ListenerHandle, inherit: Then) {
+    fn transfer(&self, listener: &ListenerHandle, inherit: Then) {
         self.0.give(JournalEntry::Adopt(listener.clone(), inherit));
     }
 
-    fn push(&self, snapshot: &Snapshot, changes: &[Change], now: Moment) {
+    fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment) {
         self.0.push(snapshot, changes, now);
     }
 
-    fn seen(&self, high_water: u64) {
+    fn set_high_water(&self, high_water: u64) {
         self.0.high_water.store(high_water, Ordering::Release);
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use informant_cache::listener::{AcceptedStates, Change, ChangeKind, Resume, Vanished};
+use informant_cache::listener::{AcceptedStates, ChangeKind, ObjectChange, ResumeState, Vanished};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{Key, Object};
 use redb::ReadableTable as _;
@@ -159,7 +159,7 @@ impl DurableSource {
         name: &str,
         handler: &HandlerState,
         accepts: bool,
-    ) -> Result<Resume, redb::Error> {
+    ) -> Result<ResumeState, redb::Error> {
         let mut deletes = Vec::new();
         let gone = handler.open.iter().filter(|(_, gone)| **gone);
         for (key, _) in gone {
@@ -182,7 +182,7 @@ impl DurableSource {
         } else {
             None
         };
-        Ok(Resume { deletes, accepted })
+        Ok(ResumeState { deletes, accepted })
     }
 
     /// The deletes for handlers that were attached before the database could be read.
@@ -226,8 +226,8 @@ pub(crate) fn damaged(error: RowError) -> redb::Error {
 }
 
 /// The changes between two snapshots of one source, deletes first. The final states of deleted objects are unknown.
-pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Vec<Change> {
-    let change = |kind| Change {
+pub(crate) fn difference(before: &Snapshot, after: &Snapshot, now: Moment) -> Vec<ObjectChange> {
+    let change = |kind| ObjectChange {
         kind,
         reason: Reason::Watch,
         received: now,

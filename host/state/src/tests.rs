@@ -13,7 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use informant_cache::listener::{Change, ChangeKind, Delivery, ListenerOptions, Next, Outcome, What};
+use informant_cache::listener::{
+    ChangeKind, Delivery, DeliveryOutcome, ListenerOptions, NextDelivery, Notification, ObjectChange,
+};
 use informant_cache::{Journal, ListenerHandle, Moment, Reason, StoreWriter};
 use informant_object::{Key, KeyRef, Object, ResourceVersion, Shape, SourceId};
 
@@ -141,12 +143,12 @@ impl Process {
     }
 
     fn push(&mut self, kind: ChangeKind, version: ResourceVersion) {
-        let change = Change {
+        let change = ObjectChange {
             kind,
             reason: Reason::Watch,
             received: Moment::ZERO,
         };
-        self.journal().seen(version.number().unwrap());
+        self.journal().set_high_water(version.number().unwrap());
         self.store.set_version(version, 0);
         let snapshot = self.store.publish();
         self.journal().push(&snapshot, &[change], Moment::ZERO);
@@ -156,15 +158,15 @@ impl Process {
     fn take(&self) -> Option<Delivery> {
         loop {
             match self.listener.next(Moment::ZERO) {
-                Next::Deliver(delivery) => return Some(delivery),
+                NextDelivery::Deliver(delivery) => return Some(delivery),
                 // A cursor yielded the lock.
-                Next::WaitUntil(Moment::ZERO) => {}
+                NextDelivery::WaitUntil(Moment::ZERO) => {}
                 _ => return None,
             }
         }
     }
 
-    fn done(&self, delivery: &Delivery, outcome: Outcome) {
+    fn done(&self, delivery: &Delivery, outcome: DeliveryOutcome) {
         self.listener.done(delivery.token, outcome, Moment::ZERO);
     }
 
@@ -173,7 +175,7 @@ impl Process {
         let mut received = Vec::new();
         while let Some(delivery) = self.take() {
             received.push(shown(&delivery));
-            self.done(&delivery, Outcome::Ok);
+            self.done(&delivery, DeliveryOutcome::Ok);
         }
         received.join(", ")
     }
@@ -195,10 +197,10 @@ impl Process {
 
 fn shown(delivery: &Delivery) -> String {
     let name = delivery.key().map_or("", |key| key.name);
-    match &delivery.what {
-        What::Add(object) => format!("add {name}@{}", object.version()),
-        What::Update { new, .. } => format!("update {name}@{}", new.version()),
-        What::Delete {
+    match &delivery.notification {
+        Notification::Add(object) => format!("add {name}@{}", object.version()),
+        Notification::Update { new, .. } => format!("update {name}@{}", new.version()),
+        Notification::Delete {
             last,
             final_state_unknown,
             ..
@@ -206,7 +208,7 @@ fn shown(delivery: &Delivery) -> String {
             let version = last.as_ref().map_or(String::new(), |last| last.version().to_string());
             format!("delete {name}@{version}{}", if *final_state_unknown { "?" } else { "" })
         }
-        What::Synced => "synced".to_owned(),
+        Notification::Synced => "synced".to_owned(),
     }
 }
 

@@ -118,8 +118,7 @@ informers = ["pods"]
 "#;
 
 /// The script that is there at first.
-const FIRST_SCRIPT: &str =
-    "// Yours: what is saved here runs. docs/plugins.md says what there is.\nexport function onAdd(pod, event) {}\n";
+const FIRST_SCRIPT: &str = "// Yours: what is saved here runs. docs/guides/plugins.md says what there is.\nexport function onAdd(pod, event) {}\n";
 
 impl Show {
     /// Starts Informant with both plugins.

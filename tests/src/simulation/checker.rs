@@ -66,7 +66,7 @@ impl Clause {
         Self::IndexCoherent,
     ];
 
-    /// Its name as `docs/delivery.md` writes it.
+    /// Its name as `docs/explanation/delivery.md` writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -129,7 +129,7 @@ async fn without_the_grant_it_is_refused_with_the_line_that_it_takes(cluster: Cl
             .await
             .map_err(|error| format!("{error:#}"))?
             .to_string();
-        if plugins.contains("needs what is not granted") {
+        if plugins.contains("requires access that is not granted") {
             Ok(plugins)
         } else {
             Err(plugins)

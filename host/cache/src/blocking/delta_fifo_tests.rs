@@ -38,7 +38,7 @@ fn apply(queue: &DeltaFifo, store: &Indexer) -> Result<Vec<String>, PopError<Str
 
 /// client-go: TestDeltaFIFO_addUpdate, ReplaceMakesDeletionsReplaced, Resync, HasSynced.
 #[test]
-fn each_method_does_what_its_namesake_does() {
+fn methods_behave_like_those_of_client_go() {
     let store = Indexer::default();
     let queue = fifo_before(&store);
     assert!(!queue.has_synced());

@@ -15,7 +15,7 @@ use informant_informer::SourceStatus;
 use super::{AdminState, sources};
 use crate::age::human;
 use crate::config::Required;
-use crate::daemon::{Board, InformerPhase, Place, PluginEntry, PluginPhase};
+use crate::daemon::{InformerPhase, InformerStatus, PluginEntry, PluginPhase, StatusRegistry};
 
 /// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) async fn livez(RawQuery(query): RawQuery) -> String {
 }
 
 pub(super) async fn readyz(State(state): State<AdminState>, RawQuery(query): RawQuery) -> (StatusCode, String) {
-    let checks = checks(&state.board);
+    let checks = checks(&state.registry);
     let ready = checks.iter().all(|check| check.passed || check.gating != Gating::Yes);
     let status = if ready {
         StatusCode::OK
@@ -102,8 +102,8 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
 }
 
 /// All current checks.
-fn checks(board: &Board) -> Vec<ReadinessCheck> {
-    let stopping = board.is_stopping();
+fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
+    let stopping = registry.is_stopping();
     let text = if stopping {
         "stopping: delivering accepted events"
     } else {
@@ -115,21 +115,21 @@ fn checks(board: &Board) -> Vec<ReadinessCheck> {
         gating: Gating::Yes,
         text: text.into(),
     }];
-    for entry in board.informers() {
-        let places = entry.places();
+    for entry in registry.informers() {
+        let statuses = entry.by_cluster();
         checks.extend(
-            places
+            statuses
                 .iter()
-                .map(|(cluster, place)| informer(board, &entry.name, cluster, place)),
+                .map(|(cluster, status)| informer(registry, &entry.name, cluster, status)),
         );
     }
-    checks.extend(board.plugins().iter().map(|entry| plugin(entry)));
+    checks.extend(registry.plugins().iter().map(|entry| plugin(entry)));
     checks
 }
 
-fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> ReadinessCheck {
-    let required = place.section.required;
-    let (passed, gating, text) = match &place.phase {
+fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &InformerStatus) -> ReadinessCheck {
+    let required = status.section.required;
+    let (passed, gating, text) = match &status.phase {
         InformerPhase::Discovering { trouble } => {
             let trouble = trouble.as_ref().map(ToString::to_string);
             let text = trouble.unwrap_or_else(|| "discovering the resource".to_owned());
@@ -137,7 +137,7 @@ fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Readines
         }
         InformerPhase::Refused { reason } => (false, Gating::of(required, false), reason.to_string()),
         InformerPhase::Stopped => (false, Gating::of(required, false), "stopped".to_owned()),
-        InformerPhase::Running(_) => running(board, name, cluster, place),
+        InformerPhase::Running(_) => running(registry, name, cluster, status),
     };
     ReadinessCheck {
         name: match cluster {
@@ -150,8 +150,8 @@ fn informer(board: &Board, name: &str, cluster: &str, place: &Place) -> Readines
     }
 }
 
-fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, Gating, String) {
-    let mut sources = board.sources(name);
+fn running(registry: &StatusRegistry, name: &str, cluster: &str, status: &InformerStatus) -> (bool, Gating, String) {
+    let mut sources = registry.sources(name);
     sources.retain(|source| source.info().cluster == cluster);
     let mut text = Vec::new();
     let (mut synced, mut live) = (!sources.is_empty(), true);
@@ -161,29 +161,29 @@ fn running(board: &Board, name: &str, cluster: &str, place: &Place) -> (bool, Ga
         live &= status.state == SourceState::Live;
         let name = match sources.len() {
             1 => String::new(),
-            _ => name_in(place, source),
+            _ => name_in(status, source),
         };
-        text.push(name + &line(place, source));
+        text.push(name + &line(status, source));
     }
     // Problems after the first sync show here too; the configuration decides whether they affect readiness.
-    let gating = Gating::of(place.section.required, synced);
+    let gating = Gating::of(status.section.required, synced);
     (synced && live, gating, text.join("; "))
 }
 
 /// Distinguishes the sources of an informer: `v1/pods in default: `.
-fn name_in(place: &Place, source: &Source) -> String {
-    let resource = sources::resource_of(place, source);
+fn name_in(status: &InformerStatus, source: &Source) -> String {
+    let resource = sources::resource_of(status, source);
     let names = [resource.as_deref(), source.info().namespace.as_deref()];
     let names: Vec<_> = names.into_iter().flatten().collect();
     format!("{}: ", names.join(" in "))
 }
 
 /// The status of one source.
-fn line(place: &Place, source: &Source) -> String {
+fn line(status: &InformerStatus, source: &Source) -> String {
     let status = source.status();
     let version = status.snapshot.version().map_or("none", |version| version.as_str());
     let line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
-    match (sources::of_reflector(place, source), status.trouble) {
+    match (sources::of_reflector(status, source), status.last_error) {
         (Some(reflector), _) => line + &reflector_status(&reflector),
         (None, Some(trouble)) => format!("{line} ({trouble})"),
         (None, None) => line,

@@ -22,7 +22,7 @@ use super::AdminState;
 use super::error::{ApiError, Code};
 use super::freshness::{AtLeast, FreshnessQuery};
 use super::sources;
-use crate::daemon::{Board, Places};
+use crate::daemon::{InformerStatuses, StatusRegistry};
 use stream::{ObjectFilter, ObjectStream, SourceObjects};
 
 /// How many responses with objects may be read at a time. Each holds snapshots, which keep replaced objects in memory;
@@ -88,20 +88,20 @@ pub(super) async fn get(
 ) -> Result<Response, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
     let (filter, at_least) = (query.filter()?, query.freshness().parse()?);
-    let asked = find::informer(&state.board, &resource)?;
-    let sources = find::synced_sources(&state.board, &asked, &query.clusters()?)?;
+    let asked = find::informer(&state.registry, &resource)?;
+    let sources = find::synced_sources(&state.registry, &asked, &query.clusters()?)?;
     let informer = asked.informer;
     let snapshots = match &at_least {
         None => sources.iter().map(|source| source.snapshot()).collect(),
-        Some(at_least) => fresh_snapshots(&state, &informer.places(), &sources, &query, at_least).await?,
+        Some(at_least) => fresh_snapshots(&state, &informer.by_cluster(), &sources, &query, at_least).await?,
     };
     let permit = state.stream()?;
     for snapshot in &snapshots {
         filter
             .check_index(snapshot)
-            .map_err(|error| index_error(&state.board, &informer.name, &error))?;
+            .map_err(|error| index_error(&state.registry, &informer.name, &error))?;
     }
-    let headers = headers(&informer.places(), &sources, &snapshots);
+    let headers = headers(&informer.by_cluster(), &sources, &snapshots);
     let index_failures = filter.index_failures(&snapshots);
     let with_envelope = query.envelope.unwrap_or(false);
     let objects = sources.iter().zip(snapshots).map(|(source, snapshot)| SourceObjects {
@@ -128,7 +128,7 @@ pub(super) async fn get(
 /// A snapshot of each source; those that may hold a requested object have reached the requested version.
 async fn fresh_snapshots(
     state: &AdminState,
-    places: &Places,
+    places: &InformerStatuses,
     sources: &[Arc<Source>],
     query: &ObjectsQuery,
     at_least: &AtLeast,
@@ -166,7 +166,7 @@ fn envelope(source: &Source) -> (String, &'static str) {
     )
 }
 
-fn headers(places: &Places, sources: &[Arc<Source>], snapshots: &[Snapshot]) -> [(&'static str, String); 4] {
+fn headers(places: &InformerStatuses, sources: &[Arc<Source>], snapshots: &[Snapshot]) -> [(&'static str, String); 4] {
     let fresh: Vec<_> = sources
         .iter()
         .zip(snapshots)
@@ -183,7 +183,7 @@ fn headers(places: &Places, sources: &[Arc<Source>], snapshots: &[Snapshot]) -> 
     ]
 }
 
-fn freshness(places: &Places, source: &Source, snapshot: &Snapshot) -> Freshness {
+fn freshness(places: &InformerStatuses, source: &Source, snapshot: &Snapshot) -> Freshness {
     let info = source.info();
     let place = places.get(&info.cluster);
     let reflector = place.and_then(|place| sources::of_reflector(place, source));
@@ -252,16 +252,16 @@ impl ObjectsQuery {
     }
 }
 
-fn index_error(board: &Board, informer: &str, error: &IndexError) -> ApiError {
+fn index_error(registry: &StatusRegistry, informer: &str, error: &IndexError) -> ApiError {
     match error {
         IndexError::UnknownIndex { .. } => ApiError::new(Code::UnknownIndex, error.to_string()),
-        IndexError::NotReady { name } => ApiError::new(Code::NotReady, not_ready(board, informer, name, error)),
+        IndexError::NotReady { name } => ApiError::new(Code::NotReady, not_ready(registry, informer, name, error)),
     }
 }
 
 /// Why an index is not ready; waiting does not help if its plugin is in quarantine.
-fn not_ready(board: &Board, informer: &str, index: &str, error: &IndexError) -> String {
-    match super::plugins::quarantined_behind(board, informer, index) {
+fn not_ready(registry: &StatusRegistry, informer: &str, index: &str, error: &IndexError) -> String {
+    match super::plugins::quarantined_behind(registry, informer, index) {
         Some(plugin) => format!(
             "index {index} is not ready: plugin {plugin}, which computes it, is in quarantine; `informant plugin list` shows why, `informant plugin resume {plugin}` ends it"
         ),

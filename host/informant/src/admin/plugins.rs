@@ -12,7 +12,7 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use informant_cache::listener::{DeadLetter, ListenerStats, Requeue};
+use informant_cache::listener::{DeadLetter, ListenerStats, RequeueResult};
 use informant_cache::{Environment, IndexFeedHandle, Moment};
 use informant_object::Key;
 use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::AdminState;
 use super::error::{ApiError, Code};
 use super::sources::{AgedText, millis};
-use crate::daemon::{Board, PluginEntry, PluginPhase};
+use crate::daemon::{PluginEntry, PluginPhase, StatusRegistry};
 
 /// All plugins, by name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -164,7 +164,7 @@ pub struct Resumed {
 }
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Plugins> {
-    let entries = state.board.plugins();
+    let entries = state.registry.plugins();
     let items = entries.iter().map(|entry| item(entry, &*state.environment));
     Json(Plugins { items: items.collect() })
 }
@@ -175,7 +175,7 @@ pub(super) async fn resume(
     body: Result<Json<Empty>, JsonRejection>,
 ) -> Result<Json<Resumed>, ApiError> {
     let Json(Empty {}) = body.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
-    let plugin = loaded(&state.board, &name)?;
+    let plugin = loaded(&state.registry, &name)?;
     let resumed = plugin.status().state == PluginState::Quarantined;
     if resumed {
         plugin.resume().await;
@@ -190,7 +190,7 @@ pub(super) async fn requeue(
     request: Result<Json<RequeueRequest>, JsonRejection>,
 ) -> Result<Json<Requeued>, ApiError> {
     let Json(request) = request.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
-    let plugin = loaded(&state.board, &name)?;
+    let plugin = loaded(&state.registry, &name)?;
     let listener = plugin.listener();
     let now = state.environment.now();
     let wanted: Vec<_> = match &request.key {
@@ -201,7 +201,7 @@ pub(super) async fn requeue(
         Some(text) => {
             let key =
                 Key::parse(text).map_err(|error| ApiError::new(Code::Invalid, format!("key \"{text}\": {error}")))?;
-            let sources = state.board.catalog().all().into_iter().map(|source| source.id());
+            let sources = state.registry.catalog().all().into_iter().map(|source| source.id());
             let attached = sources.filter(|source| listener.is_attached(*source));
             attached.map(|source| (source, key.clone())).collect()
         }
@@ -209,9 +209,9 @@ pub(super) async fn requeue(
     let mut done = Requeued::default();
     for (source, key) in wanted {
         match listener.requeue(source, key.as_ref(), now) {
-            Requeue::Queued => done.queued += 1,
-            Requeue::Waiting => done.waiting += 1,
-            Requeue::Unknown | Requeue::Closed => {}
+            RequeueResult::Queued => done.queued += 1,
+            RequeueResult::Waiting => done.waiting += 1,
+            RequeueResult::Unknown | RequeueResult::Closed => {}
         }
     }
     if let Some(key) = request.key.filter(|_| done == Requeued::default()) {
@@ -228,9 +228,9 @@ pub(super) async fn requeue(
 pub(super) struct Empty {}
 
 /// The plugin named `name`, if it is loaded.
-fn loaded(board: &Board, name: &str) -> Result<Plugin, ApiError> {
-    let Some(entry) = board.plugin(name) else {
-        let entries = board.plugins();
+fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, ApiError> {
+    let Some(entry) = registry.plugin(name) else {
+        let entries = registry.plugins();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let help = crate::config::did_you_mean(name, &names, "plugins");
         return Err(ApiError::new(
@@ -361,7 +361,7 @@ pub(super) async fn dead_letters(
     let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
     let now = state.environment.now();
     let mut items = Vec::new();
-    for entry in state.board.plugins() {
+    for entry in state.registry.plugins() {
         if query.plugin.as_ref().is_some_and(|plugin| *plugin != entry.name) {
             continue;
         }
@@ -370,18 +370,18 @@ pub(super) async fn dead_letters(
             items.extend(
                 letters
                     .iter()
-                    .map(|letter| dead_letter_item(&state.board, &entry.name, letter, now)),
+                    .map(|letter| dead_letter_item(&state.registry, &entry.name, letter, now)),
             );
         }
     }
     Ok(Json(DeadLetters { items }))
 }
 
-fn dead_letter_item(board: &Board, plugin: &str, letter: &DeadLetter, now: Moment) -> DeadLetterItem {
+fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: &DeadLetter, now: Moment) -> DeadLetterItem {
     DeadLetterItem {
         plugin: plugin.to_owned(),
         source: letter.source.0,
-        informer: board.catalog().info(letter.source).map(|info| info.informer),
+        informer: registry.catalog().info(letter.source).map(|info| info.informer),
         namespace: letter.key.namespace().to_owned(),
         name: letter.key.name().to_owned(),
         event: letter.event,
@@ -399,8 +399,8 @@ pub(super) fn age_ms(now: Moment, when: Moment) -> u64 {
 }
 
 /// The plugin that computes an index of an informer, if it is in quarantine.
-pub(super) fn quarantined_behind(board: &Board, informer: &str, index: &str) -> Option<String> {
-    let entries = board.plugins();
+pub(super) fn quarantined_behind(registry: &StatusRegistry, informer: &str, index: &str) -> Option<String> {
+    let entries = registry.plugins();
     let behind = entries.iter().find(|entry| {
         let PluginPhase::Running(plugin) = entry.phase() else {
             return false;

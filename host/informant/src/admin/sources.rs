@@ -15,7 +15,7 @@ use super::AdminState;
 use super::error::{ApiError, Code};
 use super::freshness::FreshnessQuery;
 use crate::config::Resources;
-use crate::daemon::{Board, InformerPhase, Place};
+use crate::daemon::{InformerPhase, InformerStatus, StatusRegistry};
 
 /// How many of the objects that an index lacks are named.
 pub const FAILED_NAMED_MAX: usize = 16;
@@ -115,18 +115,18 @@ pub struct AgedText {
 
 pub(super) async fn list(State(state): State<AdminState>) -> Json<Sources> {
     let mut items = Vec::new();
-    for entry in state.board.informers() {
-        let mut sources = state.board.sources(&entry.name);
-        for (cluster, place) in entry.places() {
+    for entry in state.registry.informers() {
+        let mut sources = state.registry.sources(&entry.name);
+        for (cluster, status) in entry.by_cluster() {
             let there = |source: &Arc<Source>| source.info().cluster == cluster;
             if !sources.iter().any(there) {
-                items.push(without_source(&entry.name, &cluster, &place));
+                items.push(without_source(&entry.name, &cluster, &status));
             }
             items.extend(
                 sources
                     .iter()
                     .filter(|source| there(source))
-                    .map(|source| of_source(&place, source)),
+                    .map(|source| of_source(&status, source)),
             );
             sources.retain(|source| !there(source));
         }
@@ -142,23 +142,23 @@ pub(super) async fn get(
     let Path(id) = id.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
     let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
     let at_least = query.parse()?;
-    let (place, shared) = find_source(&state.board, id)?;
+    let (status, shared) = find_source(&state.registry, id)?;
     let sources = [shared];
     if let Some(at_least) = at_least {
         at_least.seen_by(&sources, &state).await?;
     }
-    let source = state.board.catalog().source(sources[0].source());
+    let source = state.registry.catalog().source(sources[0].source());
     let source = source.ok_or_else(|| unknown_source(id))?;
-    Ok(Json(of_source(&place, &source)))
+    Ok(Json(of_source(&status, &source)))
 }
 
 /// The source with that number, and its informer in its cluster.
-fn find_source(board: &Board, id: u32) -> Result<(Place, Arc<SharedInformer>), ApiError> {
-    for entry in board.informers() {
-        for place in entry.places().into_values() {
-            let running = running_in(&place);
+fn find_source(registry: &StatusRegistry, id: u32) -> Result<(InformerStatus, Arc<SharedInformer>), ApiError> {
+    for entry in registry.informers() {
+        for place in entry.by_cluster().into_values() {
+            let running = running_in(&status);
             if let Some(found) = running.into_iter().find(|source| source.source().0 == id) {
-                return Ok((place, found));
+                return Ok((status, found));
             }
         }
     }
@@ -172,14 +172,14 @@ fn unknown_source(id: u32) -> ApiError {
     ApiError::new(Code::UnknownSource, message)
 }
 
-fn without_source(informer: &str, cluster: &str, place: &Place) -> SourceView {
-    let (state, trouble) = match &place.phase {
+fn without_source(informer: &str, cluster: &str, status: &InformerStatus) -> SourceView {
+    let (state, trouble) = match &status.phase {
         InformerPhase::Discovering { trouble } => ("Discovering", trouble.as_ref().map(ToString::to_string)),
         InformerPhase::Refused { reason } => ("Refused", Some(reason.to_string())),
         InformerPhase::Running(_) => ("Syncing", None),
         InformerPhase::Stopped => ("Stopped", None),
     };
-    let section = &place.section;
+    let section = &status.section;
     SourceView {
         informer: informer.to_owned(),
         cluster: cluster.to_owned(),
@@ -191,13 +191,13 @@ fn without_source(informer: &str, cluster: &str, place: &Place) -> SourceView {
     }
 }
 
-pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
+pub(super) fn of_source(status: &InformerStatus, source: &Source) -> SourceView {
     let (info, status) = (source.info(), source.status());
     let view = SourceView {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
-        resource: resource_or_section(place, source),
+        resource: resource_or_section(status, source),
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),
@@ -209,10 +209,10 @@ pub(super) fn of_source(place: &Place, source: &Source) -> SourceView {
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),
         index_failures: index_failures(&status.snapshot),
-        trouble: status.trouble.map(|trouble| trouble.to_string()),
+        trouble: status.last_error.map(|trouble| trouble.to_string()),
         ..SourceView::default()
     };
-    match of_reflector(place, source) {
+    match of_reflector(status, source) {
         Some(status) => with_reflector(view, status),
         None => view,
     }
@@ -238,31 +238,31 @@ fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
 }
 
 /// The status of the source's reflector.
-pub(super) fn of_reflector(place: &Place, source: &Source) -> Option<SourceStatus> {
-    Some(running(place, source)?.status())
+pub(super) fn of_reflector(status: &InformerStatus, source: &Source) -> Option<SourceStatus> {
+    Some(running(status, source)?.status())
 }
 
 /// The source's own resource if its informer has a pattern; `None` if the configuration names the resource.
-pub(super) fn resource_of(place: &Place, source: &Source) -> Option<String> {
-    match &place.section.resource.value {
+pub(super) fn resource_of(status: &InformerStatus, source: &Source) -> Option<String> {
+    match &status.section.resource.value {
         Resources::One(_) => None,
-        Resources::Several(_) => Some(running(place, source)?.spec().resource.to_string()),
+        Resources::Several(_) => Some(running(status, source)?.spec().resource.to_string()),
     }
 }
 
 /// The source's own resource, or else the one in its section.
-pub(super) fn resource_or_section(place: &Place, source: &Source) -> String {
-    resource_of(place, source).unwrap_or_else(|| place.section.resource.value.text())
+pub(super) fn resource_or_section(status: &InformerStatus, source: &Source) -> String {
+    resource_of(status, source).unwrap_or_else(|| status.section.resource.value.text())
 }
 
-pub(super) fn running(place: &Place, source: &Source) -> Option<Arc<SharedInformer>> {
-    let mut sources = running_in(place).into_iter();
+pub(super) fn running(status: &InformerStatus, source: &Source) -> Option<Arc<SharedInformer>> {
+    let mut sources = running_in(status).into_iter();
     sources.find(|other| other.source() == source.id())
 }
 
 /// The sources of an informer in one cluster, if it is running there.
-pub(crate) fn running_in(place: &Place) -> Vec<Arc<SharedInformer>> {
-    match &place.phase {
+pub(crate) fn running_in(status: &InformerStatus) -> Vec<Arc<SharedInformer>> {
+    match &status.phase {
         InformerPhase::Running(running) => running.shared.sources(),
         _ => Vec::new(),
     }

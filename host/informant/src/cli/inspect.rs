@@ -62,7 +62,7 @@ fn show(out: &mut dyn Write, args: &InspectArgs, inspection: &Inspection) -> io:
     for (number, import) in inspection.imports.iter().enumerate() {
         line(if number == 0 { "imports" } else { "" }, import)?;
     }
-    match manifest.kube_needs().as_slice() {
+    match manifest.kube_requirements().as_slice() {
         [] => line("needs", "no grants"),
         needs => line("needs", &allow_line(&[], needs)),
     }

@@ -157,11 +157,11 @@ allow.kube = [
           help: set the resource: resource = "v1/pods"
         error: config.toml:11:14: `verbs` cannot be "*"
           help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
-        error: config.toml:11:31: `resource`: "v1/*" names no resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`
-        error: config.toml:12:33: `resource`: "pods" names no resource: it has to have a version and a plural; write `v1/pods` or `apps/v1/deployments`
+        error: config.toml:11:31: `resource`: "v1/*" is not a resource: there are no wildcards; write `v1/pods` or `apps/v1/deployments`
+        error: config.toml:12:33: `resource`: "pods" is not a resource: a version and a plural are required; write `v1/pods` or `apps/v1/deployments`
         error: config.toml:12:41: unknown key `namespace` in [plugin.p.allow.kube]
           help: did you mean `namespaces`?
-        error: config.toml:13:3: `names` cannot limit `list`, which shows all of them; grant `list` apart, or use `get`
+        error: config.toml:13:3: `names` cannot limit `list`, which returns all objects; grant `list` in a separate entry, or use `get`
         error: config.toml:14:14: `verbs` cannot be "watch"
           help: possible values: `get`, `list`, `create`, `update`, `patch`, `delete`
         error: config.toml:15:3: `kube` must be a list of tables, [{ … }], not a string

@@ -96,7 +96,7 @@ pub struct InformerSection {
 impl InformerSection {
     /// Whether both have the same settings, wherever in the file they are.
     #[must_use]
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    pub fn has_same_settings(&self, other: &Self) -> bool {
         let position = other.position;
         Self {
             position,

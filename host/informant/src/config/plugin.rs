@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use informant_plugin_host::{Continuation, Digest, KubeGrant, Limits, OnFailure, is_script};
+use informant_plugin_host::{Digest, KubeGrant, Limits, OnFailure, ReplayPolicy, is_script};
 
 use super::allow;
 use super::folder_of;
@@ -62,8 +62,8 @@ const ON_FAILURE: [(&str, OnFailure); 3] = [
     ("quarantine", OnFailure::Quarantine),
 ];
 
-const CONTINUATION: [(&str, Continuation); 2] =
-    [("replay", Continuation::Replay), ("continue", Continuation::Continue)];
+const CONTINUATION: [(&str, ReplayPolicy); 2] =
+    [("replay", ReplayPolicy::Replay), ("continue", ReplayPolicy::Continue)];
 
 /// A plugin.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,11 +87,11 @@ pub struct PluginSection {
     /// What happens to an event whose handler failed.
     pub on_failure: OnFailure,
     /// Whether a new version receives a replay of the cache.
-    pub on_reload: Continuation,
+    pub on_reload: ReplayPolicy,
     /// Whether it receives a replay after a trap or timeout, which loses its memory.
-    pub on_restart: Continuation,
+    pub on_restart: ReplayPolicy,
     /// Whether it receives a replay of durable informers after a restart of Informant.
-    pub on_start: Continuation,
+    pub on_start: ReplayPolicy,
     /// Whether readiness depends on its loading.
     pub required: Required,
 }
@@ -99,7 +99,7 @@ pub struct PluginSection {
 impl PluginSection {
     /// Whether both have the same settings, wherever in the file they are.
     #[must_use]
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    pub fn has_same_settings(&self, other: &Self) -> bool {
         let position = other.position;
         Self {
             position,
@@ -123,11 +123,11 @@ pub(super) fn read(table: &Table<'_>) -> Option<PluginSection> {
         // A saved file changes the code, not the past: no replay unless requested.
         on_reload: table
             .choice("on-reload", &CONTINUATION)
-            .unwrap_or(Continuation::Continue),
+            .unwrap_or(ReplayPolicy::Continue),
         on_restart: table
             .choice("on-restart", &CONTINUATION)
-            .unwrap_or(Continuation::Continue),
-        on_start: table.choice("on-start", &CONTINUATION).unwrap_or(Continuation::Replay),
+            .unwrap_or(ReplayPolicy::Continue),
+        on_start: table.choice("on-start", &CONTINUATION).unwrap_or(ReplayPolicy::Replay),
         required: read_required(table, Required::No),
         component: component?,
     };

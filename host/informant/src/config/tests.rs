@@ -94,11 +94,11 @@ exclude = ["secrets", "v1/"]
         @r#"
     error: config.toml:4:11: `exclude` cannot be combined with resource = "v1/pods"
       help: it excludes resources from a pattern such as `*`: remove it
-    error: config.toml:7:12: `resource`: `apps/*/deployments` names no set of resources: write `*` for all there are, or a version of a group as `apps/v1/*` and `v1/*`
+    error: config.toml:7:12: `resource`: `apps/*/deployments` is not a resource pattern: write `*` for all resources, or one version of a group, such as `apps/v1/*` or `v1/*`
     error: config.toml:11:18: `field-selector` cannot be combined with resource = "apps/v1/*"
       help: every kind has different fields: remove it, or add an informer for each resource
     error: config.toml:12:12: `exclude`: `secrets` has no version: write it like `v1/secrets` or `apps/v1/deployments`
-    error: config.toml:12:23: `exclude`: `v1/` names no resource: a part of it is empty; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
+    error: config.toml:12:23: `exclude`: `v1/` is not a resource name: a part is empty; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
     "#
     );
 }

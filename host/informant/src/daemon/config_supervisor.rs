@@ -143,7 +143,7 @@ impl ConfigSupervisor {
             let wanted = Arc::new(DesiredPlugin::new(config, section));
             pending.extend(match self.plugins.get_mut(name) {
                 None => Some(self.add_plugin(name, wanted)),
-                Some(running) if running.wanted.says_the_same_as(&wanted) => None,
+                Some(running) if running.wanted.has_same_settings(&wanted) => None,
                 Some(running) => Some(running.change(Section::Plugin(name.clone()), wanted)),
             });
         }
@@ -200,7 +200,7 @@ impl ConfigSupervisor {
                     // The registry shows the result of discovery later.
                     Some(done(section(), SectionChange::Added))
                 }
-                Some(running) if running.wanted.says_the_same_as(wanted) => None,
+                Some(running) if running.wanted.has_same_settings(wanted) => None,
                 Some(running) => Some(running.change(section(), Arc::clone(wanted))),
             });
         }

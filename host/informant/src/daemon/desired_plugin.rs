@@ -26,8 +26,8 @@ impl DesiredPlugin {
     }
 
     /// Whether both have the same meaning, wherever in the file they are written.
-    pub(super) fn says_the_same_as(&self, other: &Self) -> bool {
-        self.resync == other.resync && self.section.says_the_same_as(&other.section)
+    pub(super) fn has_same_settings(&self, other: &Self) -> bool {
+        self.resync == other.resync && self.section.has_same_settings(&other.section)
     }
 
     /// The names of its informers.

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use informant_cache::{Journal, ListenerHandle};
-use informant_informer::{Durable, InformerSpec, KeepsSources, SourceSpec};
-use informant_plugin_host::Continuation;
+use informant_informer::{DurableSource, DurableSources, InformerSpec, SourceSpec};
+use informant_plugin_host::ReplayPolicy;
 use informant_state::{
     Cipher, OnStart, OpenError, SourceIdentity, SourceOptions, StateDatabase, StateMetrics, StoredContent,
 };
@@ -105,7 +105,7 @@ impl DurableState {
         section: &Arc<InformerSection>,
         url: &str,
         sources: &InformerSpec,
-    ) -> Result<Option<Arc<dyn KeepsSources>>, String> {
+    ) -> Result<Option<Arc<dyn DurableSources>>, String> {
         let Some(durable) = &section.durable else {
             return Ok(None);
         };
@@ -129,10 +129,10 @@ impl DurableState {
     }
 
     /// Names `listener` and sets how it starts after a restart. Call this before attaching it.
-    pub(super) fn name(&self, listener: &ListenerHandle, plugin: &str, on_start: Continuation) {
+    pub(super) fn name(&self, listener: &ListenerHandle, plugin: &str, on_start: ReplayPolicy) {
         let on_start = match on_start {
-            Continuation::Continue => OnStart::Continue,
-            Continuation::Replay => OnStart::Replay,
+            ReplayPolicy::Continue => OnStart::Continue,
+            ReplayPolicy::Replay => OnStart::Replay,
         };
         let mut shared = self.shared();
         shared.names.retain(|(known, ..)| !known.ptr_eq(listener));
@@ -216,8 +216,8 @@ impl DurableState {
     }
 }
 
-impl KeepsSources for Persistence {
-    fn keep(&self, spec: &SourceSpec) -> Result<Option<Durable>, Box<dyn Error + Send + Sync>> {
+impl DurableSources for Persistence {
+    fn open(&self, spec: &SourceSpec) -> Result<Option<DurableSource>, Box<dyn Error + Send + Sync>> {
         let (informer, resource) = (&spec.informer, &spec.resource);
         let durable = self.section.durable.as_ref();
         if !durable.is_some_and(|durable| durable.may_keep(&resource.plural)) {
@@ -241,7 +241,7 @@ impl KeepsSources for Persistence {
         let source = tokio::task::block_in_place(|| self.state.source(options))?;
         let high_water = source.high_water();
         let journal: Arc<dyn Journal> = Arc::new(source);
-        Ok(Some(Durable::new(journal, high_water)))
+        Ok(Some(DurableSource::new(journal, high_water)))
     }
 }
 

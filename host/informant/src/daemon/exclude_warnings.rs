@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use informant_informer::{Exclude, Exclusion, Idle, ResourcePattern};
+use informant_informer::{Exclude, Exclusion, ResourcePattern, UnusedExclusion};
 
 /// What the `exclude` entries of one informer match in its clusters.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct ExcludeWarnings {
     /// Entries that matched at some time, and those that were logged.
     settled: BTreeSet<String>,
     /// For each other entry, the clusters in which it matches nothing.
-    idle: BTreeMap<String, BTreeMap<String, Idle>>,
+    idle: BTreeMap<String, BTreeMap<String, UnusedExclusion>>,
 }
 
 impl ExcludeWarnings {
@@ -27,7 +27,7 @@ impl ExcludeWarnings {
         clusters: &[String],
         (pattern, exclude): (&ResourcePattern, &Exclude),
         exclusions: &BTreeMap<String, Exclusion>,
-    ) -> Vec<(String, Idle)> {
+    ) -> Vec<(String, UnusedExclusion)> {
         let is_same = |(own_pattern, own): &(ResourcePattern, Exclude)| own_pattern == pattern && own == exclude;
         if !self.checked.as_ref().is_some_and(is_same) {
             *self = Self {
@@ -40,7 +40,7 @@ impl ExcludeWarnings {
             if self.settled.contains(entry) {
                 continue;
             }
-            let Exclusion::Idle(idle) = exclusion else {
+            let Exclusion::Unused(idle) = exclusion else {
                 self.idle.remove(entry);
                 self.settled.insert(entry.clone());
                 continue;
@@ -77,7 +77,7 @@ mod tests {
 
     fn idle() -> Exclusion {
         let candidates = Vec::new();
-        Exclusion::Idle(Idle { candidates })
+        Exclusion::Unused(UnusedExclusion { candidates })
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(update("secret", &idle()), 0);
         assert_eq!(update("sekrets", &idle()), 1, "another entry");
         assert_eq!(update("secret", &idle()), 1, "and the first one back");
-        assert_eq!(update("secrets", &Exclusion::LeavesOut), 0);
+        assert_eq!(update("secrets", &Exclusion::Effective), 0);
         assert_eq!(
             update("secrets", &idle()),
             0,
@@ -131,7 +131,7 @@ mod tests {
             due.len()
         };
         assert_eq!(update("east", &idle()), 0);
-        assert_eq!(update("west", &Exclusion::LeavesOut), 0);
+        assert_eq!(update("west", &Exclusion::Effective), 0);
         assert_eq!(update("east", &idle()), 0);
     }
 }

@@ -74,7 +74,7 @@ impl InformerSupervisor {
                     let retiring = self.remove(removal).await;
                     let _ = reply.send(Ok(()));
                     if let Some(retiring) = retiring {
-                        retiring.left().await;
+                        retiring.drained().await;
                         self.registry.retiring().retain(|other| !other.ptr_eq(&retiring));
                     }
                     return;
@@ -197,7 +197,7 @@ impl InformerSupervisor {
                 let retiring = running.shared.clone();
                 self.durables.forget_at_end(self.status.name(), &self.status.cluster);
                 self.registry.retiring().push(retiring.clone());
-                retiring.retire();
+                retiring.drain();
                 Some(retiring)
             }
             _ => {

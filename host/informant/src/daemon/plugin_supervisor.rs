@@ -112,7 +112,7 @@ impl PluginSupervisor {
         };
         let probation = async {
             match plugin {
-                Some(plugin) => plugin.trial_ends().await,
+                Some(plugin) => plugin.probation_ends().await,
                 None => std::future::pending().await,
             }
         };
@@ -273,7 +273,7 @@ impl PluginSupervisor {
 
 /// Rolls back to the last good version if the running one has failed its probation.
 async fn conclude_probation(attachments: &mut PluginAttachments) {
-    if let Some(swapped) = attachments.plugin.conclude_trial().await {
+    if let Some(swapped) = attachments.plugin.conclude_probation().await {
         attachments.apply_swap(&swapped).await;
     }
 }

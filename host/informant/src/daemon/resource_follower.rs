@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_informer::{Discovered, GroupVersionResource, NamedInformer, ResourcePattern, Served, discover_matching};
+use informant_informer::{
+    Discovered, GroupVersionResource, NamedInformer, ResourcePattern, ServedResources, discover_matching,
+};
 use kube::Client;
 
 use super::informer_supervisor::{ResolvedResource, jitter, spec};
@@ -89,9 +91,9 @@ impl ResourceFollower<'_> {
         let served = discover_matching(self.client, environment, self.pattern, &self.section.exclude).await;
         let served = served.map_err(|error| error.to_string())?;
         self.log_idle(&served);
-        let before = Served {
+        let before = ServedResources {
             resources: self.informer.spec().resources.unwrap_or_default(),
-            ..Served::default()
+            ..ServedResources::default()
         };
         let running: BTreeSet<_> = before.resources.keys().cloned().collect();
         let unread = served.unread.clone();
@@ -108,7 +110,7 @@ impl ResourceFollower<'_> {
     }
 
     /// Logs, once each, the `exclude` entries that match nothing.
-    fn log_idle(&self, served: &Served) {
+    fn log_idle(&self, served: &ServedResources) {
         let section = (self.pattern, &self.section.exclude);
         for (entry, idle) in self.status.update_exclude_warnings(section, &served.exclusions) {
             let (informer, pattern) = (self.status.name(), self.pattern);
@@ -131,7 +133,7 @@ impl ResourceFollower<'_> {
         }
     }
 
-    fn log_changes(&self, before: &Served, now: &Served) {
+    fn log_changes(&self, before: &ServedResources, now: &ServedResources) {
         let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
         for new in now.resources.keys().filter(|new| !before.resources.contains_key(*new)) {
             tracing::info!(informer, cluster, resource = %new, "resource discovered");
@@ -148,10 +150,10 @@ impl ResourceFollower<'_> {
 
 /// Limits `served` to the allowed number of watches; resources that are running already come first.
 fn within_watches(
-    mut served: Served,
+    mut served: ServedResources,
     section: &InformerSection,
     running: &BTreeSet<GroupVersionResource>,
-) -> (Served, Vec<String>) {
+) -> (ServedResources, Vec<String>) {
     let of_each = section.namespaces.len().max(1);
     let is_watched = |found: &Discovered| section.namespaces.is_empty() || found.namespaced;
     let mut candidates: Vec<_> = served.resources.values().filter(|found| is_watched(found)).collect();
@@ -193,8 +195,8 @@ mod tests {
         Arc::new(config.informers["all"].clone())
     }
 
-    fn served(count: usize) -> Served {
-        let mut served = Served::default();
+    fn served(count: usize) -> ServedResources {
+        let mut served = ServedResources::default();
         for number in 0..count {
             let gvr = GroupVersionResource::new("example.com", "v1", format!("things{number:03}"));
             let kind = format!("Thing{number}");

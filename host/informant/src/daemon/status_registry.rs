@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use informant_cache::{Catalog, Source};
-use informant_informer::{Discovered, Exclude, Exclusion, Idle, NamedInformer, ResourcePattern};
+use informant_informer::{Discovered, Exclude, Exclusion, NamedInformer, ResourcePattern, UnusedExclusion};
 use informant_plugin_host::Plugin;
 use tokio::sync::watch;
 
@@ -280,7 +280,7 @@ impl StatusRegistry {
 impl InformerEntry {
     /// The informer's status in each of its clusters.
     #[must_use]
-    pub fn places(&self) -> InformerStatuses {
+    pub fn by_cluster(&self) -> InformerStatuses {
         self.statuses.borrow().clone()
     }
 
@@ -323,7 +323,7 @@ impl StatusHandle {
         &self,
         section: (&ResourcePattern, &Exclude),
         exclusions: &BTreeMap<String, Exclusion>,
-    ) -> Vec<(String, Idle)> {
+    ) -> Vec<(String, UnusedExclusion)> {
         let clusters: Vec<String> = self.entry.statuses.borrow().keys().cloned().collect();
         let warnings = self.entry.exclude_warnings.lock();
         let mut warnings = warnings.unwrap_or_else(PoisonError::into_inner);

@@ -59,7 +59,7 @@ impl Daemon {
 
     async fn stop_informers(&self, until: Instant) {
         let informers = self.registry.informers();
-        let statuses = informers.iter().flat_map(|entry| entry.places().into_values());
+        let statuses = informers.iter().flat_map(|entry| entry.by_cluster().into_values());
         let running = statuses.filter_map(|status| match status.phase {
             InformerPhase::Running(running) => Some(running.shared.clone()),
             _ => None,

@@ -311,11 +311,11 @@ async fn queries_cover_one_cluster_or_all() {
         fresh.contains("fresh as of east ") && fresh.contains("; west "),
         "{fresh}"
     );
-    insta::assert_snapshot!(said(get(&daemon, &["pods", "--cluster", "wset"]).await), @r#"error: informer pods is in no cluster called "wset"; did you mean `west`?"#);
+    insta::assert_snapshot!(said(get(&daemon, &["pods", "--cluster", "wset"]).await), @r#"error: informer pods has no cluster named "wset"; did you mean `west`?"#);
     insta::assert_snapshot!(said(get(&daemon, &["pods", "web-1", "--cluster", "west"]).await), @r#"error: informer pods has no object "web-1" in cluster west"#);
 
     west.create_pod("late", "nginx");
     let version = west.server.revision().to_string();
     insta::assert_snapshot!(names(&["late", "--cluster", "west", "--at-least", &version]).await, @"pod/late");
-    insta::assert_snapshot!(said(get(&daemon, &["pods", "--at-least", "1"]).await), @"error: a version is of one cluster, and several are asked: name one with `cluster`");
+    insta::assert_snapshot!(said(get(&daemon, &["pods", "--at-least", "1"]).await), @"error: a version belongs to one cluster, but several were requested: select one with `cluster`");
 }

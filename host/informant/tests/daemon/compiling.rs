@@ -99,8 +99,8 @@ async fn uncompilable_component_is_refused_and_the_previous_one_continues() {
     let invalid = plugin.swap(&file).await.map(|_| ()).unwrap_err();
     let text = [too_large, zeroes, invalid].map(|error| error.to_string()).join("\n");
     insta::assert_snapshot!(text.replace(&folder.path().display().to_string(), "FOLDER"), @r#"
-    plugin "recorder": FOLDER/next.wasm: 500 MiB long; a component may have 64 MiB
-    plugin "recorder": FOLDER/next.wasm: not WebAssembly: it begins with zeroes, as after a copy or a download that failed; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    plugin "recorder": FOLDER/next.wasm: too large: 500 MiB; a component may have at most 64 MiB
+    plugin "recorder": FOLDER/next.wasm: not WebAssembly: it starts with zeros, as after a failed copy or download; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     plugin "recorder": FOLDER/next.wasm: does not compile: failed to compile: wasm[0]::function[0]: WebAssembly translation error: Invalid input WebAssembly code at offset 33: unknown function 7: function index out of bounds
     "#);
     assert_eq!((plugin.digest(), plugin.status().state), (digest, PluginState::Running));

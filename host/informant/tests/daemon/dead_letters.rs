@@ -11,13 +11,13 @@ async fn dead_letter_is_logged_with_the_command_to_requeue_it() {
     let config = "[informer.pods]\nresource = \"v1/pods\"\n[plugin.recorder]\ncomponent = \"recorder.wasm\"\n\
         informers = [\"pods\"]\nconfig = { rules = [{ name = \"web-0\", do = \"permanent\" }] }\n";
     let program = Program::run(&world, config).await;
-    let line = program.logged("dead letter").await;
+    let line = program.logged("event dead-lettered").await;
     assert_eq!(line["level"], "WARN");
     let fields = &line["fields"];
+    assert_eq!(fields["message"], "event dead-lettered");
     assert_eq!(
-        fields["message"],
-        "dead letter: plugin recorder failed on add of default/web-0 for good, after 1 attempt: told to fail for good; \
-         `informant plugin requeue recorder --key default/web-0` has it told again"
+        fields["redeliver"],
+        "informant plugin requeue recorder --key default/web-0"
     );
     for (field, value) in [
         ("plugin", "recorder"),

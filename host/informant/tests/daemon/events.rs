@@ -126,13 +126,13 @@ async fn missing_unready_and_unknown_have_distinct_errors() {
     };
     insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-9").await, @r#"404 not-found: informer pods has no object "web-9""#);
     insta::assert_snapshot!(refusal("/api/v1/get/pods?name=web-0&namespace=other").await, @r#"404 not-found: informer pods has no object "web-0" in namespace other"#);
-    insta::assert_snapshot!(refusal("/api/v1/get/pdos").await, @r#"404 unknown-informer: no informer is called or watches "pdos"; did you mean `pods`?"#);
+    insta::assert_snapshot!(refusal("/api/v1/get/pdos").await, @r#"404 unknown-informer: no informer named "pdos" and none that watches it; did you mean `pods`?"#);
     insta::assert_snapshot!(refusal("/api/v1/get/v1/nodes").await, @r#"409 ambiguous: several informers watch "v1/nodes": name one of `nodes-a`, `nodes-b`"#);
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"404 unknown-index: index with name nodes does not exist; there are: namespace, node");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"400 invalid: `index` and `value` belong together");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=nodes&value=a").await, @"404 unknown-index: index with name nodes does not exist; available: namespace, node");
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?index=node").await, @"400 invalid: `index` and `value` must be given together");
     insta::assert_snapshot!(refusal("/api/v1/get/pods?selector=a+in+(").await, @r#"400 invalid: selector "a in (": label selector "a in (", byte 6: found the end, expected "," or ")""#);
     insta::assert_snapshot!(refusal("/api/v1/get/pods?color=red").await, @"400 invalid: Failed to deserialize query string: color: unknown field `color`, expected one of `namespace`, `name`, `index`, `value`, `selector`, `cluster`, `envelope`, `at-least`, `epoch`, `timeout-ms`");
-    insta::assert_snapshot!(refusal("/api/v1/get/pods?cluster=east").await, @r#"404 unknown-cluster: informer pods is in one cluster, which has no name: leave "east" out"#);
+    insta::assert_snapshot!(refusal("/api/v1/get/pods?cluster=east").await, @r#"404 unknown-cluster: informer pods has one unnamed cluster: remove "east""#);
     let waiting = refusal("/api/v1/get/widgets").await;
     assert!(
         waiting.starts_with("503 not-synced: informer widgets is not synced: "),

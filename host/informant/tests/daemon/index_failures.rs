@@ -41,12 +41,12 @@ async fn objects_missing_from_an_index_are_listed_and_warned_of() {
     assert_eq!(
         asked,
         "exit 0\npod/web-0\n--\n\
-         warning: 1 object is not in index app, whose function failed on it: `informant status` says why"
+         warning: index app lacks 1 object, because its function failed on it; see `informant status`"
     );
     let other = informant("get pods --index node=node-1 -o name").await;
     assert_eq!(other, "exit 0\npod/fail-0\npod/web-0\n--", "the other index has all");
     let status = informant("status").await;
-    let said = "index app of pods: 1 object is not in it: default/fail-0: told to fail";
+    let said = "index app of pods lacks 1 object: default/fail-0: told to fail";
     assert!(status.contains(said), "{status}");
 
     world.server.delete("v1/pods", "default", "fail-0").unwrap();
@@ -63,10 +63,12 @@ async fn first_index_failure_is_logged_at_once() {
     world.create_pod("fail-0", "nginx");
     world.install("guest-index", "index.wasm");
     let program = Program::run(&world, CONFIG).await;
-    let line = program.logged("is not in index app").await;
+    let line = program.logged("index function failed").await;
     let message = line["fields"]["message"].as_str().unwrap();
     assert!(
-        message.ends_with(": default/fail-0 is not in index app: told to fail"),
+        line["fields"]["key"] == "default/fail-0"
+            && line["fields"]["index"] == "app"
+            && line["fields"]["error"] == "told to fail",
         "{message}"
     );
     assert_eq!(line["level"], "WARN");

@@ -145,7 +145,7 @@ async fn refused_requests_report_why() {
     404 "not-found" plugin recorder is told of no object default/missing, and has no dead letter of it
     400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
     400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
-    404 "unknown-plugin" no plugin is called "recodrer"; did you mean `recorder`?
+    404 "unknown-plugin" no plugin named "recodrer"; did you mean `recorder`?
     503 "not-ready" plugin broken is refused: plugin "broken": broken.wasm: cannot be read: No such file or directory (os error 2)
     "#);
     // A request that a web page could send on its own.

@@ -25,7 +25,7 @@ async fn check_reports_an_invalid_plugin_config() {
     exit 3
     plugin tried: crash-loop 0.1.0, event-handler, sync-handler, SIZE sha256 DIGEST
     --
-    error: config.toml:8:10: [plugin.tried] ./plugin.wasm: init for the role events failed: config: invalid type: string "five", expected u32; is the plugin's `config` in config.toml what it expects?
+    error: config.toml:8:10: [plugin.tried] ./plugin.wasm: init for the role events failed: config: invalid type: string "five", expected u32; check the plugin's `config` in config.toml
     config.toml is invalid
     "#);
 }
@@ -36,7 +36,7 @@ async fn check_reports_missing_grants() {
     exit 3
     plugin tried: image-mark 0.1.0, event-handler, SIZE sha256 DIGEST
     --
-    error: config.toml:5:9: [plugin.tried] ./plugin.wasm: needs what is not granted; in config.toml, [plugin.tried]: allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]
+    error: config.toml:5:9: [plugin.tried] ./plugin.wasm: requires access that is not granted; in config.toml, set in [plugin.tried]: allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]
     config.toml is invalid
     "#);
 }
@@ -50,7 +50,7 @@ async fn check_warns_if_init_needs_the_cluster() {
     plugin tried: guest-kube 0.1.0, event-handler, index-funcs, SIZE sha256 DIGEST
     config.toml is valid
     --
-    warning: config.toml:8:10: [plugin.tried] could not be checked: ./plugin.wasm: init for the role events failed: init is only rehearsed, so no informer runs and no cluster is asked; is the plugin's `config` in config.toml what it expects?
+    warning: config.toml:8:10: [plugin.tried] could not be checked: ./plugin.wasm: init for the role events failed: this is a preflight of init: no informer runs and no cluster is connected; check the plugin's `config` in config.toml
       help: its `init` asked for objects or the cluster, which `check` does not provide; it may succeed when Informant runs
     ");
 }

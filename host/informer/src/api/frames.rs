@@ -139,7 +139,7 @@ fn poll_data(body: &mut Body, context: &mut Context<'_>) -> Poll<Result<Option<B
 }
 
 fn deadline(silence_timeout: SilenceTimeout, last: Moment) -> Moment {
-    if seeded_bug(SeededBug::SilenceIsLife) {
+    if seeded_bug(SeededBug::SilentWatchStaysLive) {
         return Moment::NEVER;
     }
     silence_timeout.until.max(last + silence_timeout.silence)

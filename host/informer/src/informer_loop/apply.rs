@@ -2,7 +2,7 @@
 //!
 //! Source: client-go `processDeltas`: the store, not the event, decides between add and update.
 
-use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::seeded_bug::{SeededBug, seeded_bug};
 use informant_cache::{Delta, DeltaObject, DeltaType, EventVerdict, Reason};
 use informant_object::{KeyRef, Object, VersionRef};
@@ -14,7 +14,7 @@ impl InformerLoop {
     /// Whether an event is older than the known state, so that it must be rejected.
     pub(super) fn is_stale(&mut self, kind: EventKind, object: &Object) -> bool {
         let LoopParts { fifo, store, .. } = &self.parts;
-        let verdict = self.guard.judge_event(object.version(), || {
+        let verdict = self.guard.check_event(object.version(), || {
             let queued = fifo
                 .get_by_key(object.key())
                 .and_then(|deltas| deltas.newest().object.object());
@@ -75,7 +75,7 @@ impl InformerLoop {
         if is_same_version && !(may_differ_at_one_version(delta.reason) && old.json() != object.json()) {
             return ListedItem::Unchanged(old.clone());
         }
-        let is_newer = delta.reason == Reason::Restored || self.guard.judge_item(object.version(), old.version());
+        let is_newer = delta.reason == Reason::Restored || self.guard.check_item(object.version(), old.version());
         if is_newer {
             return ListedItem::Changed;
         }
@@ -109,7 +109,7 @@ impl InformerLoop {
     fn record_change(&mut self, delta: &Delta, kind: impl FnOnce() -> ChangeKind) {
         let has_consumer = !self.listeners.is_empty() || !self.feeds.is_empty() || self.parts.durable.is_some();
         if self.synced && has_consumer {
-            self.changes.push(Change {
+            self.changes.push(ObjectChange {
                 kind: kind(),
                 reason: delta.reason,
                 received: delta.received,

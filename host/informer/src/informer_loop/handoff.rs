@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
 use informant_object::{KeyRef, Object, SourceId};
 use tokio::sync::oneshot;
@@ -39,14 +39,14 @@ struct ListenerTransfer {
     new: SourceId,
     namespace: Option<String>,
     snapshot: Snapshot,
-    changes: Vec<Change>,
+    changes: Vec<ObjectChange>,
     now: Moment,
 }
 
 impl ListenerTransfer {
     fn apply(&self, listener: &ListenerHandle) {
         let scope = |key: KeyRef<'_>| covers(self.namespace.as_deref(), key);
-        listener.inherit(&self.sources, self.new, &scope, &self.snapshot, &self.changes, self.now);
+        listener.transfer(&self.sources, self.new, &scope, &self.snapshot, &self.changes, self.now);
     }
 }
 
@@ -140,7 +140,7 @@ impl InformerLoop {
                     let (target, transfer) = (listener.clone(), Arc::clone(&transfer));
                     durable
                         .journal
-                        .adopt(&listener, Box::new(move || transfer.apply(&target)));
+                        .transfer(&listener, Box::new(move || transfer.apply(&target)));
                 }
                 None => transfer.apply(&listener),
             }
@@ -167,7 +167,7 @@ impl InformerLoop {
             return;
         }
         let namespace = self.parts.namespace.as_deref();
-        listener.follow(&self.predecessors, self.parts.source, &|key| covers(namespace, key));
+        listener.transfer_pending(&self.predecessors, self.parts.source, &|key| covers(namespace, key));
     }
 
     /// Delivers deletes for everything that no other source covers. The loop ends afterwards.
@@ -191,7 +191,7 @@ impl InformerLoop {
 }
 
 /// Adds the changes from the state that another source delivered under this name to `object`.
-fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<Change>) {
+fn push_difference(known: Option<&Object>, object: &Object, now: Moment, changes: &mut Vec<ObjectChange>) {
     let Some(known) = known else {
         return changes.push(reconfigured(ChangeKind::Add(object.clone()), now));
     };
@@ -223,7 +223,7 @@ fn push_vanished(
     namespace: Option<&str>,
     holds: &Snapshot,
     now: Moment,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<ObjectChange>,
 ) {
     let seen = holds.version().and_then(|version| version.number());
     let is_seen = |object: &Object| {
@@ -237,7 +237,7 @@ fn push_vanished(
     changes.extend(gone.map(|object| removal(object, now)));
 }
 
-fn removal(object: &Object, now: Moment) -> Change {
+fn removal(object: &Object, now: Moment) -> ObjectChange {
     let delete = ChangeKind::Delete {
         last: Some(object.clone()),
         key: object.key().to_key(),
@@ -246,8 +246,8 @@ fn removal(object: &Object, now: Moment) -> Change {
     reconfigured(delete, now)
 }
 
-fn reconfigured(kind: ChangeKind, received: Moment) -> Change {
-    Change {
+fn reconfigured(kind: ChangeKind, received: Moment) -> ObjectChange {
+    ObjectChange {
         kind,
         reason: Reason::Reconfigured,
         received,

@@ -190,7 +190,7 @@ impl InformerLoop {
 
     fn apply_poll(&mut self, at: usize, poll: IndexPoll) {
         let feed = &self.feeds.feeds[at];
-        if let Some(failed) = feed.handle.take_failed(self.parts.source) {
+        if let Some(failed) = feed.handle.take_recent_failures(self.parts.source) {
             for name in &feed.names {
                 self.parts.metrics.count_index_errors(name, failed.count);
             }

@@ -42,7 +42,7 @@ impl InformerLoop {
             source,
             verdict,
         } = list;
-        let answer = self.guard.judge_list(version.as_ref(), source);
+        let answer = self.guard.check_list(version.as_ref(), source);
         self.parts.status.set_guarded(self.guard.is_on());
         let reason = match &answer {
             ListVerdict::Outdated { .. } => None,

@@ -117,7 +117,7 @@ impl NamedInformer {
             draining
         };
         let hidden: Vec<_> = draining.iter().map(|source| source.source()).collect();
-        self.0.catalog.exchange(&hidden, &[]);
+        self.0.catalog.swap_listed(&hidden, &[]);
         for source in draining {
             self.start_draining(source, Vec::new());
         }
@@ -155,7 +155,7 @@ impl NamedInformer {
         let hidden: Vec<_> = draining.iter().map(|source| source.source()).collect();
         members.draining.extend(draining.iter().cloned());
         drop(members);
-        self.0.catalog.exchange(&hidden, &[]);
+        self.0.catalog.swap_listed(&hidden, &[]);
         for source in draining {
             self.start_draining(source, Vec::new());
         }
@@ -283,7 +283,7 @@ impl NamedInformer {
         };
         self.0
             .catalog
-            .exchange(&ids(&mut draining.iter()), &ids(&mut started.values()));
+            .swap_listed(&ids(&mut draining.iter()), &ids(&mut started.values()));
         for scope in removed {
             members.sources.remove(scope);
         }

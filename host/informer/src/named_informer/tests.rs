@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use informant_apiserver::{ApiServer, Filter};
-use informant_cache::listener::{ListenerOptions, What};
+use informant_cache::listener::{ListenerOptions, Notification};
 use informant_cache::{Catalog, ListenerHandle, Lister};
 use informant_object::{LabelSelector, Pointer};
 use kube::Client;
@@ -134,10 +134,10 @@ async fn drive(
     let deliveries = Deliveries::of(listener, environment);
     while let Some(delivery) = deliveries.next().await {
         let _permit = open.acquire().await.unwrap();
-        let what = match &delivery.what {
-            What::Add(object) => format!("add {}", object.key()),
-            What::Update { new, .. } => format!("update {}", new.key()),
-            What::Delete {
+        let what = match &delivery.notification {
+            Notification::Add(object) => format!("add {}", object.key()),
+            Notification::Update { new, .. } => format!("update {}", new.key()),
+            Notification::Delete {
                 key,
                 last,
                 final_state_unknown,
@@ -145,7 +145,7 @@ async fn drive(
                 assert!(last.is_some() && !final_state_unknown, "{key}");
                 format!("delete {key}")
             }
-            What::Synced => "synced".to_owned(),
+            Notification::Synced => "synced".to_owned(),
         };
         lines.lock().unwrap().push(format!("{what} ({})", delivery.reason));
         deliveries.done(&delivery);

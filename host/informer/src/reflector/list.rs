@@ -147,7 +147,7 @@ impl Reflector {
                 .map_err(|error| (page, error))?;
             page += 1;
             continuation = head.continue_token;
-            if continuation.is_empty() || seeded_bug(SeededBug::FirstPageIsAll) {
+            if continuation.is_empty() || seeded_bug(SeededBug::FirstPageTakenForList) {
                 return Ok(FetchedList {
                     staged: staging.finish(),
                     version: head.version,

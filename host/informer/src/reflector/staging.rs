@@ -170,7 +170,7 @@ impl<'a> Staging<'a> {
             return None;
         }
         let known = self.known.get(head.key())?;
-        let is_same_version = known.version() == head.version() || seeded_bug(SeededBug::RelistTrustsUid);
+        let is_same_version = known.version() == head.version() || seeded_bug(SeededBug::RelistComparesUidOnly);
         let same = !head.version.is_empty() && is_same_version && known.uid() == head.uid;
         same.then(|| known.clone())
     }

@@ -95,7 +95,7 @@ impl Reflector {
     pub(super) async fn open_watch(&self, timeout: Duration) -> Result<Response<Body>, ApiError> {
         let version = self.versions.last().map(|version| version.as_str()).unwrap_or_default();
         // The next integer.
-        let too_late = seeded_bug(SeededBug::WatchResumesTooLate)
+        let too_late = seeded_bug(SeededBug::WatchSkipsVersion)
             .then(|| version.parse::<u64>().map(|version| (version + 1).to_string()))
             .and_then(Result::ok);
         let version = too_late.as_deref().unwrap_or(version);

@@ -92,7 +92,7 @@ impl SharedInformer {
         Self::start_in(spec, client, environment, &catalog, register, metrics, options)
     }
 
-    /// Like [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::exchange`] shows
+    /// Like [`start_with`](Self::start_with), but not among the informer's sources until [`Catalog::swap_listed`] shows
     /// it.
     pub(crate) fn start_staged(
         spec: SourceSpec,

@@ -193,7 +193,7 @@ impl StatusTracker {
 
     pub(crate) fn set_error(&self, text: String) {
         let now = self.environment.0.now();
-        self.source.set_trouble(&text);
+        self.source.set_last_error(&text);
         self.lock().last_error = Some((text, now));
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use informant_cache::listener::Change;
+use informant_cache::listener::ObjectChange;
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
@@ -26,7 +26,7 @@ struct Held {
 }
 
 enum Waiting {
-    Push(Snapshot, Vec<Change>),
+    Push(Snapshot, Vec<ObjectChange>),
     Adopt(ListenerHandle, Box<dyn FnOnce() + Send>),
     Flush(Box<dyn FnOnce() + Send>),
 }
@@ -55,7 +55,7 @@ impl ManualJournal {
         }
     }
 
-    fn deliver(&self, snapshot: Snapshot, changes: &[Change]) {
+    fn deliver(&self, snapshot: Snapshot, changes: &[ObjectChange]) {
         let mut held = self.held.lock().unwrap();
         let source = held.source.unwrap();
         for listener in &held.listeners {
@@ -97,15 +97,15 @@ impl Journal for ManualJournal {
             .retain(|known| !known.ptr_eq(listener));
     }
 
-    fn adopt(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>) {
+    fn transfer(&self, listener: &ListenerHandle, inherit: Box<dyn FnOnce() + Send>) {
         self.wait(Waiting::Adopt(listener.clone(), inherit));
     }
 
-    fn push(&self, snapshot: &Snapshot, changes: &[Change], _now: Moment) {
+    fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], _now: Moment) {
         self.wait(Waiting::Push(snapshot.clone(), changes.to_vec()));
     }
 
-    fn seen(&self, high_water: u64) {
+    fn set_high_water(&self, high_water: u64) {
         self.held.lock().unwrap().seen = Some(high_water);
     }
 

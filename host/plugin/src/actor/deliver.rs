@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use informant_cache::listener::{Delivery, Outcome, What};
+use informant_cache::listener::{Delivery, DeliveryOutcome, Notification};
 use informant_object::{Object, Payload};
 
 use crate::actor::source_rules::SourceRule;
@@ -25,7 +25,7 @@ pub(crate) struct Buffers {
 /// How a delivery ended.
 pub(crate) enum DeliveryResult {
     /// The guest answered, or did not need to be called.
-    Answered(Outcome),
+    Answered(DeliveryOutcome),
     /// The instance is lost.
     Lost(Box<TrapReport>),
 }
@@ -38,9 +38,9 @@ impl Buffers {
         rule: &SourceRule,
         instance: &mut Instance,
     ) -> DeliveryResult {
-        let called = match &delivery.what {
-            What::Synced => instance.on_synced(delivery.source.0).await,
-            What::Add(_) | What::Update { .. } | What::Delete { .. } => match &rule.event {
+        let called = match &delivery.notification {
+            Notification::Synced => instance.on_synced(delivery.source.0).await,
+            Notification::Add(_) | Notification::Update { .. } | Notification::Delete { .. } => match &rule.event {
                 Some(event) => self.call_handler(delivery, event, instance).await,
                 None => None,
             },
@@ -48,7 +48,7 @@ impl Buffers {
         self.give_back();
         match called {
             // The manifest does not ask for it, or the component lacks the role.
-            None => DeliveryResult::Answered(Outcome::Filtered),
+            None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
             Some(Ok(answer)) => DeliveryResult::Answered(outcome(answer)),
             Some(Err(report)) => DeliveryResult::Lost(Box::new(report.about(EventLabel { delivery, rule }))),
         }
@@ -66,19 +66,19 @@ impl Buffers {
             attempt: delivery.attempt,
         };
         let source = delivery.source.0;
-        match &delivery.what {
-            What::Add(object) => {
+        match &delivery.notification {
+            Notification::Add(object) => {
                 let document = render(&mut self.object, &event.payload, object);
                 instance.on_add(object_ref(source, object), call, document).await
             }
-            What::Update { old, new } => {
+            Notification::Update { old, new } => {
                 let document = render(&mut self.object, &event.payload, new);
-                let wants_old = event.old || (event.changed_only && delivery.fresh);
+                let wants_old = event.old || (event.changed_only && delivery.exact_old);
                 let before = old
                     .as_ref()
                     .filter(|_| wants_old)
                     .map(|old| render(&mut self.old, &event.payload, old));
-                if event.changed_only && delivery.fresh && before == Some(document) {
+                if event.changed_only && delivery.exact_old && before == Some(document) {
                     return None;
                 }
                 let before = before.filter(|_| event.old);
@@ -86,7 +86,7 @@ impl Buffers {
                     .on_update(object_ref(source, new), call, before, document)
                     .await
             }
-            What::Delete {
+            Notification::Delete {
                 last: Some(last),
                 final_state_unknown,
                 ..
@@ -96,7 +96,7 @@ impl Buffers {
                     .on_delete(object_ref(source, last), call, document, *final_state_unknown)
                     .await
             }
-            What::Delete {
+            Notification::Delete {
                 last: None,
                 key,
                 final_state_unknown,
@@ -111,7 +111,7 @@ impl Buffers {
                 };
                 instance.on_delete(o, call, &[], *final_state_unknown).await
             }
-            What::Synced => None,
+            Notification::Synced => None,
         }
     }
 
@@ -144,22 +144,22 @@ pub(crate) fn object_ref(source: u32, object: &Object) -> ObjectRef<'_> {
     }
 }
 
-fn outcome(answer: Result<(), Failure>) -> Outcome {
+fn outcome(answer: Result<(), Failure>) -> DeliveryOutcome {
     match answer {
-        Ok(()) => Outcome::Ok,
-        Err(Failure::Retryable(message)) => Outcome::Retryable(truncated(&message)),
+        Ok(()) => DeliveryOutcome::Ok,
+        Err(Failure::Retryable(message)) => DeliveryOutcome::Retryable(truncated(&message)),
         Err(Failure::RetryAfter(later)) => {
-            Outcome::RetryAfter(truncated(&later.message), Duration::from_millis(later.after_ms.into()))
+            DeliveryOutcome::RetryAfter(truncated(&later.message), Duration::from_millis(later.after_ms.into()))
         }
-        Err(Failure::Permanent(message)) => Outcome::Permanent(truncated(&message)),
+        Err(Failure::Permanent(message)) => DeliveryOutcome::Permanent(truncated(&message)),
     }
 }
 
 /// The outcome of an event whose call cost the instance. None: the call was aborted to stop, and has no outcome.
-pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<Outcome> {
+pub(crate) fn outcome_of_loss(report: &TrapReport) -> Option<DeliveryOutcome> {
     match report.kind {
-        TrapKind::Trap => Some(Outcome::Trapped(truncated(&report.to_string()))),
-        TrapKind::Timeout => Some(Outcome::TimedOut(truncated(&report.to_string()))),
+        TrapKind::Trap => Some(DeliveryOutcome::Trapped(truncated(&report.to_string()))),
+        TrapKind::Timeout => Some(DeliveryOutcome::TimedOut(truncated(&report.to_string()))),
         TrapKind::Aborted => None,
     }
 }

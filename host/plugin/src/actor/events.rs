@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use informant_cache::Moment;
-use informant_cache::listener::{Delivery, Outcome, Pause, Pull, Token};
+use informant_cache::listener::{Delivery, DeliveryOutcome, NextBatch, Pause, Token};
 
 use crate::actor::dead_letters::DeadLetterWarnings;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
@@ -37,7 +37,7 @@ pub(crate) struct EventActor {
     rules: SourceRules,
     buffers: Buffers,
     batch: Vec<Delivery>,
-    answers: Vec<(Token, Outcome)>,
+    answers: Vec<(Token, DeliveryOutcome)>,
     dead_letter_warnings: DeadLetterWarnings,
     started: bool,
     draining: bool,
@@ -101,14 +101,14 @@ impl EventActor {
             .listener
             .next_batch(now, BATCH_EVENTS_MAX, &mut self.batch)
         {
-            Pull::Delivered(_) => {
+            NextBatch::Delivered(_) => {
                 self.work(now).await;
                 tokio::task::yield_now().await;
                 Step::Continue
             }
-            Pull::WaitUntil(until) => self.wait(Some(until)).await,
-            Pull::Idle => self.wait(None).await,
-            Pull::Closed => Step::Stop,
+            NextBatch::WaitUntil(until) => self.wait(Some(until)).await,
+            NextBatch::Idle => self.wait(None).await,
+            NextBatch::Closed => Step::Stop,
         }
     }
 
@@ -176,7 +176,7 @@ impl EventActor {
                 let about = || StuckOn::of(delivery, context.now());
                 track_stuck_call(context, about, self.buffers.deliver(delivery, rule, instance)).await
             }
-            None => DeliveryResult::Answered(Outcome::Filtered),
+            None => DeliveryResult::Answered(DeliveryOutcome::Filtered),
         };
         let now = context.now();
         let (outcome, loss) = match ended {
@@ -184,8 +184,8 @@ impl EventActor {
             DeliveryResult::Lost(report) => (outcome_of_loss(&report), Some(report)),
         };
         if let Some(outcome) = outcome {
-            rule.counters.count(delivery.what.as_str(), outcome.as_str());
-            if outcome != Outcome::Filtered {
+            rule.counters.count(delivery.notification.as_str(), outcome.as_str());
+            if outcome != DeliveryOutcome::Filtered {
                 context.counters.seconds.observe((now - began).as_secs_f64());
                 context.counters.lag.observe((now - delivery.received).as_secs_f64());
             }
@@ -200,17 +200,20 @@ impl EventActor {
         now
     }
 
-    fn record_failure(&mut self, outcome: &Outcome, delivery: &Delivery) {
-        let (Outcome::Permanent(message) | Outcome::Retryable(message) | Outcome::RetryAfter(message, _)) = outcome
+    fn record_failure(&mut self, outcome: &DeliveryOutcome, delivery: &Delivery) {
+        let (DeliveryOutcome::Permanent(message)
+        | DeliveryOutcome::Retryable(message)
+        | DeliveryOutcome::RetryAfter(message, _)) = outcome
         else {
             // A trap is reported with the loss of the instance.
             return;
         };
         let plugin: &str = self.slot.context.counters.plugin();
-        let (event, result, attempt) = (delivery.what.as_str(), outcome.as_str(), delivery.attempt);
+        let (event, result, attempt) = (delivery.notification.as_str(), outcome.as_str(), delivery.attempt);
         let key = delivery.key().map(|key| key.to_key().to_string());
         tracing::debug!(plugin, event, key, attempt, result, error = message, "handler failed");
-        if self.slot.config.spec.on_failure == OnFailure::Quarantine && matches!(outcome, Outcome::Permanent(_)) {
+        if self.slot.config.spec.on_failure == OnFailure::Quarantine && matches!(outcome, DeliveryOutcome::Permanent(_))
+        {
             self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
         }
     }

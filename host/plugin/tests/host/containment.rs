@@ -45,7 +45,7 @@ async fn every_trap_is_reported_and_survived() {
         .log
         .lines()
         .into_iter()
-        .filter(|line| line.message == "a plugin lost its instance")
+        .filter(|line| line.message == "plugin instance lost")
         .map(|line| line.fields)
         .collect();
     reports.sort();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::index_feed::{IndexPoll, IndexState};
-use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{Environment, IndexFeedHandle, Reason};
 use informant_plugin_host::{Limits, Plugin, PluginSpec, PluginState};
 use serde_json::json;
@@ -35,7 +35,7 @@ impl<'w> Loop<'w> {
     pub(crate) fn apply(&mut self, name: &str, rest: &str) {
         self.pods.apply_with(name, rest);
         let object = pod(name, self.pods.version, rest);
-        let change = Change {
+        let change = ObjectChange {
             kind: ChangeKind::Add(object),
             reason: Reason::Watch,
             received: self.world.env.now(),
@@ -128,8 +128,8 @@ async fn an_object_that_fails_is_left_out_of_the_index_and_listed() {
     default/fail-0: told to fail
     default/grow-0: index for v1 Pod default/grow-0 trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     default/loop-0: index for v1 Pod default/loop-0 did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
-    default/many-0: more than 1024 values or 65536 bytes of them for one object; index something that has fewer values
-    default/stray-0: the plugin gave values for "stray", which its manifest does not name as an index
+    default/many-0: more than 1024 values or 65536 bytes of them for one object; index a field with fewer values
+    default/stray-0: the plugin returned values for index "stray", which its manifest does not declare
     default/trap-0: index for v1 Pod default/trap-0 trapped: it panicked; it wrote: panicked at tests/guests/index/src/lib.rs:68:23: told to trap
     "#);
     assert_eq!(plugin.status().restarts, 3);

@@ -57,7 +57,7 @@ async fn javascript_reads_the_cache_and_every_text() {
     INFO ["first"]
     INFO 2 0
     INFO 2 {"source":1,"namespace":"default","name":"first"} ["default"]
-    INFO unknown-index HostError: index with name color does not exist; there are: namespace
+    INFO unknown-index HostError: index with name color does not exist; available: namespace
     INFO aä€😀 5 10 true
     INFO "a��b���😀" [239,191,189]
     INFO "a" 1

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use informant_cache::listener::{Change, ChangeKind};
+use informant_cache::listener::{ChangeKind, ObjectChange};
 use informant_cache::{
     BoxFuture, Catalog, Environment, ListenerHandle, Moment, Reason, Snapshot, SourceInfo, SourceState, StoreWriter,
 };
@@ -315,9 +315,9 @@ impl Pods {
             .set_version(ResourceVersion::new(&self.version.to_string()), 0);
         let now = self.env.now();
         let snapshot = self.writer.publish();
-        let changes: Vec<Change> = kinds
+        let changes: Vec<ObjectChange> = kinds
             .into_iter()
-            .map(|kind| Change {
+            .map(|kind| ObjectChange {
                 kind,
                 reason: Reason::Watch,
                 received: now,

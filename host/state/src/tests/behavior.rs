@@ -45,8 +45,8 @@ fn unacknowledged_events_are_redelivered() {
     process.recorder.run_once();
     let first = process.take().unwrap();
     let second = process.take().unwrap();
-    process.done(&first, Outcome::Ok);
-    process.done(&second, Outcome::Permanent("no".to_owned()));
+    process.done(&first, DeliveryOutcome::Ok);
+    process.done(&second, DeliveryOutcome::Permanent("no".to_owned()));
     process.recorder.run_once();
     process.crash(&crashed);
     assert_eq!(
@@ -86,7 +86,7 @@ fn kill_during_the_initial_list_replays_everything() {
     process.attach(OnStart::Continue);
     process.recorder.run_once();
     let first = process.take().unwrap();
-    process.done(&first, Outcome::Ok);
+    process.done(&first, DeliveryOutcome::Ok);
     process.recorder.run_once();
     process.crash(&crashed);
     let received = next_process(&crashed, &[("b", "u2", 2)], OnStart::Continue);
@@ -109,7 +109,7 @@ fn kill_during_a_replay_replays_everything() {
     process.recorder.deliver(batches);
     let first = process.take().unwrap();
     assert_eq!(shown(&first), "add a@1");
-    process.done(&first, Outcome::Ok);
+    process.done(&first, DeliveryOutcome::Ok);
     process.crash(&after);
     assert_eq!(next_process(&before, &now, OnStart::Continue), "synced");
     assert_eq!(
@@ -149,12 +149,12 @@ fn replay_starts_if_it_cannot_be_persisted() {
     process.listener.replay(Moment::ZERO);
     let listener = process.listener.clone();
     drop(process.recorder);
-    let Next::Deliver(first) = listener.next(Moment::ZERO) else {
+    let NextDelivery::Deliver(first) = listener.next(Moment::ZERO) else {
         panic!("the waiting replay starts");
     };
-    listener.done(first.token, Outcome::Ok, Moment::ZERO);
+    listener.done(first.token, DeliveryOutcome::Ok, Moment::ZERO);
     listener.replay(Moment::ZERO);
-    assert!(matches!(listener.next(Moment::ZERO), Next::Deliver(_)));
+    assert!(matches!(listener.next(Moment::ZERO), NextDelivery::Deliver(_)));
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn high_water_mark_survives_a_restart() {
     process.sync([object("a", "u1", 1)]);
     process.write(object("a", "u1", 41));
     process.recorder.run_once();
-    process.journal().seen(42);
+    process.journal().set_high_water(42);
     process.recorder.run_once();
     drop(process);
     let process = Process::start(&path, options());
@@ -233,7 +233,7 @@ fn stored_content_is_returned_as_configured() {
         process.sync([]);
         process.attach(OnStart::Replay);
         process.recorder.run_once();
-        let What::Delete { last: Some(last), .. } = process.take().unwrap().what else {
+        let Notification::Delete { last: Some(last), .. } = process.take().unwrap().notification else {
             panic!("a delete with a state");
         };
         assert_eq!((last.kind(), last.uid()), ("Pod", "u1"));

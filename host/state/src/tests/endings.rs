@@ -164,7 +164,7 @@ fn closed_database_blocks_nothing_and_counts_undelivered_changes() {
     let mut store = StoreWriter::default();
     let new = object("a", "u1", 1);
     store.add(new.clone());
-    let change = Change {
+    let change = ObjectChange {
         kind: ChangeKind::Add(new),
         reason: Reason::Watch,
         received: Moment::ZERO,

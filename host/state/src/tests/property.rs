@@ -55,7 +55,7 @@ pub(super) struct Handler {
 impl Handler {
     /// A delivery begins.
     fn begin(&mut self, delivery: &Delivery) {
-        if let What::Add(object) | What::Update { new: object, .. } = &delivery.what {
+        if let Notification::Add(object) | Notification::Update { new: object, .. } = &delivery.notification {
             self.received.insert(object.name().to_owned(), object.uid().to_owned());
             // Until it accepts this, what it accepted before is outdated.
             self.accepted.remove(object.name());
@@ -63,16 +63,16 @@ impl Handler {
     }
 
     fn accepted(&mut self, delivery: &Delivery) {
-        match &delivery.what {
-            What::Add(object) | What::Update { new: object, .. } => {
+        match &delivery.notification {
+            Notification::Add(object) | Notification::Update { new: object, .. } => {
                 let state = (object.uid().to_owned(), object.version().to_string());
                 self.accepted.insert(object.name().to_owned(), state);
             }
-            What::Delete { key, .. } => {
+            Notification::Delete { key, .. } => {
                 self.received.remove(key.name());
                 self.accepted.remove(key.name());
             }
-            What::Synced => {}
+            Notification::Synced => {}
         }
     }
 }
@@ -172,7 +172,7 @@ pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start:
     while let Some(delivery) = next.take() {
         knows.begin(&delivery);
         knows.accepted(&delivery);
-        next.done(&delivery, Outcome::Ok);
+        next.done(&delivery, DeliveryOutcome::Ok);
     }
     let state = |object: &Object| (object.uid().to_owned(), object.version().to_string());
     let objects = || world.objects.iter();
@@ -222,9 +222,9 @@ pub(super) fn step_of(
             };
             if matches!(step, Step::Accept) {
                 handler.accepted(&delivery);
-                process.done(&delivery, Outcome::Ok);
+                process.done(&delivery, DeliveryOutcome::Ok);
             } else {
-                process.done(&delivery, Outcome::Permanent("no".to_owned()));
+                process.done(&delivery, DeliveryOutcome::Permanent("no".to_owned()));
             }
         }
         Step::CommitOnly if half.is_none() => *half = Some(process.recorder.commit()),

@@ -35,8 +35,8 @@ fn move_to(process: &Process) {
     let names = (process.listener.clone(), HANDLER.to_owned(), OnStart::Continue);
     process.shared.names.lock().unwrap().push(names);
     let (listener, now) = (process.listener.clone(), process.store.published().clone());
-    let inherit = move || listener.inherit(&[OLD], SOURCE, &|_| true, &now, &[], Moment::ZERO);
-    process.journal().adopt(&process.listener, Box::new(inherit));
+    let inherit = move || listener.transfer(&[OLD], SOURCE, &|_| true, &now, &[], Moment::ZERO);
+    process.journal().transfer(&process.listener, Box::new(inherit));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn unchanged_source_is_not_written_again() {
     let other = process.open(in_namespace("two"));
     other.begin(SourceId(8), &snapshot([object("b", "u2", 2)]), false);
     other.attach(&process.listener, Moment::ZERO);
-    other.seen(2);
+    other.set_high_water(2);
     process.settle();
     // If a row were written again, it would be back.
     let row_key = in_namespace("two").identity.row_key();
@@ -134,7 +134,7 @@ fn metrics_are_sums_over_an_informers_sources() {
     other.attach(&process.listener, Moment::ZERO);
     process.settle();
     process.write(object("a", "u1", 1));
-    let change = Change {
+    let change = ObjectChange {
         kind: ChangeKind::Add(object("b", "u2", 2)),
         reason: Reason::Watch,
         received: Moment::ZERO,

@@ -17,7 +17,7 @@ use super::playing;
 pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
     case: "T4",
     name: "what_leaves_an_informer_and_comes_back_unseen_is_told_in_that_order",
-    bugs: &[SeededBug::ReturnOvertakesLeaving],
+    bugs: &[SeededBug::ReattachOvertakesDeletes],
     setting: Setting::default,
     play: playing!(away_and_back),
 }];

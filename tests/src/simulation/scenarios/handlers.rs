@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_cache::listener::{ListenerOptions, Pause, Requeue, RetryPolicy};
+use informant_cache::listener::{ListenerOptions, Pause, RequeueResult, RetryPolicy};
 use informant_cache::seeded_bug::SeededBug;
 use serde_json::Value;
 
@@ -38,14 +38,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T14",
         name: "a_burst_at_the_start_and_to_several_handlers_is_told_to_each_once",
-        bugs: &[SeededBug::SyncedToldFirst, SeededBug::CursorMissesOne],
+        bugs: &[SeededBug::SyncedDeliveredFirst, SeededBug::CursorSkipsObject],
         setting: Setting::default,
         play: playing!(burst_at_the_start),
     },
     Scenario {
         case: "T18",
         name: "one_that_fails_for_ever_holds_up_nothing_becomes_a_dead_letter_and_is_told_when_requeued",
-        bugs: &[SeededBug::FailureForgotten],
+        bugs: &[SeededBug::FailureNotRetried],
         setting: Setting::default,
         play: playing!(poisoned),
     },
@@ -245,7 +245,7 @@ async fn poisoned(stage: Arc<Stage>) {
     );
     let (source, key) = (letters[0].source, letters[0].key.as_ref());
     let queued = handler.listener.requeue(source, key, stage.world.environment.now());
-    assert_eq!(queued, Requeue::Queued);
+    assert_eq!(queued, RequeueResult::Queued);
     stage.settle().await;
     let last = stage.told(&handler).pop();
     assert_eq!(last, Some(format!("add poison@{} (requeue)", state.version)));

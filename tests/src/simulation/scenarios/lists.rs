@@ -17,7 +17,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T7",
         name: "a_history_that_ends_between_two_pages_is_listed_anew_and_no_half_is_shown",
-        bugs: &[SeededBug::FirstPageIsAll],
+        bugs: &[SeededBug::FirstPageTakenForList],
         setting: || Setting {
             server_knows_watch_list: false,
             paging_at_zero: true,
@@ -28,21 +28,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T7",
         name: "a_history_that_ends_in_the_midst_of_a_watch_is_listed_anew_and_what_vanished_is_told",
-        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::TombstoneUnmarked],
+        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::TombstoneUnmarked],
         setting: Setting::default,
         play: playing!(mid_stream),
     },
     Scenario {
         case: "T7",
         name: "a_history_that_ends_among_the_initial_events_is_asked_for_anew_and_no_half_is_shown",
-        bugs: &[SeededBug::SyncedToldFirst],
+        bugs: &[SeededBug::SyncedDeliveredFirst],
         setting: Setting::default,
         play: playing!(mid_initial_events),
     },
     Scenario {
         case: "T7",
         name: "a_history_compacted_to_the_very_version_of_a_watch_needs_no_list",
-        bugs: &[SeededBug::WatchResumesTooLate],
+        bugs: &[SeededBug::WatchSkipsVersion],
         setting: Setting::default,
         play: playing!(compacted_exactly),
     },

@@ -31,7 +31,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T9",
         name: "a_bookmark_of_the_future_or_of_the_past_loses_and_repeats_nothing",
-        bugs: &[SeededBug::BookmarkHidesEvents, SeededBug::SilenceIsLife],
+        bugs: &[SeededBug::BookmarkHidesEvents, SeededBug::SilentWatchStaysLive],
         setting: Setting::default,
         play: playing!(bookmarks_astray),
     },
@@ -45,7 +45,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T10",
         name: "what_a_watch_that_was_closed_for_its_slowness_left_out_is_told",
-        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::RelistTrustsUid],
+        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::RelistComparesUidOnly],
         setting: || Setting {
             history_events_max: 3,
             watch_backlog_events_max: 4,
@@ -56,21 +56,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T11",
         name: "a_delete_right_behind_the_version_at_which_a_watch_is_opened_is_told",
-        bugs: &[SeededBug::WatchResumesTooLate],
+        bugs: &[SeededBug::WatchSkipsVersion],
         setting: Setting::default,
         play: playing!(delete_behind_a_list),
     },
     Scenario {
         case: "T11",
         name: "a_delete_right_behind_the_last_event_of_a_watch_is_told_when_it_goes_on",
-        bugs: &[SeededBug::WatchResumesTooLate],
+        bugs: &[SeededBug::WatchSkipsVersion],
         setting: Setting::default,
         play: playing!(delete_behind_a_watch),
     },
     Scenario {
         case: "T11",
         name: "a_delete_at_the_very_version_that_was_compacted_is_told_as_unknown",
-        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::TombstoneUnmarked],
+        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::TombstoneUnmarked],
         setting: Setting::default,
         play: playing!(delete_compacted),
     },

@@ -83,7 +83,7 @@ async fn keep_and_tear() -> Result<()> {
     let mut refused = start(folder.path(), &[])?;
     let code = refused.wait_for_end(ANSWERS_WITHIN).await?;
     ensure!(
-        code == Some(1) && refused.tail().contains("it is torn"),
+        code == Some(1) && refused.tail().contains("the file is truncated"),
         "{code:?} {}",
         refused.tail()
     );

@@ -9,7 +9,7 @@ use informant_informer::Discovered;
 use informant_object::SourceId;
 
 use super::super::error::{ApiError, Code};
-use crate::daemon::{Board, InformerEntry, InformerPhase, Place, Places, RunningInformer};
+use crate::daemon::{InformerEntry, InformerPhase, InformerStatus, InformerStatuses, RunningInformer, StatusRegistry};
 
 /// The informer that a request is about.
 pub(super) struct ResolvedInformer<'a> {
@@ -20,11 +20,11 @@ pub(super) struct ResolvedInformer<'a> {
 
 /// The informer named `resource`, or else the only one that watches it. An informer that watches nothing else takes
 /// precedence over those that do.
-pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<ResolvedInformer<'a>, ApiError> {
-    if let Some(informer) = board.informer(resource) {
+pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Result<ResolvedInformer<'a>, ApiError> {
+    if let Some(informer) = registry.informer(resource) {
         return Ok(ResolvedInformer { informer, only: None });
     }
-    let informers = board.informers();
+    let informers = registry.informers();
     let named: Vec<_> = informers.iter().filter(|entry| watches(entry, resource)).collect();
     let (watching, only) = if named.is_empty() {
         let among = informers.iter().filter(|entry| watches_among_others(entry, resource));
@@ -56,16 +56,16 @@ pub(super) fn informer<'a>(board: &Board, resource: &'a str) -> Result<ResolvedI
 
 /// Whether `resource` is the informer's resource as configured, its plural or its kind.
 fn watches(entry: &InformerEntry, resource: &str) -> bool {
-    entry.places().values().any(|place| {
-        place.section.resource.value.text() == resource
-            || matches!(&place.phase, InformerPhase::Running(running)
+    entry.by_cluster().values().any(|status| {
+        status.section.resource.value.text() == resource
+            || matches!(&status.phase, InformerPhase::Running(running)
                 if running.discovered.as_ref().is_some_and(|discovered| matches_resource(discovered, resource)))
     })
 }
 
 fn watches_among_others(entry: &InformerEntry, resource: &str) -> bool {
-    entry.places().values().any(|place| {
-        matches!(&place.phase, InformerPhase::Running(running)
+    entry.by_cluster().values().any(|status| {
+        matches!(&status.phase, InformerPhase::Running(running)
             if !sources_of(running, resource).is_empty())
     })
 }
@@ -94,16 +94,16 @@ fn matches_resource(discovered: &Discovered, resource: &str) -> bool {
 /// The sources of an informer in some of its clusters (in all if `clusters` is empty), sorted by cluster and namespace,
 /// all of them synced. A cluster that is not ready is an error and never skipped silently.
 pub(super) fn synced_sources(
-    board: &Board,
+    registry: &StatusRegistry,
     asked: &ResolvedInformer<'_>,
     clusters: &BTreeSet<String>,
 ) -> Result<Vec<Arc<Source>>, ApiError> {
     let informer = &asked.informer;
-    let places = informer.places();
-    check_clusters(informer, &places, clusters)?;
-    let mut sources = board.sources(&informer.name);
+    let statuses = informer.by_cluster();
+    check_clusters(informer, &statuses, clusters)?;
+    let mut sources = registry.sources(&informer.name);
     if let Some(resource) = asked.only {
-        let running = places.values().filter_map(|place| match &place.phase {
+        let running = statuses.values().filter_map(|status| match &status.phase {
             InformerPhase::Running(running) => Some(running),
             _ => None,
         });
@@ -111,19 +111,22 @@ pub(super) fn synced_sources(
         sources.retain(|source| meant.contains(&source.id()));
     }
     sources.retain(|source| clusters.is_empty() || clusters.contains(&source.info().cluster));
-    let asked = places
+    let asked = statuses
         .iter()
         .filter(|(cluster, _)| clusters.is_empty() || clusters.contains(*cluster));
     let mut synced = Vec::new();
     let mut not_synced = None;
-    for (cluster, place) in asked {
-        match not_ready_reason(place, sources.iter().filter(|source| source.info().cluster == *cluster)) {
+    for (cluster, status) in asked {
+        match not_ready_reason(
+            status,
+            sources.iter().filter(|source| source.info().cluster == *cluster),
+        ) {
             None => synced.push(cluster.as_str()),
             Some(why) => not_synced = not_synced.or(Some((cluster, why))),
         }
     }
     if let Some((cluster, why)) = not_synced {
-        let message = if board.is_stopping() {
+        let message = if registry.is_stopping() {
             format!("informer {} is gone: Informant is stopping", informer.name)
         } else {
             not_synced_message(&informer.name, cluster, &why, &synced)
@@ -136,7 +139,7 @@ pub(super) fn synced_sources(
 
 /// `informer pods is not synced in cluster west: it is starting; cluster east is synced and can be queried alone`
 fn not_synced_message(informer: &str, cluster: &str, why: &str, synced: &[&str]) -> String {
-    let place = match cluster {
+    let status = match cluster {
         "" => String::new(),
         name => format!(" in cluster {name}"),
     };
@@ -148,18 +151,22 @@ fn not_synced_message(informer: &str, cluster: &str, why: &str, synced: &[&str])
             several.join(", ")
         ),
     };
-    format!("informer {informer} is not synced{place}: {why}{others}")
+    format!("informer {informer} is not synced{status}: {why}{others}")
 }
 
-fn check_clusters(informer: &InformerEntry, places: &Places, clusters: &BTreeSet<String>) -> Result<(), ApiError> {
-    let Some(unknown) = clusters.iter().find(|cluster| !places.contains_key(*cluster)) else {
+fn check_clusters(
+    informer: &InformerEntry,
+    statuses: &InformerStatuses,
+    clusters: &BTreeSet<String>,
+) -> Result<(), ApiError> {
+    let Some(unknown) = clusters.iter().find(|cluster| !statuses.contains_key(*cluster)) else {
         return Ok(());
     };
     let name = &informer.name;
-    let message = if places.contains_key("") {
+    let message = if statuses.contains_key("") {
         format!("informer {name} has one unnamed cluster: remove \"{unknown}\"")
     } else {
-        let known: Vec<&str> = places.keys().map(String::as_str).collect();
+        let known: Vec<&str> = statuses.keys().map(String::as_str).collect();
         let help = crate::config::did_you_mean(unknown, &known, "its clusters");
         format!("informer {name} has no cluster named \"{unknown}\"; {help}")
     };
@@ -167,8 +174,8 @@ fn check_clusters(informer: &InformerEntry, places: &Places, clusters: &BTreeSet
 }
 
 /// Why the sources of one cluster cannot answer, if they cannot.
-fn not_ready_reason<'s>(place: &Place, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
-    match &place.phase {
+fn not_ready_reason<'s>(status: &InformerStatus, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
+    match &status.phase {
         InformerPhase::Discovering { trouble: None } => Some("it is starting".to_owned()),
         InformerPhase::Discovering { trouble: Some(trouble) } => Some(trouble.to_string()),
         InformerPhase::Refused { reason } => Some(reason.to_string()),
@@ -190,13 +197,13 @@ fn sort_key(source: &Source) -> (&str, Option<&str>, SourceId) {
 
 fn not_synced_reason(source: &Source) -> String {
     let status = source.status();
-    let listing = status.state == SourceState::Syncing && status.trouble.is_none();
+    let listing = status.state == SourceState::Syncing && status.last_error.is_none();
     let why = if listing {
         "its first list is not complete yet"
     } else {
         status.state.as_str()
     };
-    match status.trouble {
+    match status.last_error {
         Some(trouble) => format!("{why}: {trouble}"),
         None => why.to_owned(),
     }

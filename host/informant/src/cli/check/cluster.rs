@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use http::Request;
 use informant_informer::{
-    Discovered, DiscoveryError, Exclusion, Idle, ResourcePattern, TokioEnvironment, discover, discover_matching,
+    Discovered, DiscoveryError, Exclusion, ResourcePattern, TokioEnvironment, UnusedExclusion, discover,
+    discover_matching,
 };
 use kube::Client;
 use serde::Deserialize;
@@ -383,10 +384,10 @@ fn idle_excludes(config: &Config, reported: &[(String, BTreeMap<String, Exclusio
         }
         for entry in &section.exclude_entries {
             let exclusions = of_informer.iter().map(|(_, exclusions)| exclusions.get(&entry.value));
-            let idle: Option<Vec<&Idle>> = exclusions
+            let idle: Option<Vec<&UnusedExclusion>> = exclusions
                 .map(|exclusion| match exclusion {
-                    Some(Exclusion::Idle(idle)) => Some(idle),
-                    Some(Exclusion::LeavesOut) | None => None,
+                    Some(Exclusion::Unused(idle)) => Some(idle),
+                    Some(Exclusion::Effective) | None => None,
                 })
                 .collect();
             if let Some(idle) = idle.and_then(|idle| idle.into_iter().max_by_key(|idle| idle.candidates.len())) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use informant_plugin_host::{Inspection, PluginHost, Problem as LoadProblem, Refused, Rehearsal};
+use informant_plugin_host::{Inspection, LoadProblem, PluginHost, Preflight, PreflightFailure};
 
 use super::Findings;
 use super::cluster::ClusterReport;
@@ -17,8 +17,11 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
     let mut findings = Findings::default();
     let mut inspections = Inspections::new();
     for (name, section) in &config.plugins {
-        match host.rehearse(&DesiredPlugin::new(config, section).spec(name)).await {
-            Ok(Rehearsal { inspection, refused }) => {
+        match host.preflight(&DesiredPlugin::new(config, section).spec(name)).await {
+            Ok(Preflight {
+                inspection,
+                failure: refused,
+            }) => {
                 findings
                     .problems
                     .extend(refused.map(|refused| start_problem(config, name, section, &refused)));
@@ -38,14 +41,14 @@ pub(super) async fn inspect<'c>(config: &'c Config, host: &PluginHost) -> (Inspe
 }
 
 /// Why a plugin would not start. A warning only, if `init` asked for something that exists only while Informant runs.
-fn start_problem(config: &Config, name: &str, section: &PluginSection, refused: &Refused) -> Problem {
+fn start_problem(config: &Config, name: &str, section: &PluginSection, refused: &PreflightFailure) -> Problem {
     let error = &refused.error;
     let position = match error.problem() {
         LoadProblem::Init { .. } => section.config.position,
         LoadProblem::Needs { .. } => section.position,
         _ => section.component.position,
     };
-    if !refused.asked {
+    if !refused.called_host {
         return config.problem(position, format!("[plugin.{name}] {error}"));
     }
     let help = "its `init` asked for objects or the cluster, which `check` does not provide; it may succeed when Informant runs";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use informant_plugin_host::{Continuation, Limits, OnFailure};
+use informant_plugin_host::{Limits, OnFailure, ReplayPolicy};
 
 use super::*;
 
@@ -140,7 +140,7 @@ fn minimal_sections_get_the_defaults() {
     assert_eq!(greeter.on_failure, OnFailure::Retry);
     assert_eq!(
         (greeter.on_reload, greeter.on_restart, greeter.on_start),
-        (Continuation::Continue, Continuation::Continue, Continuation::Replay)
+        (ReplayPolicy::Continue, ReplayPolicy::Continue, ReplayPolicy::Replay)
     );
     assert_eq!(greeter.informers[0].0, "pods");
     assert_eq!(greeter.config.value, serde_json::json!({}));

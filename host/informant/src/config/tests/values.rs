@@ -201,7 +201,7 @@ node = "spec.nodeName"
       help: write "127.0.0.1:8089", "[::1]:8089" or "0.0.0.0:8089"
     error: config.toml:8:11: "Pods" is not a valid NAME for [informer.NAME]
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
-    error: config.toml:9:12: `resource`: `v1/pods/status/x` names no resource: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
+    error: config.toml:9:12: `resource`: `v1/pods/status/x` is not a resource name: it has more than three parts; write `v1/pods`, `apps/v1/deployments`, or a name such as `pods`, `Pod` or `deployments.apps`
     error: config.toml:10:15: "Default" is not a valid namespace
       help: 1 to 63 lowercase letters, digits and '-', with a letter or digit at both ends
     error: config.toml:11:9: `drop`: "metadata/annotations" is not a JSON pointer: it does not begin with "/"

@@ -53,7 +53,7 @@ async fn start(
         let durable_source = persistence.keep(&source).unwrap().unwrap();
         remembered.push(durable_source.high_water);
         durable_source.journal.begin(SourceId(1), &Snapshot::default(), false);
-        durable_source.journal.seen(42);
+        durable_source.journal.set_high_water(42);
         let (done, flushed) = tokio::sync::oneshot::channel();
         durable_source.journal.flush(Box::new(move || done.send(()).unwrap()));
         flushed.await.unwrap();

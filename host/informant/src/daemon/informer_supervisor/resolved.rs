@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use informant_informer::{Discovered, GroupVersionResource, InformerSpec, ReflectorOptions, Served, SourceSpec};
+use informant_informer::{
+    Discovered, GroupVersionResource, InformerSpec, ReflectorOptions, ServedResources, SourceSpec,
+};
 
 use crate::config::InformerSection;
 use crate::daemon::status_registry::{RunningInformer, StatusHandle};
@@ -11,7 +13,7 @@ use crate::daemon::status_registry::{RunningInformer, StatusHandle};
 #[derive(Debug)]
 pub(crate) enum ResolvedResource {
     One(Discovered),
-    Several(Served),
+    Several(ServedResources),
 }
 
 impl ResolvedResource {
@@ -29,9 +31,9 @@ impl ResolvedResource {
             None => {
                 let mut resources = running.shared.spec().resources.unwrap_or_default();
                 resources.retain(|_, found| !section.exclude.covers(&found.gvr));
-                Self::Several(Served {
+                Self::Several(ServedResources {
                     resources,
-                    ..Served::default()
+                    ..ServedResources::default()
                 })
             }
         }

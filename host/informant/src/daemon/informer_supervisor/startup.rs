@@ -74,7 +74,7 @@ impl Startup<'_> {
             self.status.set_phase(InformerPhase::Discovering {
                 trouble: Some("waiting for handlers to receive the deletes from when it left this cluster".into()),
             });
-            informer.left().await;
+            informer.drained().await;
             self.status.set_phase(InformerPhase::Discovering { trouble: None });
         }
     }

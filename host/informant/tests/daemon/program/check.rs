@@ -51,7 +51,7 @@ async fn check_covers_file_components_and_cluster() {
     error: config.toml:13:12: [informer.widgets] the API server serves no resource `v1/pdos`; did you mean `v1/pods`
     error: config.toml:14:11: [informer.nodes] names namespace "default", but v1/nodes is cluster-scoped
       help: remove `namespaces`
-    error: config.toml:18:13: [plugin.broken] ./broken.wasm: not WebAssembly: it begins with the text "not at all"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    error: config.toml:18:13: [plugin.broken] ./broken.wasm: not WebAssembly: it starts with the text "not at all"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     error: config.toml:21:13: [plugin.pinned] pins sha256 0000000000000000000000000000000000000000000000000000000000000000, but its component has DIGEST
       help: update `sha256` if the new file is the intended one
     warning: config.toml:22:14: [plugin.pinned] has no rule for v1 Node, so informer "nodes" delivers nothing to it

@@ -140,7 +140,7 @@ async fn get_waits_for_comparable_versions() {
     insta::assert_snapshot!(daemon.get(&["pods", "--at-least", "abc"]).await, @r#"
     exit 1
     --
-    error: unsupported: version "abc" is no decimal number, and others do not compare
+    error: unsupported: version "abc" is not an integer and cannot be compared
     "#);
     daemon.world.create_pod("own", "nginx");
     let version = daemon.world.server.revision().to_string();

@@ -67,7 +67,7 @@ async fn inspect_describes_a_component() {
     insta::assert_snapshot!(transcript(&world, &["plugin", "inspect", "kubeconfig"]).await, @r#"
     exit 1
     --
-    error: kubeconfig: not WebAssembly: it begins with the text "{\"apiVersion\":\"v1\",\"clus"; give the .wasm file that the build makes (Rust: cargo build --target wasm32-wasip2 --release)
+    error: kubeconfig: not WebAssembly: it starts with the text "{\"apiVersion\":\"v1\",\"clus"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)
     "#);
     let json = output(&world, &["plugin", "inspect", "-o", "json", "crash-loop.wasm"])
         .await

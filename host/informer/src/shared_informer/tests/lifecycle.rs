@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn an_orderly_stop_delivers_what_was_accepted() {
+async fn a_graceful_stop_delivers_accepted_events() {
     let server = api_server();
     for number in 0..200 {
         put(&server, &format!("pod-{number}"), 1);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use informant_cache::listener::{ListenerOptions, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, What};
+use informant_cache::listener::{ListenerOptions, Notification, PENDING_BYTES_MAX, PENDING_EVENTS_MAX};
 use informant_cache::{Environment, ListenerHandle};
 use informant_object::Object;
 
@@ -35,12 +35,12 @@ async fn work(listener: ListenerHandle, environment: Arc<TokioEnvironment>, know
         {
             let mut known = known.lock().unwrap();
             known.1 += 1;
-            match &delivery.what {
-                What::Add(object) | What::Update { new: object, .. } => {
+            match &delivery.notification {
+                Notification::Add(object) | Notification::Update { new: object, .. } => {
                     known.0.insert(object.name().to_owned(), object.version().to_string())
                 }
-                What::Delete { key, .. } => known.0.remove(key.name()),
-                What::Synced => None,
+                Notification::Delete { key, .. } => known.0.remove(key.name()),
+                Notification::Synced => None,
             };
         }
         deliveries.done(&delivery);

@@ -363,7 +363,7 @@ async fn malformed_queries_and_missing_objects_are_errors() {
     ErrorCode::Invalid: pointers: 257 were given, at most 256 are allowed
     ErrorCode::NotFound: a/missing does not exist in pods (v1 Pod)
     ErrorCode::NotFound: source 99 does not exist or was removed; call sources again
-    ErrorCode::UnknownIndex: index with name zone does not exist; there are: namespace, node
+    ErrorCode::UnknownIndex: index with name zone does not exist; available: namespace, node
     "#);
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use informant_apiserver::{ApiServer, Options};
-use informant_cache::listener::{ListenerOptions, Next, Outcome, What};
+use informant_cache::listener::{DeliveryOutcome, ListenerOptions, NextDelivery, Notification};
 use informant_cache::{Catalog, Environment};
 use informant_informer::{InformerMetrics, NamedInformer, TokioEnvironment};
 use kube::Client;
@@ -45,7 +45,7 @@ impl Process {
         let (catalog, metrics) = (Catalog::new(), InformerMetrics::default());
         let informer = NamedInformer::start(spec, client, environment.clone(), catalog, &metrics).unwrap();
         let listener = ListenerHandle::new(ListenerOptions::default());
-        durable_state.name(&listener, "greeter", Continuation::Continue);
+        durable_state.name(&listener, "greeter", ReplayPolicy::Continue);
         informer.add_listener(listener.clone()).unwrap();
         Self {
             durable_state,
@@ -61,20 +61,21 @@ impl Process {
         let until = Instant::now() + WITHIN;
         while !done(&self.received) {
             assert!(Instant::now() < until, "received so far: {:?}", self.received);
-            let Next::Deliver(delivery) = self.listener.next(self.environment.now()) else {
+            let NextDelivery::Deliver(delivery) = self.listener.next(self.environment.now()) else {
                 self.environment.sleep(Duration::from_millis(5)).await;
                 continue;
             };
-            self.received.push(match &delivery.what {
-                What::Add(object) => format!("add {} {}", object.name(), object.uid()),
-                What::Update { new, .. } => format!("update {} {}", new.name(), new.uid()),
-                What::Delete { key, last, .. } => {
+            self.received.push(match &delivery.notification {
+                Notification::Add(object) => format!("add {} {}", object.name(), object.uid()),
+                Notification::Update { new, .. } => format!("update {} {}", new.name(), new.uid()),
+                Notification::Delete { key, last, .. } => {
                     let uid = last.as_ref().map_or("", |last| last.uid());
                     format!("delete {} {uid}", key.name())
                 }
-                What::Synced => "synced".to_owned(),
+                Notification::Synced => "synced".to_owned(),
             });
-            self.listener.done(delivery.token, Outcome::Ok, self.environment.now());
+            self.listener
+                .done(delivery.token, DeliveryOutcome::Ok, self.environment.now());
         }
     }
 
