@@ -71,3 +71,22 @@ macro_rules! log {
     }};
 }
 pub(crate) use log;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GroupVersionResource;
+
+    #[test]
+    fn the_text_contains_only_the_parts_that_are_set() {
+        let mut spec = SourceSpec::new("pods", GroupVersionResource::new("", "v1", "pods"), "Pod");
+        let name = SourceName::of(&spec);
+        assert_eq!(name.as_str(), "informer pods (v1/pods)");
+        assert_eq!((name.cluster(), name.namespace()), (None, None));
+        spec.namespace = Some("default".to_owned());
+        spec.cluster = "east".to_owned();
+        let name = SourceName::of(&spec);
+        assert_eq!(name.to_string(), "informer pods (v1/pods in default, cluster east)");
+        assert_eq!((name.cluster(), name.namespace()), (Some("east"), Some("default")));
+    }
+}

@@ -289,7 +289,7 @@ async fn aggregated_discovery_needs_two_requests() {
     assert!(refused.is_err());
     // As kube-apiserver describes a resource that only has subresources.
     let refused = discover(&client, &ResourceName::parse("odd").unwrap()).await;
-    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists the served resources. Some groups did not answer: shop.example.com/v2 (the API service behind it does not answer)");
+    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists the served resources. Some groups did not answer: shop.example.com/v2 (its API service does not answer)");
 }
 
 async fn all_of(groups: &'static str) -> Result<ServedResources, ApiError> {

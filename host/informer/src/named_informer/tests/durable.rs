@@ -64,7 +64,7 @@ async fn an_informer_without_working_durable_storage_does_not_start() {
     let error = started.err().map(|error| error.to_string());
     assert_eq!(
         error.as_deref(),
-        Some("informer pods: it cannot be kept: the disk is on fire")
+        Some("informer pods: cannot open its durable storage: the disk is on fire")
     );
 }
 

@@ -28,7 +28,7 @@ async fn an_unanswered_watch_makes_the_source_stale() {
     pass(2).await;
     assert_eq!(state(&rig), SourceState::Stale);
     let (error, _) = rig.informer.status().last_error.unwrap();
-    assert_eq!(error, "watch: no answer for 10 s");
+    assert_eq!(error, "watch: no response for 10 s");
     pass(50).await;
     assert_eq!(state(&rig), SourceState::Live);
 }

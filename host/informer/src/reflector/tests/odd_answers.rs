@@ -135,7 +135,7 @@ async fn a_compressed_watch_is_refused_with_the_reason() {
         response
     });
     settle().await;
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"watch: the answer is compressed (gzip) although `Accept-Encoding: identity` was sent; a proxy must leave watches alone");
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"watch: the response is compressed (gzip) despite `Accept-Encoding: identity`; a proxy in between must not compress watches");
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +248,7 @@ async fn an_older_list_is_rejected_until_a_consistent_one() {
     pass(2).await;
     assert_eq!(rig.stored(), ["a@5"]);
     assert_eq!(rig.informer.status().state, SourceState::Stale);
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server answered with version 4, older than 10 which is known: a replica lags behind; what is known is kept");
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server returned version 4, older than 10 which was already seen: its replica lags behind; keeping the newer state");
     pass(5).await;
     assert_eq!(lists_and_watches(&counts), (3, 2));
     assert_eq!(
