@@ -150,7 +150,7 @@ fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &Infor
     }
 }
 
-fn running(registry: &StatusRegistry, name: &str, cluster: &str, status: &InformerStatus) -> (bool, Gating, String) {
+fn running(registry: &StatusRegistry, name: &str, cluster: &str, informer: &InformerStatus) -> (bool, Gating, String) {
     let mut sources = registry.sources(name);
     sources.retain(|source| source.info().cluster == cluster);
     let mut text = Vec::new();
@@ -161,31 +161,31 @@ fn running(registry: &StatusRegistry, name: &str, cluster: &str, status: &Inform
         live &= status.state == SourceState::Live;
         let name = match sources.len() {
             1 => String::new(),
-            _ => name_in(status, source),
+            _ => name_in(informer, source),
         };
-        text.push(name + &line(status, source));
+        text.push(name + &line(informer, source));
     }
     // Problems after the first sync show here too; the configuration decides whether they affect readiness.
-    let gating = Gating::of(status.section.required, synced);
+    let gating = Gating::of(informer.section.required, synced);
     (synced && live, gating, text.join("; "))
 }
 
 /// Distinguishes the sources of an informer: `v1/pods in default: `.
-fn name_in(status: &InformerStatus, source: &Source) -> String {
-    let resource = sources::resource_of(status, source);
+fn name_in(informer: &InformerStatus, source: &Source) -> String {
+    let resource = sources::resource_of(informer, source);
     let names = [resource.as_deref(), source.info().namespace.as_deref()];
     let names: Vec<_> = names.into_iter().flatten().collect();
     format!("{}: ", names.join(" in "))
 }
 
 /// The status of one source.
-fn line(status: &InformerStatus, source: &Source) -> String {
+fn line(informer: &InformerStatus, source: &Source) -> String {
     let status = source.status();
     let version = status.snapshot.version().map_or("none", |version| version.as_str());
     let line = format!("{}, {} objects, version {version}", status.state, status.snapshot.len());
-    match (sources::of_reflector(status, source), status.last_error) {
+    match (sources::of_reflector(informer, source), status.last_error) {
         (Some(reflector), _) => line + &reflector_status(&reflector),
-        (None, Some(trouble)) => format!("{line} ({trouble})"),
+        (None, Some(error)) => format!("{line} ({error})"),
         (None, None) => line,
     }
 }

@@ -155,7 +155,7 @@ pub(super) async fn get(
 /// The source with that number, and its informer in its cluster.
 fn find_source(registry: &StatusRegistry, id: u32) -> Result<(InformerStatus, Arc<SharedInformer>), ApiError> {
     for entry in registry.informers() {
-        for place in entry.by_cluster().into_values() {
+        for status in entry.by_cluster().into_values() {
             let running = running_in(&status);
             if let Some(found) = running.into_iter().find(|source| source.source().0 == id) {
                 return Ok((status, found));
@@ -191,13 +191,13 @@ fn without_source(informer: &str, cluster: &str, status: &InformerStatus) -> Sou
     }
 }
 
-pub(super) fn of_source(status: &InformerStatus, source: &Source) -> SourceView {
+pub(super) fn of_source(informer: &InformerStatus, source: &Source) -> SourceView {
     let (info, status) = (source.info(), source.status());
     let view = SourceView {
         id: Some(source.id().0),
         informer: info.informer.clone(),
         cluster: info.cluster.clone(),
-        resource: resource_or_section(status, source),
+        resource: resource_or_section(informer, source),
         api_version: Some(info.api_version.clone()),
         kind: Some(info.kind.clone()),
         namespace: info.namespace.clone(),
@@ -209,10 +209,10 @@ pub(super) fn of_source(status: &InformerStatus, source: &Source) -> SourceView 
         epoch: status.snapshot.epoch(),
         indexes: status.snapshot.index_names(),
         index_failures: index_failures(&status.snapshot),
-        trouble: status.last_error.map(|trouble| trouble.to_string()),
+        trouble: status.last_error.map(|error| error.to_string()),
         ..SourceView::default()
     };
-    match of_reflector(status, source) {
+    match of_reflector(informer, source) {
         Some(status) => with_reflector(view, status),
         None => view,
     }

@@ -60,7 +60,7 @@ fn read_grant(table: &Table<'_>) -> Option<Located<KubeGrant>> {
         names: words("names"),
         subresources: words("subresources").unwrap_or_default(),
     };
-    if let Err(problem) = grant.judge() {
+    if let Err(problem) = grant.validate() {
         table.reporter().report(table.error(table.position(), problem));
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use informant_state::Keep;
+use informant_state::StoredContent;
 
 use super::folder_of;
 use super::table::{Keys, Table};
@@ -36,13 +36,13 @@ pub(super) fn read(root: &Table<'_>) -> StateSection {
     StateSection { path }
 }
 
-const DURABLE: [(&str, Keep); 2] = [("metadata", Keep::Metadata), ("whole", Keep::Whole)];
+const DURABLE: [(&str, StoredContent); 2] = [("metadata", StoredContent::Metadata), ("whole", StoredContent::Whole)];
 
 /// What is persisted of an informer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Durable {
     /// How much of each object is kept.
-    pub keep: Keep,
+    pub keep: StoredContent,
     /// Whether Secrets may be persisted.
     pub secrets: bool,
     /// The file of the encryption key, resolved relative to the current folder.

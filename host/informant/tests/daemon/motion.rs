@@ -44,7 +44,7 @@ async fn wait_for_applied(daemon: &Running, contents: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_text_is_never_wait_for_applied() {
+async fn partial_write_is_never_applied() {
     let world = World::start().await;
     let daemon = started(&world).await;
     let pauses_ms = [0, 5, 15, 25, 60, 150, 400];

@@ -64,7 +64,7 @@ impl ManualJournal {
         held.snapshot = snapshot;
     }
 
-    pub(crate) fn seen(&self) -> Option<u64> {
+    pub(crate) fn high_water(&self) -> Option<u64> {
         self.held.lock().unwrap().seen
     }
 

@@ -247,7 +247,7 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that is never kept: there are no timers and no I/O in a script
     plugin "hello": FOLDER/handler.js: handler.js:1: SyntaxError: a NUL character
     plugin "hello": FOLDER/handler.js: not UTF-8: byte 0xff at line 1, column 19; save it as UTF-8
-    plugin "hello": FOLDER/handler.js: 5242880 bytes long; a script may have 1048576 (1 MiB): compile what is larger to a component (docs/guides/plugins.md, JavaScript)
+    plugin "hello": FOLDER/handler.js: too large: 5242880 bytes; a script may have at most 1048576 (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)
     "#);
 }
 

@@ -50,7 +50,7 @@ async fn start(
     let persistence = durable_state.persistence(&section, url, &spec).await.unwrap().unwrap();
     let mut remembered = Vec::new();
     for source in spec.sources() {
-        let durable_source = persistence.keep(&source).unwrap().unwrap();
+        let durable_source = persistence.open(&source).unwrap().unwrap();
         remembered.push(durable_source.high_water);
         durable_source.journal.begin(SourceId(1), &Snapshot::default(), false);
         durable_source.journal.set_high_water(42);
@@ -135,6 +135,6 @@ async fn informer_is_refused_after_close() {
     let spec = spec("a", &[]);
     let persistence = process.persistence(&section, URL, &spec).await.unwrap().unwrap();
     process.close();
-    let refused = persistence.keep(&spec.source).err().map(|error| error.to_string());
+    let refused = persistence.open(&spec.source).err().map(|error| error.to_string());
     assert_eq!(refused.as_deref(), Some("the state database is closed"));
 }

@@ -42,7 +42,7 @@ async fn durable_events_are_published_before_the_journal_delivers_them() {
     settle().await;
     assert_eq!(recorder.take().len(), 1);
     assert_eq!(
-        journal.set_high_water(),
+        journal.high_water(),
         rig.informer.snapshot().version().and_then(|version| version.number())
     );
 }
@@ -72,7 +72,7 @@ async fn the_high_water_of_an_earlier_process_rejects_lagging_replicas() {
     let journal = Arc::new(ManualJournal::default());
     let earlier = start(&server, &journal, None);
     settle().await;
-    let high_water = journal.set_high_water();
+    let high_water = journal.high_water();
     let truth = earlier.stored();
     drop(earlier);
     // The next process first reaches the replica, whose list is older than the stored version.

@@ -116,7 +116,7 @@ async fn a_missing_compiler_is_reported() {
     let refused = compile(compiler, Arc::new(TokioTime), Arc::from(&b""[..]))
         .await
         .unwrap_err();
-    insta::assert_snapshot!(refused, @"the compiler, /no/such/program, cannot be started: No such file or directory (os error 2)");
+    insta::assert_snapshot!(refused, @"cannot start the compiler, /no/such/program: No such file or directory (os error 2)");
 }
 
 /// Waits until `condition` answers.
