@@ -1,6 +1,6 @@
-/* Reports containers that crash-loop, or that were killed for want of memory: plugins/crash-loop, in C, line by line the same reports.
+/* Reports containers that crash-loop or were OOM-killed: plugins/crash-loop in C, with the same reports.
  *
- * What was said of a container is remembered by its pod's uid and its name, and forgotten when the pod is deleted.
+ * The plugin remembers its reports by the uid of the pod and the name of the container until the pod is deleted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,33 +19,33 @@ const char informant_manifest[] =
     "\"events\":[{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"changed-only\":true,"
     "\"payload\":{\"fields\":[" CONTAINER("initContainerStatuses") "," CONTAINER("containerStatuses") "]}}]}";
 
-/* What was said of a container. -1: nothing yet. */
-typedef struct known {
-    struct known *next;
+/* The reports about a container. -1: none yet. */
+typedef struct reported {
+    struct reported *next;
     char *uid, *container;
     bool is_looping;
     int64_t oom_kills, looping_at, oom_killed_at;
-} known;
+} reported;
 
 enum { BUCKETS = 1024 };
-static known *table[BUCKETS];
+static reported *table[BUCKETS];
 static int64_t min_restarts = 1;
 
-static known **bucket(const char *uid) {
+static reported **bucket(const char *uid) {
     uint32_t hash = 2166136261u;
     for (; *uid; uid++) hash = (hash ^ (uint8_t)*uid) * 16777619u;
     return &table[hash % BUCKETS];
 }
 
-/* Where it is, or where it would be. */
-static known **find(const char *uid, json container) {
-    known **at = bucket(uid);
+/* The entry of a container, or the place for a new one. */
+static reported **find(const char *uid, json container) {
+    reported **at = bucket(uid);
     while (*at && (strcmp((*at)->uid, uid) || !json_is(container, (*at)->container))) at = &(*at)->next;
     return at;
 }
 
-static void forget(known **at) {
-    known *gone = *at;
+static void forget(reported **at) {
+    reported *gone = *at;
     *at = gone->next;
     free(gone->uid);
     free(gone->container);
@@ -70,7 +70,7 @@ informant_result informant_init(informant_plugin_types_instance_role_t role, jso
             return result;
         }
         if (!json_integer(value, &min_restarts) || min_restarts < 0)
-            return informant_permanent("config: `min-restarts` is no whole number");
+            return informant_permanent("config: `min-restarts` is not an integer");
     }
     return informant_ok();
 }
@@ -80,36 +80,36 @@ static const char *counted(int64_t restarts, char (*text)[40]) {
     return *text;
 }
 
-/* A run that is over: how many restarts came before it, and how it ended. */
-static void look_at_run(known *known, const char *key, const char *container, int64_t run, json ended, int64_t restarts) {
-    if (json_is_absent(ended) || run < 0 || !json_is(json_at(ended, "reason"), "OOMKilled") || run <= known->oom_killed_at) return;
-    known->oom_killed_at = run;
-    known->oom_kills++;
+/* Reports an ended run: the number of restarts before it, and how it ended. */
+static void report_run(reported *reported, const char *key, const char *container, int64_t run, json ended, int64_t restarts) {
+    if (json_is_absent(ended) || run < 0 || !json_is(json_at(ended, "reason"), "OOMKilled") || run <= reported->oom_killed_at) return;
+    reported->oom_killed_at = run;
+    reported->oom_kills++;
     char times[40] = "once", count[40];
-    if (known->oom_kills > 1) snprintf(times, sizeof times, "%lld times", (long long)known->oom_kills);
+    if (reported->oom_kills > 1) snprintf(times, sizeof times, "%lld times", (long long)reported->oom_kills);
     informant_log(INFORMANT_WARN, "%s: container %s was OOM-killed: exit code %lld, seen %s, %s", key, container,
                   (long long)json_integer_or(json_at(ended, "exitCode"), 0), times, counted(restarts, &count));
 }
 
-static void look_at(known *known, const char *key, json container, const char *name) {
+static void update(reported *reported, const char *key, json container, const char *name) {
     int64_t restarts = json_integer_or(json_at(container, "restartCount"), 0);
-    int64_t said = known->looping_at > known->oom_killed_at ? known->looping_at : known->oom_killed_at;
-    /* The kubelet counts from what it still remembers of a container: after it was restarted itself, perhaps from 0. */
-    if (restarts < said) {
-        known->is_looping = false;
-        known->oom_kills = 0;
-        known->looping_at = known->oom_killed_at = -1;
+    int64_t last_reported = reported->looping_at > reported->oom_killed_at ? reported->looping_at : reported->oom_killed_at;
+    /* After a restart of the kubelet, the count of a container may start again from a lower number. */
+    if (restarts < last_reported) {
+        reported->is_looping = false;
+        reported->oom_kills = 0;
+        reported->looping_at = reported->oom_killed_at = -1;
     }
     json now = json_at(container, "state/terminated"), before = json_at(container, "lastState/terminated");
-    /* A restart is counted when it happens: until then the last run is the one that has just ended. */
+    /* A restart is counted when the container starts. Until then, the last run is the one that has just ended. */
     bool has_begun = !json_is_absent(json_at(container, "state/running")) || !json_is_absent(now);
     int64_t run_before = has_begun ? restarts - 1 : restarts;
     if (run_before < 0) before = (json){NULL, NULL};
-    look_at_run(known, key, name, run_before, before, restarts);
-    look_at_run(known, key, name, restarts, now, restarts);
-    known->is_looping = json_is(json_at(container, "state/waiting/reason"), "CrashLoopBackOff") && restarts >= min_restarts;
-    if (!known->is_looping || restarts <= known->looping_at) return;
-    known->looping_at = restarts;
+    report_run(reported, key, name, run_before, before, restarts);
+    report_run(reported, key, name, restarts, now, restarts);
+    reported->is_looping = json_is(json_at(container, "state/waiting/reason"), "CrashLoopBackOff") && restarts >= min_restarts;
+    if (!reported->is_looping || restarts <= reported->looping_at) return;
+    reported->looping_at = restarts;
     char count[40];
     json last = json_is_absent(now) ? before : now;
     if (json_is_absent(last)) {
@@ -122,20 +122,20 @@ static void look_at(known *known, const char *key, json container, const char *n
     free(reason);
 }
 
-static void look_at_container(const informant_event *event, json container) {
-    known **at = find(event->uid, json_at(container, "name"));
-    known now = *at ? **at : (known){.looping_at = -1, .oom_killed_at = -1};
+static void report_container(const informant_event *event, json container) {
+    reported **at = find(event->uid, json_at(container, "name"));
+    reported now = *at ? **at : (reported){.looping_at = -1, .oom_killed_at = -1};
     char *name = text_of(json_at(container, "name"));
-    look_at(&now, event->key, container, name);
-    bool is_news = now.is_looping || now.oom_kills || now.looping_at >= 0 || now.oom_killed_at >= 0;
-    /* Only containers of which something was said take memory. */
-    if (is_news && !*at) {
+    update(&now, event->key, container, name);
+    bool has_reports = now.is_looping || now.oom_kills || now.looping_at >= 0 || now.oom_killed_at >= 0;
+    /* Only containers with reports take memory. */
+    if (has_reports && !*at) {
         *at = informant_allocate(sizeof now);
         now.next = NULL;
         now.uid = copy(event->uid);
         now.container = copy(name);
         **at = now;
-    } else if (is_news) {
+    } else if (has_reports) {
         **at = now;
     } else if (*at) {
         forget(at);
@@ -146,11 +146,11 @@ static void look_at_container(const informant_event *event, json container) {
 informant_result informant_on_add(const informant_event *event, json pod) {
     static const char *const LISTS[] = {"status/initContainerStatuses", "status/containerStatuses"};
     for (size_t list = 0; list < 2; list++)
-        for (json rest = json_at(pod, LISTS[list]), container; json_next(&rest, &container);) look_at_container(event, container);
+        for (json rest = json_at(pod, LISTS[list]), container; json_next(&rest, &container);) report_container(event, container);
     return informant_ok();
 }
 
-/* Events say what the cache saw: it is now like this. */
+/* An update is handled like an add: the pod now has this state. */
 informant_result informant_on_update(const informant_event *event, json old, json pod) {
     (void)old;
     return informant_on_add(event, pod);
@@ -158,7 +158,7 @@ informant_result informant_on_update(const informant_event *event, json old, jso
 
 informant_result informant_on_delete(const informant_event *event, json last, bool final_state_unknown) {
     (void)last, (void)final_state_unknown;
-    for (known **at = bucket(event->uid); *at;) {
+    for (reported **at = bucket(event->uid); *at;) {
         if (strcmp((*at)->uid, event->uid) == 0)
             forget(at);
         else
@@ -170,9 +170,9 @@ informant_result informant_on_delete(const informant_event *event, json last, bo
 informant_result informant_on_synced(uint32_t source) {
     long long looping = 0, killed = 0;
     for (size_t at = 0; at < BUCKETS; at++)
-        for (known *known = table[at]; known; known = known->next) {
-            looping += known->is_looping;
-            killed += known->oom_kills;
+        for (reported *reported = table[at]; reported; reported = reported->next) {
+            looping += reported->is_looping;
+            killed += reported->oom_kills;
         }
     informant_log(INFORMANT_INFO, "source %u is synced; in all sources %lld containers crash-looping, %lld OOM kills seen", source, looping, killed);
     return informant_ok();

@@ -1,10 +1,9 @@
-// Reports containers that crash-loop, or that were killed for want of memory: plugins/crash-loop, in JavaScript, line by line the same
-// reports.
+// Reports containers that crash-loop or were OOM-killed: plugins/crash-loop in JavaScript, with the same reports.
 //
-// What was said of a pod is remembered by its uid and forgotten when the pod is deleted.
+// The plugin remembers its reports by the uid of the pod until the pod is deleted.
 import { Permanent, log, plugin } from "informant-plugin-sdk";
 
-// Ephemeral containers are never restarted. Not the whole state is read, whose messages change with each back-off.
+// Ephemeral containers are never restarted. The messages of the state are not read, because they change with each back-off.
 const LISTS = ["/status/initContainerStatuses", "/status/containerStatuses"];
 const FIELDS = [
   "name",
@@ -17,22 +16,22 @@ const FIELDS = [
   "lastState/terminated/exitCode",
 ];
 
-/** @typedef {{ isLooping: boolean, oomKills: number, loopingAt: number, oomKilledAt: number }} Known -1: nothing was said yet. */
+/** @typedef {{ isLooping: boolean, oomKills: number, loopingAt: number, oomKilledAt: number }} Reported -1: no report yet. */
 
-/** @type {Map<string, Map<string, Known>>} By pod uid, then container. */
+/** @type {Map<string, Map<string, Reported>>} By pod uid, then container. */
 const pods = new Map();
 let minRestarts = 1;
 
-/** @returns {Known} */
-const nothing = () => ({ isLooping: false, oomKills: 0, loopingAt: -1, oomKilledAt: -1 });
+/** @returns {Reported} */
+const noReports = () => ({ isLooping: false, oomKills: 0, loopingAt: -1, oomKilledAt: -1 });
 
-const isNews = (known) => known.isLooping || known.oomKills > 0 || known.loopingAt >= 0 || known.oomKilledAt >= 0;
+const hasReports = (reported) => reported.isLooping || reported.oomKills > 0 || reported.loopingAt >= 0 || reported.oomKilledAt >= 0;
 
 const counted = (restarts) => `${restarts} restart${restarts === 1 ? "" : "s"}`;
 
-/** The runs that are over and still shown, oldest first: how many restarts came before each, and how it ended. */
+/** The ended runs in the status, oldest first: the number of restarts before each run, and how it ended. */
 const endedRuns = ({ restartCount: restarts = 0, state = {}, lastState = {} }) => {
-  // A restart is counted when it happens: until then the last run is the one that has just ended.
+  // A restart is counted when the container starts. Until then, the last run is the one that has just ended.
   const hasBegun = state.running !== undefined || state.terminated !== undefined;
   const before = hasBegun ? restarts - 1 : restarts;
   const runs = [];
@@ -41,41 +40,41 @@ const endedRuns = ({ restartCount: restarts = 0, state = {}, lastState = {} }) =
   return runs;
 };
 
-/** Takes in what the container is like now. Returns what is to be remembered, and the news. */
-const lookAt = (before, container) => {
+/** Updates the state of a container from its current status. Returns the new state and the new reports. */
+const update = (before, container) => {
   const { restartCount: restarts = 0, state = {} } = container;
-  // The kubelet counts from what it still remembers of a container: after it was restarted itself, perhaps from 0.
-  const isAfresh = restarts < Math.max(before.loopingAt, before.oomKilledAt);
-  const known = isAfresh ? nothing() : { ...before };
-  const news = [];
+  // After a restart of the kubelet, the count of a container may start again from a lower number.
+  const wasReset = restarts < Math.max(before.loopingAt, before.oomKilledAt);
+  const reported = wasReset ? noReports() : { ...before };
+  const reports = [];
   const runs = endedRuns(container);
   for (const { run, ended } of runs) {
-    if (ended.reason !== "OOMKilled" || run <= known.oomKilledAt) continue;
-    known.oomKilledAt = run;
-    known.oomKills += 1;
-    const times = known.oomKills === 1 ? "once" : `${known.oomKills} times`;
-    news.push(`was OOM-killed: exit code ${ended.exitCode ?? 0}, seen ${times}, ${counted(restarts)}`);
+    if (ended.reason !== "OOMKilled" || run <= reported.oomKilledAt) continue;
+    reported.oomKilledAt = run;
+    reported.oomKills += 1;
+    const times = reported.oomKills === 1 ? "once" : `${reported.oomKills} times`;
+    reports.push(`was OOM-killed: exit code ${ended.exitCode ?? 0}, seen ${times}, ${counted(restarts)}`);
   }
-  known.isLooping = state.waiting?.reason === "CrashLoopBackOff" && restarts >= minRestarts;
-  if (known.isLooping && restarts > known.loopingAt) {
-    known.loopingAt = restarts;
+  reported.isLooping = state.waiting?.reason === "CrashLoopBackOff" && restarts >= minRestarts;
+  if (reported.isLooping && restarts > reported.loopingAt) {
+    reported.loopingAt = restarts;
     const last = runs.at(-1)?.ended;
     const how = last === undefined ? "" : `, last exit code ${last.exitCode ?? 0} (${last.reason ?? ""})`;
-    news.push(`is crash-looping: ${counted(restarts)}${how}`);
+    reports.push(`is crash-looping: ${counted(restarts)}${how}`);
   }
-  return { known, news };
+  return { reported, reports };
 };
 
-const lookAtPod = (pod, event) => {
+const reportPod = (pod, event) => {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   for (const container of [...initContainerStatuses, ...containerStatuses]) {
     const { name = "" } = container;
-    const { known, news } = lookAt(pods.get(event.uid)?.get(name) ?? nothing(), container);
-    for (const text of news) log.warn(`${event}: container ${name} ${text}`);
-    // Only containers of which something was said take memory.
-    if (!isNews(known)) pods.get(event.uid)?.delete(name);
-    else if (pods.has(event.uid)) pods.get(event.uid).set(name, known);
-    else pods.set(event.uid, new Map([[name, known]]));
+    const { reported, reports } = update(pods.get(event.uid)?.get(name) ?? noReports(), container);
+    for (const text of reports) log.warn(`${event}: container ${name} ${text}`);
+    // Only containers with reports take memory.
+    if (!hasReports(reported)) pods.get(event.uid)?.delete(name);
+    else if (pods.has(event.uid)) pods.get(event.uid).set(name, reported);
+    else pods.set(event.uid, new Map([[name, reported]]));
   }
 };
 
@@ -96,23 +95,23 @@ export const { lifecycle, eventHandler, syncHandler, indexFuncs, state } = plugi
   init({ "min-restarts": restarts = 1, ...rest }) {
     const [unknown] = Object.keys(rest);
     if (unknown !== undefined) throw new Permanent(`config: unknown key \`${unknown}\`, expected \`min-restarts\``);
-    if (!Number.isInteger(restarts) || restarts < 0) throw new Permanent("config: `min-restarts` is no whole number");
+    if (!Number.isInteger(restarts) || restarts < 0) throw new Permanent("config: `min-restarts` is not an integer");
     minRestarts = restarts;
   },
 
-  onAdd: lookAtPod,
+  onAdd: reportPod,
 
-  // Events say what the cache saw: it is now like this.
-  onUpdate: (_, pod, event) => lookAtPod(pod, event),
+  // An update is handled like an add: the pod now has this state.
+  onUpdate: (_, pod, event) => reportPod(pod, event),
 
   onDelete(_, event) {
     pods.delete(event.uid);
   },
 
   onSynced(source) {
-    const known = [...pods.values()].flatMap((containers) => [...containers.values()]);
-    const looping = known.filter(({ isLooping }) => isLooping).length;
-    const killed = known.reduce((sum, { oomKills }) => sum + oomKills, 0);
+    const reported = [...pods.values()].flatMap((containers) => [...containers.values()]);
+    const looping = reported.filter(({ isLooping }) => isLooping).length;
+    const killed = reported.reduce((sum, { oomKills }) => sum + oomKills, 0);
     log.info(`source ${source} is synced; in all sources ${looping} containers crash-looping, ${killed} OOM kills seen`);
   },
 });

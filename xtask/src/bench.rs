@@ -1,4 +1,4 @@
-//! What Informant costs, measured on a release build.
+//! Benchmarks of a release build.
 
 use std::process::ExitCode;
 
@@ -6,28 +6,28 @@ use anyhow::Result;
 
 use crate::{cargo, guests, peers, report, workspace};
 
-/// What is measured; passed on to the benchmark.
+/// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measures Informant alone, not client-go (which needs Go) and kube-rs beside it.
+    /// Measure only Informant, without client-go (which requires Go) and kube-rs.
     #[arg(long)]
     without_peers: bool,
-    /// Measures the crates instead, as a Rust program uses them: a store under 40 threads that read it, and 100 native
-    /// handlers on one informer.
+    /// Measure the crates as a library instead: a store with 40 reader threads, and 100 native handlers on one
+    /// informer.
     #[arg(long, conflicts_with = "without_peers")]
     library: bool,
-    /// Passed on (`--objects N,N --events N --rounds N --sync list,watch-list --tls --swaps N --report FILE …`;
-    /// `--help` lists all).
+    /// Arguments for the benchmark (`--objects N,N --events N --rounds N --sync list,watch-list --tls --swaps N
+    /// --report FILE …`; `-- --help` lists all).
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-/// Builds Informant with optimization and measures it.
+/// Builds a release of Informant and measures it.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.library {
         return library();
     }
-    report::step("building the plugins and a release of informant");
+    report::step("building the plugins and a release build of informant");
     guests::add_target()?;
     guests::build_packages(&["crash-loop".to_owned(), "guest-measured".to_owned()])?;
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--release", "--package", "informant"]))?;
@@ -50,14 +50,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// What the examples of the crates measure. Each says by its exit code whether what is promised is kept.
+/// Runs the examples that measure the crates. Each exits with an error if it misses its limits.
 fn library() -> Result<ExitCode> {
-    let mut is_kept = true;
+    let mut within_limits = true;
     for (package, example) in [
         ("informant-cache", "store_under_readers"),
         ("informant-informer", "many_handlers"),
     ] {
-        report::step(&format!("{example}, with optimization"));
+        report::step(&format!("{example} (release build)"));
         let run = [
             "run",
             "--locked",
@@ -67,7 +67,11 @@ fn library() -> Result<ExitCode> {
             "--example",
             example,
         ];
-        is_kept &= cargo::status(cargo::cargo()?.args(run))?.success();
+        within_limits &= cargo::status(cargo::cargo()?.args(run))?.success();
     }
-    Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if within_limits {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

@@ -1,4 +1,4 @@
-//! `informant` itself, with the script runner in it.
+//! Builds `informant` with the script runner.
 
 use std::process::ExitCode;
 
@@ -6,28 +6,30 @@ use anyhow::{Result, bail};
 
 use crate::{cargo, report, script_runner, workspace, zig};
 
-/// How it is built.
+/// How to build.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Optimized, as it is to be run.
+    /// Build with optimizations, for production.
     #[arg(long)]
     release: bool,
-    /// Goes on without Python, which the script runner needs: the program refuses `script = …` then.
+    /// Build without the script runner if Python is missing. The program then refuses `script = …`.
     #[arg(long)]
     without_scripts: bool,
 }
 
-/// Builds, and says where the program is.
+/// Builds the program and prints its path.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match zig::missing() {
         None => {
             report::step("building the script runner");
             script_runner::build()?;
         }
-        Some(why) if args.without_scripts => report::left_out("scripts", why),
-        Some(why) => bail!("the script runner cannot be built: {why}; --without-scripts goes on without it"),
+        Some(why) if args.without_scripts => report::skipped("scripts", why),
+        Some(why) => {
+            bail!("cannot build the script runner: {why}; use --without-scripts to build informant without it")
+        }
     }
-    report::step("building informant (the first time takes some minutes)");
+    report::step("building informant (the first build takes several minutes)");
     let mut command = cargo::cargo()?;
     command.args(["build", "--locked", "--package", "informant"]);
     if args.release {

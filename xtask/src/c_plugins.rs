@@ -1,8 +1,8 @@
-//! Plugins in C: `plugins/*-c` and the test guest of their SDK, compiled by zig, made to components by the linker that
-//! Rust brings for its own.
+//! Builds the plugins in C: `plugins/*-c` and the test guest of their SDK. zig compiles them, and the component linker
+//! of Rust turns them into components.
 //!
-//! That linker (`wasm-component-ld`) calls another for the core module and makes a component of what it leaves. It is
-//! given one that hands over what zig has linked.
+//! That linker (`wasm-component-ld`) calls another linker for the core module. In its place it gets a script that
+//! copies the module that zig has linked.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,13 @@ use std::process::Command;
 use crate::{cargo, guests, workspace, zig};
 use anyhow::{Context, Result, bail};
 
-/// As `docs/guides/plugins.md` says it. Without the size of the stack zig reserves 16 MiB of memory for it.
+/// The flags in `plugin-sdk/c/README.md`, with warnings. Without a stack size zig reserves 16 MiB of memory for the
+/// stack.
 const FLAGS: &str = "-target wasm32-wasi -mexec-model=reactor -std=c11 -Os -s -Wall -Wextra -Werror -ffunction-sections -Wl,--gc-sections \
                      -Wl,-z,stack-size=131072";
 
-/// Stands in for the linker of core modules: `-o FILE` gets the module that is there already.
-const HAND_OVER: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in -o) shift; out=$1 ;; esac\n  shift\ndone\nexec cp \"$INFORMANT_CORE_MODULE\" \"$out\"\n";
+/// Replaces the linker of core modules: copies the linked module to `-o FILE`.
+const COPY_MODULE: &str = "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n  case $1 in -o) shift; out=$1 ;; esac\n  shift\ndone\nexec cp \"$INFORMANT_CORE_MODULE\" \"$out\"\n";
 
 /// Builds every plugin in C.
 pub(crate) fn build() -> Result<()> {
@@ -25,7 +26,7 @@ pub(crate) fn build() -> Result<()> {
         workspace::target()?.join(guests::TARGET).join("plugin"),
     );
     let sdk = root.join("plugin-sdk").join("c");
-    std::fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
+    std::fs::create_dir_all(&out).with_context(|| format!("failed to create {}", out.display()))?;
     for entry in std::fs::read_dir(root.join("plugins"))? {
         let folder = entry?.path();
         let sources = files(&folder, "c")?;
@@ -54,21 +55,26 @@ fn build_one(zig: &Path, sdk: &Path, sources: &[PathBuf], component: &Path) -> R
         .args(files(&sdk.join("gen"), "o")?);
     cargo::run(command.arg("-o").arg(&module))?;
     let mut command = Command::new(component_linker()?);
-    command.arg("--wasm-ld-path").arg(zig::script("hand-over", HAND_OVER)?);
+    command
+        .arg("--wasm-ld-path")
+        .arg(zig::script("copy-module", COPY_MODULE)?);
     command.env("INFORMANT_CORE_MODULE", &module);
     cargo::run(command.arg("-o").arg(component).arg(&module))
 }
 
-/// `wasm-component-ld` of the Rust in use.
+/// `wasm-component-ld` of the active Rust toolchain.
 fn component_linker() -> Result<PathBuf> {
-    let asked = Command::new("rustc")
+    let output = Command::new("rustc")
         .args(["--print", "target-libdir"])
         .output()
-        .context("failed to ask rustc")?;
-    let libraries = PathBuf::from(String::from_utf8(asked.stdout)?.trim());
+        .context("failed to run rustc")?;
+    let libraries = PathBuf::from(String::from_utf8(output.stdout)?.trim());
     let linker = libraries.with_file_name("bin").join("wasm-component-ld");
     if !linker.is_file() {
-        bail!("{} is missing; it comes with Rust (rustup)", linker.display());
+        bail!(
+            "{} is missing; it is part of a Rust toolchain from rustup",
+            linker.display()
+        );
     }
     Ok(linker)
 }

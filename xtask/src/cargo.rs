@@ -1,4 +1,4 @@
-//! Running programs, cargo first of all.
+//! Runs programs, above all cargo.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, ensure};
 
-/// A cargo command in the root of the repository, to be given arguments. An `informant` that it builds has the script
-/// runner in it, once that is built.
+/// A cargo command in the root of the repository, without arguments. It builds `informant` with the script runner, if
+/// that has been built.
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace::root()?);
     if let Some(runner) = crate::script_runner::built() {
         command.env("INFORMANT_EMBED_SCRIPT_RUNNER", runner);
     }
-    // What cargo set for this program is not for what it runs: some build scripts look at it, and everything above them
-    // would be built anew whenever cargo is called with and without it.
+    // Remove the variables that cargo set for this program. Some build scripts read them, so cargo would rebuild their
+    // dependents whenever the variables appear or disappear.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
@@ -25,24 +25,24 @@ pub(crate) fn cargo() -> Result<Command> {
     Ok(command)
 }
 
-/// Runs to the end.
+/// Runs a command to its end.
 ///
 /// # Errors
 /// If the program cannot be started or fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = status(command)?;
-    ensure!(status.success(), "`{}` ended with {status}", shown(command));
+    ensure!(status.success(), "`{}` failed with {status}", shown(command));
     Ok(())
 }
 
-/// Runs to the end and hands back how it ended.
+/// Runs a command to its end and returns its status.
 pub(crate) fn status(command: &mut Command) -> Result<ExitStatus> {
     command
         .status()
         .with_context(|| format!("failed to start `{}`", shown(command)))
 }
 
-/// Whether a program answers at all.
+/// Whether a program is installed.
 pub(crate) fn is_there(program: &str, argument: &str) -> bool {
     Command::new(program)
         .arg(argument)

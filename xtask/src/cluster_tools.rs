@@ -1,4 +1,4 @@
-//! kube-apiserver, kubectl and etcd, built from `tests/go.mod`: no binary is downloaded.
+//! Builds kube-apiserver, kubectl and etcd from `tests/go.mod`, without downloading binaries.
 
 use std::process::Command;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 
 use crate::{cargo, workspace};
 
-/// The version in `tests/go.mod`, which the binaries are to report.
+/// The version in `tests/go.mod`, which the binaries report.
 const KUBERNETES_VERSION: &str = "v1.36.3";
 
-/// Builds them into `target/cluster-tools`. Go's own cache makes the second time quick.
+/// Builds the tools into `target/cluster-tools`. Go caches the build.
 pub(crate) fn build() -> Result<()> {
     let folder = workspace::target()?.join("cluster-tools");
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     let mut command = Command::new("go");
     command.current_dir(workspace::root()?.join("tests"));
     command
@@ -22,12 +22,12 @@ pub(crate) fn build() -> Result<()> {
     // Modules are checked against go.sum, and no other toolchain is fetched.
     command.env("GOTOOLCHAIN", "local");
     cargo::run(&mut command)?;
-    // The package is called `server`; the program everybody knows is called etcd.
-    std::fs::copy(folder.join("server"), folder.join("etcd")).context("failed to name etcd")?;
+    // The package of etcd is named `server`.
+    std::fs::copy(folder.join("server"), folder.join("etcd")).context("failed to copy etcd")?;
     Ok(())
 }
 
-/// Whether Go is there to build them.
+/// Whether Go is installed, which builds the tools.
 pub(crate) fn can_build() -> bool {
     cargo::is_there("go", "version")
 }

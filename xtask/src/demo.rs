@@ -1,4 +1,4 @@
-//! The demo: builds what it shows and hands over to the `demo` program of `tests/`.
+//! Builds everything for the demo and runs the `demo` program of `tests/`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,31 +7,31 @@ use anyhow::Result;
 
 use crate::{cargo, guests, report, script_runner, workspace, zig};
 
-/// How the demo runs.
+/// How to run the demo.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Ends after the last step instead of staying up.
+    /// Exit after the last step instead of staying up.
     #[arg(long)]
     once: bool,
-    /// Shows this component instead of the crash-loop handler.
+    /// Use this component instead of the crash-loop handler.
     #[arg(long, value_name = "FILE")]
     handler: Option<PathBuf>,
 }
 
-/// Builds and runs. The exit code is 0 only if every step was seen to hold, and 3 if one was not.
+/// Builds and runs the demo. The exit code is 0 if every step succeeded, and 3 if one failed.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     report::step("building the plugins");
     guests::add_target()?;
     let mut packages = workspace::packages_below("plugins", "")?;
-    // What the handler is swapped for.
+    // The next version of the handler, for the swap.
     packages.push("guest-crash-loop-next".to_owned());
     guests::build_packages(&packages)?;
     match zig::missing() {
         None => script_runner::build()?,
-        Some(why) => report::left_out("scripts", why),
+        Some(why) => report::skipped("scripts", why),
     }
-    report::step("building informant (the first time takes some minutes)");
-    // All at once, and as `cargo xtask test` does: nothing is compiled twice.
+    report::step("building informant (the first build takes several minutes)");
+    // With the same arguments as `cargo xtask test`, so that nothing is compiled twice.
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--bins"]))?;
     let mut command = std::process::Command::new(workspace::target()?.join("debug").join("demo"));
     if args.once {

@@ -1,21 +1,21 @@
-//! The plugins and the test guests, built to components.
+//! Builds the plugins and the test guests as components.
 
 use anyhow::{Context, Result};
 
 use crate::{c_plugins, cargo, js_plugins, report, script_runner, workspace, zig};
 
-/// The target plugins are built for.
+/// The target of plugins.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
 
-/// What is built.
+/// What to build.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only what is written in these.
+    /// Build only the components in these languages.
     #[arg(value_enum)]
     only: Vec<Language>,
 }
 
-/// What a component is written in.
+/// The language of a component.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Language {
     /// Plugins and test guests in Rust.
@@ -29,7 +29,7 @@ enum Language {
     JavaScript,
 }
 
-/// Builds everything that becomes a component, or what `args` name, and says what it leaves out for want of a tool.
+/// Builds all components, or those that `args` select, and reports those that it skips because a tool is missing.
 pub(crate) fn build_all(args: &Args) -> Result<()> {
     let wants = |language| args.only.is_empty() || args.only.contains(&language);
     if wants(Language::Rust) {
@@ -39,7 +39,7 @@ pub(crate) fn build_all(args: &Args) -> Result<()> {
     match js_plugins::missing() {
         _ if !wants(Language::JavaScript) => Ok(()),
         Some(why) => {
-            report::left_out("plugins in JavaScript", why);
+            report::skipped("plugins in JavaScript", why);
             Ok(())
         }
         None => js_plugins::build(),
@@ -51,7 +51,7 @@ fn build_with_zig(wants: &impl Fn(Language) -> bool) -> Result<()> {
         return Ok(());
     }
     if let Some(why) = zig::missing() {
-        report::left_out("script runner and plugins in C", why);
+        report::skipped("script runner and plugins in C", why);
         return Ok(());
     }
     if wants(Language::Script) {
@@ -75,7 +75,7 @@ pub(crate) fn build() -> Result<()> {
     )
 }
 
-/// Builds some packages.
+/// Builds the packages as components.
 pub(crate) fn build_packages(packages: &[String]) -> Result<()> {
     let mut command = cargo::cargo()?;
     command.args(["build", "--locked", "--profile", "plugin", "--target", TARGET]);
@@ -85,12 +85,12 @@ pub(crate) fn build_packages(packages: &[String]) -> Result<()> {
     cargo::run(&mut command)
 }
 
-/// Adds the target to the toolchain in use, if rustup is there; without rustup the distribution must have brought it.
+/// Adds the target to the active toolchain, if rustup is installed. Without rustup, the distribution must provide it.
 pub(crate) fn add_target() -> Result<()> {
     if !cargo::is_there("rustup", "--version") {
         return Ok(());
     }
     let mut command = std::process::Command::new("rustup");
     command.current_dir(workspace::root()?).args(["target", "add", TARGET]);
-    cargo::run(&mut command).context("the WebAssembly target could not be added")
+    cargo::run(&mut command).context("failed to add the WebAssembly target")
 }

@@ -1,4 +1,4 @@
-//! Plugins in JavaScript: `plugins/*-js` and the test guest of their SDK, made to components by QuickJS' own compiler,
+//! Builds the plugins in JavaScript: `plugins/*-js` and the test guest of their SDK, with the compiler componentize-qjs
 //! from npm.
 
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, guests, workspace};
 
-/// As a plugin imports it, and as its folder below `node_modules` is named.
+/// The name by which plugins import the SDK, and of its folder in `node_modules`.
 const SDK: &str = "informant-plugin-sdk";
 
-/// What pins the compiler: the SDK's own package and lock file.
+/// The files that pin the version of the compiler: the SDK's package and lock file.
 const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
-/// Why they cannot be built, if so.
+/// Why the plugins cannot be built, if a tool is missing.
 pub(crate) fn missing() -> Option<&'static str> {
     (!cargo::is_there("npm", "--version") || !cargo::is_there("node", "--version"))
-        .then_some("npm is not installed, which brings the compiler for plugins in JavaScript (componentize-qjs)")
+        .then_some("npm is not installed; it installs the compiler for plugins in JavaScript (componentize-qjs)")
 }
 
 /// Builds every plugin in JavaScript.
@@ -28,7 +28,7 @@ pub(crate) fn build() -> Result<()> {
     );
     let sdk = root.join("plugin-sdk").join("javascript");
     let compiler = install(&sdk)?;
-    std::fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
+    std::fs::create_dir_all(&out).with_context(|| format!("failed to create {}", out.display()))?;
     for entry in std::fs::read_dir(root.join("plugins"))? {
         let folder = entry?.path();
         let name = folder
@@ -45,7 +45,7 @@ pub(crate) fn build() -> Result<()> {
     build_one(&compiler, &sdk, &guest, &out.join("guest_javascript.wasm"))
 }
 
-/// Installs what the lock file names, if it is not there. Returns the compiler.
+/// Installs the packages in the lock file, unless they are present. Returns the path of the compiler.
 fn install(sdk: &Path) -> Result<PathBuf> {
     let folder = folder()?.join("compiler");
     let compiler = folder.join("node_modules").join(".bin").join("componentize-qjs");
@@ -56,22 +56,22 @@ fn install(sdk: &Path) -> Result<PathBuf> {
     if PACKAGE.iter().all(|file| is_present(file)) && compiler.exists() {
         return Ok(compiler);
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     copy(sdk, &folder, &PACKAGE)?;
     let mut command = Command::new("npm");
-    // Nothing that a package brings is run.
+    // Install scripts of packages do not run.
     command.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
     cargo::run(command.current_dir(&folder))?;
-    ensure!(compiler.exists(), "npm did not bring {}", compiler.display());
+    ensure!(compiler.exists(), "npm did not install {}", compiler.display());
     Ok(compiler)
 }
 
-/// Makes `source` and the SDK it imports to `component`.
+/// Builds `component` from `source` and the SDK.
 fn build_one(compiler: &Path, sdk: &Path, source: &Path, component: &Path) -> Result<()> {
     let name = source.file_name().unwrap_or_default();
     let project = folder()?.join(component.file_stem().unwrap_or_default());
     let modules = project.join("node_modules").join(SDK);
-    std::fs::create_dir_all(&modules).with_context(|| format!("failed to make {}", modules.display()))?;
+    std::fs::create_dir_all(&modules).with_context(|| format!("failed to create {}", modules.display()))?;
     let scripts: Vec<String> = std::fs::read_dir(sdk)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! `cargo xtask …`: the only entry point for people who build Informant.
+//! `cargo xtask …`: the build tasks of Informant.
 
 mod bench;
 mod build;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Builds, tests and shows Informant.
+/// Build, test and demonstrate Informant.
 #[derive(Parser)]
 #[command(name = "cargo xtask", disable_help_subcommand = true)]
 struct Args {
@@ -31,19 +31,20 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows Informant at work on an embedded API server, then stays up for your own kubectl.
+    /// Run a demo on an embedded API server, then keep running for your own kubectl.
     Demo(demo::Args),
-    /// Builds `informant` with the script runner in it, and says where it is.
+    /// Build `informant` with the script runner, and print its path.
     Build(build::Args),
-    /// Runs every check this machine has the tools for, and names what it left out (nothing may be, with CI=true).
+    /// Run every check whose tools are installed, and list the skipped ones (with CI=true, a skipped check is an
+    /// error).
     Test(test::Args),
-    /// Measures CPU per object and per event, memory and lag on a release build, beside client-go and kube-rs.
+    /// Measure CPU per object and per event, memory and lag of a release build, compared to client-go and kube-rs.
     Bench(bench::Args),
-    /// Runs the simulation: an informer on the embedded API server under seeded faults.
+    /// Run the simulation: an informer on the embedded API server with seeded faults.
     Sim(sim::Args),
-    /// Builds the plugins, the script runner and the test guests to WebAssembly components.
+    /// Build the plugins, the script runner and the test guests as WebAssembly components.
     Guests(guests::Args),
-    /// Builds kube-apiserver, kubectl and etcd from tests/go.mod (needs Go).
+    /// Build kube-apiserver, kubectl and etcd from tests/go.mod (requires Go).
     ClusterTools,
 }
 

@@ -1,4 +1,5 @@
-//! What Informant is measured against: the same work by client-go and by kube-rs, from `tests/peers/`.
+//! Builds the programs that the benchmark compares with Informant: the same work with client-go and kube-rs, from
+//! `tests/peers/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,18 +8,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{cargo, report, workspace};
 
-/// Builds them; their names and programs.
+/// Builds the programs. Returns their names and paths.
 pub(crate) fn build() -> Result<Vec<(&'static str, PathBuf)>> {
-    report::step("building client-go's and kube-rs' informers");
+    report::step("building the programs for client-go and kube-rs");
     let folder = std::path::absolute(workspace::target()?.join("peers"))?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(vec![("client-go", client_go(&folder)?), ("kube-rs", kube_rs(&folder)?)])
 }
 
 fn client_go(folder: &Path) -> Result<PathBuf> {
     ensure!(
         cargo::is_there("go", "version"),
-        "Go is not installed; --without-peers measures Informant alone"
+        "Go is not installed; use --without-peers to measure only Informant"
     );
     let program = folder.join("client-go");
     let mut command = Command::new("go");

@@ -1,4 +1,4 @@
-//! What xtask tells its user, on stderr: one line a step.
+//! Progress messages on stderr: one line for each step.
 
 #![expect(clippy::print_stderr, reason = "this module is xtask's terminal output")]
 
@@ -9,7 +9,7 @@ pub(crate) fn step(what: &str) {
     eprintln!("── {what}");
 }
 
-/// A step ended well.
+/// A step succeeded.
 pub(crate) fn done(what: &str, took: Duration) {
     eprintln!("   ok: {what} ({:.0} s)", took.as_secs_f64());
 }
@@ -19,12 +19,12 @@ pub(crate) fn failed(what: &str, error: &anyhow::Error) {
     eprintln!("   FAILED: {what}: {error:#}");
 }
 
-/// A step was left out.
-pub(crate) fn left_out(what: &str, why: &str) {
-    eprintln!("   left out: {what}: {why}");
+/// A step was skipped.
+pub(crate) fn skipped(what: &str, why: &str) {
+    eprintln!("   skipped: {what}: {why}");
 }
 
-/// xtask itself cannot go on.
+/// xtask failed.
 pub(crate) fn error(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }

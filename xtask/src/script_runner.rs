@@ -1,4 +1,4 @@
-//! The script runner: a component like the plugins, with C in it, and built into `informant`.
+//! Builds the script runner: a component like the plugins, but with C code, which is embedded in `informant`.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use crate::{cargo, guests, workspace, zig};
 
-/// The package.
+/// The name of the package.
 const PACKAGE: &str = "informant-script-runner";
 
-/// Builds it.
+/// Builds the component.
 pub(crate) fn build() -> Result<()> {
     guests::add_target()?;
     let zig = zig::install()?;
@@ -18,13 +18,13 @@ pub(crate) fn build() -> Result<()> {
     cargo::run(zig::for_cargo(command.args(["--package", PACKAGE]), &zig)?)
 }
 
-/// The built component, if it is there.
+/// The path of the built component, if it exists.
 pub(crate) fn built() -> Option<PathBuf> {
     let file = workspace::target()
         .ok()?
         .join(guests::TARGET)
         .join("plugin")
         .join("informant_script_runner.wasm");
-    // Cargo runs build scripts in the package's folder.
+    // Absolute, because cargo runs build scripts in the package's folder.
     std::path::absolute(file).ok().filter(|file| file.is_file())
 }

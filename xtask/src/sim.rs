@@ -1,4 +1,4 @@
-//! The simulation, by seed, on all cores.
+//! Runs the simulation by seed, on all cores.
 
 use std::process::ExitCode;
 
@@ -9,13 +9,13 @@ use crate::cargo;
 /// Which histories to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many seeds to run, beginning with `--first`.
+    /// The number of seeds to run, starting with `--first`.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Runs one seed only and prints its history.
+    /// Run only this seed and print its history.
     #[arg(long, conflicts_with_all = ["seeds", "first"])]
     seed: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Every check there is, in the order in which they fail soonest.
+//! Runs every check, fast ones first.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -8,10 +8,10 @@ use anyhow::{Result, bail, ensure};
 
 use crate::{c_plugins, cargo, cluster_tools, guests, js_plugins, report, script_runner, workspace, zig};
 
-/// How the checks run.
+/// How to run the checks.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Goes on after a failed step.
+    /// Continue after a failed step.
     #[arg(long)]
     keep_going: bool,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 /// One check.
 struct Step {
     what: &'static str,
-    /// Why it cannot run here, if so.
+    /// Why the step cannot run, if a tool is missing.
     missing: fn() -> Option<&'static str>,
     run: fn() -> Result<()>,
 }
@@ -37,7 +37,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         what: "plugins and test guests",
-        missing: nothing,
+        missing: none,
         run: guests::build,
     },
     Step {
@@ -57,28 +57,28 @@ const STEPS: &[Step] = &[
     },
     Step {
         what: "build",
-        missing: nothing,
+        missing: none,
         run: build,
     },
     Step {
         what: "tests",
-        missing: nothing,
+        missing: none,
         run: tests,
     },
     Step {
         what: "demo",
-        missing: nothing,
-        run: demo_holds,
+        missing: none,
+        run: demo_succeeds,
     },
     Step {
-        what: "demo with a truncated handler",
-        missing: nothing,
+        what: "demo with a truncated handler (must fail)",
+        missing: none,
         run: demo_fails_when_truncated,
     },
     Step {
-        what: "demo with a handler that swallows events",
-        missing: nothing,
-        run: demo_fails_when_swallowing,
+        what: "demo with a handler that loses events (must fail)",
+        missing: none,
+        run: demo_fails_when_losing_events,
     },
     Step {
         what: "clippy",
@@ -87,20 +87,20 @@ const STEPS: &[Step] = &[
     },
     Step {
         what: "documentation",
-        missing: nothing,
+        missing: none,
         run: documentation,
     },
 ];
 
-/// Runs the steps; with CI=true none may be left out.
+/// Runs the steps. With CI=true a skipped step is an error.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-    let (mut failed, mut left_out, mut passed) = (Vec::new(), Vec::new(), 0_u32);
+    let (mut failed, mut skipped, mut passed) = (Vec::new(), Vec::new(), 0_u32);
     for step in STEPS {
         report::step(step.what);
         if let Some(why) = (step.missing)() {
-            report::left_out(step.what, why);
-            left_out.push(step.what);
+            report::skipped(step.what, why);
+            skipped.push(step.what);
             continue;
         }
         let begin = Instant::now();
@@ -120,23 +120,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     ensure!(
         failed.is_empty(),
-        "{} of the steps failed: {}",
+        "{} steps failed: {}",
         failed.len(),
         failed.join(", ")
     );
-    if in_ci && !left_out.is_empty() {
-        bail!("CI=true, and these were left out: {}", left_out.join(", "));
+    if in_ci && !skipped.is_empty() {
+        bail!(
+            "steps were skipped, which CI=true does not allow: {}; install the missing tools",
+            skipped.join(", ")
+        );
     }
-    report::step(&format!("{passed} steps passed, {} left out", left_out.len()));
+    report::step(&format!("{passed} steps passed, {} skipped", skipped.len()));
     Ok(ExitCode::SUCCESS)
 }
 
-fn nothing() -> Option<&'static str> {
+fn none() -> Option<&'static str> {
     None
 }
 
 fn no_go() -> Option<&'static str> {
-    (!cluster_tools::can_build()).then_some("Go is not installed, so there is no real kube-apiserver to test against")
+    (!cluster_tools::can_build()).then_some("Go is not installed; it builds the real kube-apiserver for the tests")
 }
 
 fn no_rustfmt() -> Option<&'static str> {
@@ -167,7 +170,7 @@ fn build() -> Result<()> {
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--all-targets"]))
 }
 
-/// All tests. Those that need the real cluster are left out where it could not be built, which their own output says.
+/// All tests. Without Go, zig or npm, the tests that need them are skipped, and their output says so.
 fn tests() -> Result<()> {
     let mut command = cargo::cargo()?;
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
@@ -195,7 +198,7 @@ fn documentation() -> Result<()> {
     cargo::run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// How the demo says that a step was not seen to hold, as opposed to a demo that could not be shown.
+/// The exit code of the demo if a step failed, as opposed to a demo that could not run.
 const STEP_FAILED: i32 = 3;
 
 fn demo(handler: Option<&Path>) -> Result<Option<i32>> {
@@ -207,19 +210,19 @@ fn demo(handler: Option<&Path>) -> Result<Option<i32>> {
     Ok(cargo::status(&mut command)?.code())
 }
 
-fn demo_holds() -> Result<()> {
+fn demo_succeeds() -> Result<()> {
     let code = demo(None)?;
-    ensure!(code == Some(0), "the demo ended with {code:?}");
+    ensure!(code == Some(0), "the demo exited with {code:?}");
     Ok(())
 }
 
-/// The demo must notice what is wrong with `handler`.
+/// Checks that the demo detects the error in `handler`.
 fn demo_fails_with(handler: &Path) -> Result<()> {
     ensure!(handler.is_file(), "{} was not built", handler.display());
     let code = demo(Some(handler))?;
     ensure!(
         code == Some(STEP_FAILED),
-        "the demo ended with {code:?}, not {STEP_FAILED}, with {}",
+        "the demo exited with {code:?} instead of {STEP_FAILED}, with {}",
         handler.display()
     );
     Ok(())
@@ -236,7 +239,7 @@ fn demo_fails_when_truncated() -> Result<()> {
     demo_fails_with(&truncated)
 }
 
-fn demo_fails_when_swallowing() -> Result<()> {
+fn demo_fails_when_losing_events() -> Result<()> {
     demo_fails_with(
         &workspace::target()?
             .join(guests::TARGET)

@@ -1,4 +1,4 @@
-//! Where things lie in the repository.
+//! Paths in the repository.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 
 /// The root of the repository.
 pub(crate) fn root() -> Result<PathBuf> {
-    // Cargo says where it runs this from; what was compiled in is wrong once the folder was copied or moved.
+    // Prefer cargo's variable at run time: the compiled-in path is wrong after the folder was copied or moved.
     let manifest =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest
         .parent()
         .map(Path::to_path_buf)
-        .context("xtask lies outside the repository")
+        .context("cannot find the root of the repository: the folder of xtask has no parent")
 }
 
 /// Cargo's target folder.
@@ -23,8 +23,8 @@ pub(crate) fn target() -> Result<PathBuf> {
     }
 }
 
-/// The names of the packages in the folders directly below `folder`, sorted. A package is named as its folder is, after
-/// `prefix`.
+/// The names of the packages in the direct subfolders of `folder`, sorted. The name of a package is `prefix` followed
+/// by the name of its folder.
 pub(crate) fn packages_below(folder: &str, prefix: &str) -> Result<Vec<String>> {
     let path = root()?.join(folder);
     let entries = std::fs::read_dir(&path).with_context(|| format!("failed to read {}", path.display()))?;

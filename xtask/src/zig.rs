@@ -1,5 +1,5 @@
-//! A C compiler for WebAssembly: zig, from PyPI. No system package and no rights are needed, and it is the same
-//! everywhere.
+//! Installs a C compiler for WebAssembly: zig from PyPI. It needs no system packages and no root, and is the same on
+//! every system.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use anyhow::{Context, Result};
 
 use crate::{cargo, workspace};
 
-/// The package, pinned.
+/// The pinned package.
 const PACKAGE: &str = "ziglang==0.17.0";
 
-/// Why it cannot be had, if so.
+/// Why zig cannot be installed, if a tool is missing.
 pub(crate) fn missing() -> Option<&'static str> {
     let has_pip = || {
-        let asked = Command::new("python3").args(["-m", "pip", "--version"]).output();
-        asked.is_ok_and(|output| output.status.success())
+        let output = Command::new("python3").args(["-m", "pip", "--version"]).output();
+        output.is_ok_and(|output| output.status.success())
     };
     (!program().is_ok_and(|zig| zig.is_file()) && !has_pip())
-        .then_some("python3 with pip is not installed, which brings the C compiler for WebAssembly (zig, from PyPI)")
+        .then_some("python3 with pip is not installed; it installs the C compiler for WebAssembly (zig from PyPI)")
 }
 
-/// Installs zig if it is not there. Returns the program.
+/// Installs zig, unless it is present. Returns its path.
 ///
 /// # Errors
 /// If pip cannot install it.
@@ -38,19 +38,19 @@ pub(crate) fn install() -> Result<PathBuf> {
             "--disable-pip-version-check",
             "--root-user-action=ignore",
         ]);
-        // Into a folder of its own: no environment is made and none is touched.
+        // Into a separate folder, without a virtual environment.
         command.args(["--no-deps", "--only-binary", ":all:", "--upgrade", "--target"]);
         cargo::run(command.arg(folder()?).arg(PACKAGE))?;
     }
     Ok(zig)
 }
 
-/// Makes `command`, a cargo, compile C for WebAssembly with zig.
+/// Makes the cargo command compile C for WebAssembly with zig.
 ///
 /// # Errors
-/// If the programs that stand between the two cannot be written.
+/// If the wrapper scripts cannot be written.
 pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c mut Command> {
-    // The `cc` crate names targets as clang does.
+    // Drops the target that the `cc` crate passes, in clang's notation.
     let compiler = format!(
         "#!/bin/sh\nfor argument; do\n  shift\n  case $argument in\n    --target=*) ;;\n    *) set -- \"$@\" \"$argument\" ;;\n  esac\ndone\nexec '{}' cc -target wasm32-wasi \"$@\"\n",
         zig.display()
@@ -58,11 +58,11 @@ pub(crate) fn for_cargo<'c>(command: &'c mut Command, zig: &Path) -> Result<&'c 
     let archiver = format!("#!/bin/sh\nexec '{}' ar \"$@\"\n", zig.display());
     command.env("CC_wasm32_wasip2", script("zig-cc", &compiler)?);
     command.env("AR_wasm32_wasip2", script("zig-ar", &archiver)?);
-    // Otherwise rquickjs-sys downloads a compiler.
+    // Without this variable rquickjs-sys downloads a compiler.
     Ok(command.env("RQUICKJS_SYS_NO_WASI_SDK", "1"))
 }
 
-/// Writes a program of the shell beside zig.
+/// Writes a shell script next to zig.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,4 +1,4 @@
-//! The handler: what it remembers, and when it speaks.
+//! The handler: its state and its reports.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 
 use crate::pod::{self, Pod};
-use crate::report::Known;
+use crate::report::Reported;
 
-/// The plugin: its config, and what it has said.
+/// The plugin: its config, and the reported state of each container.
 pub(crate) struct CrashLoop {
     config: Config,
     /// By pod uid, then container.
-    pub(crate) known: BTreeMap<String, BTreeMap<String, Known>>,
+    pub(crate) reported: BTreeMap<String, BTreeMap<String, Reported>>,
 }
 
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ impl Plugin for CrashLoop {
     fn init(init: Init) -> Result<Self> {
         Ok(Self {
             config: init.config()?,
-            known: BTreeMap::new(),
+            reported: BTreeMap::new(),
         })
     }
 }
@@ -43,42 +43,45 @@ impl EventHandler for CrashLoop {
     type Object = Pod;
 
     fn on_upsert(&mut self, event: &Event, pod: Pod) -> Result {
-        self.look_at(event, &pod);
+        self.report(event, &pod);
         Ok(())
     }
 
     fn on_delete(&mut self, event: &Event, _: Deleted<Pod>) -> Result {
-        self.known.remove(&event.uid);
+        self.reported.remove(&event.uid);
         Ok(())
     }
 }
 
 impl SyncHandler for CrashLoop {
     fn on_synced(&mut self, source: SourceId) -> Result {
-        let containers = || self.known.values().flat_map(BTreeMap::values);
-        let looping = containers().filter(|known| known.is_looping).count();
-        let killed: u32 = containers().map(|known| known.oom_kills).sum();
+        let containers = || self.reported.values().flat_map(BTreeMap::values);
+        let looping = containers().filter(|container| container.is_looping).count();
+        let killed: u32 = containers().map(|container| container.oom_kills).sum();
         info!("source {source} is synced; in all sources {looping} containers crash-looping, {killed} OOM kills seen");
         Ok(())
     }
 }
 
 impl CrashLoop {
-    fn look_at(&mut self, event: &Event, pod: &Pod) {
+    fn report(&mut self, event: &Event, pod: &Pod) {
         for container in pod.containers() {
-            let known = self.known.get(&event.uid).and_then(|known| known.get(&container.name));
-            let mut known = known.cloned().unwrap_or_default();
-            for news in known.look_at(container, self.config.min_restarts) {
-                warn!("{event}: container {} {news}", container.name);
+            let pod = self.reported.get(&event.uid);
+            let mut reported = pod
+                .and_then(|pod| pod.get(&container.name))
+                .cloned()
+                .unwrap_or_default();
+            for report in reported.update(container, self.config.min_restarts) {
+                warn!("{event}: container {} {report}", container.name);
             }
-            // Only containers of which something was said take memory.
-            if known != Known::default() {
-                self.known
+            // Only containers with reports take memory.
+            if reported != Reported::default() {
+                self.reported
                     .entry(event.uid.clone())
                     .or_default()
-                    .insert(container.name.clone(), known);
-            } else if let Some(known) = self.known.get_mut(&event.uid) {
-                known.remove(&container.name);
+                    .insert(container.name.clone(), reported);
+            } else if let Some(pod) = self.reported.get_mut(&event.uid) {
+                pod.remove(&container.name);
             }
         }
     }

@@ -1,20 +1,20 @@
-//! Reports containers that crash-loop, or that were killed for want of memory.
+//! Reports containers that crash-loop or were OOM-killed.
 //!
-//! One line at level warn for each piece of news:
+//! Each report is one line at level warn:
 //!
 //! ```text
 //! web/checkout-7d9f: container app is crash-looping: 5 restarts, last exit code 1 (Error)
 //! web/checkout-7d9f: container app was OOM-killed: exit code 137, seen once, 6 restarts
 //! ```
 //!
-//! What was said of a pod is remembered by its uid and forgotten when the pod is deleted, so a resync or a replay says
-//! nothing twice, and a new pod of the same name starts afresh. After each initial list a summary is logged at level
-//! info.
+//! The plugin remembers its reports by the uid of the pod until the pod is deleted. So a resync or a replay repeats
+//! nothing, and a new pod with the same name is reported again. After each initial list or replay, the plugin logs a
+//! summary at level info.
 //!
-//! Config, all optional:
+//! Optional config:
 //!
 //! ```toml
-//! config = { min-restarts = 3 }   # a crash-looping container is reported from so many restarts on; default 1
+//! config = { min-restarts = 3 }   # restarts from which a crash-looping container is reported; default 1
 //! ```
 
 mod handler;

@@ -1,11 +1,11 @@
-//! Of a pod, what this plugin reads. Field names are Kubernetes' own (core/v1 `ContainerStatus`).
+//! The fields of a pod that this plugin reads, named as in Kubernetes (core/v1 `ContainerStatus`).
 
 use serde::Deserialize;
 
 /// The lists of containers that can crash. Ephemeral containers are never restarted.
 const LISTS: [&str; 2] = ["/status/initContainerStatuses", "/status/containerStatuses"];
 
-/// What is read of each: the fields of [`ContainerStatus`]. Not the whole state, whose messages change with each
+/// The fields that are read: those of [`ContainerStatus`], without the messages of the state, which change with each
 /// back-off.
 const FIELDS: [&str; 8] = [
     "name",
@@ -18,7 +18,7 @@ const FIELDS: [&str; 8] = [
     "lastState/terminated/exitCode",
 ];
 
-/// What the manifest asks for, as JSON pointers.
+/// The fields that the manifest requests, as JSON pointers.
 pub(crate) fn pointers() -> impl Iterator<Item = String> {
     LISTS
         .iter()
@@ -72,7 +72,7 @@ pub(crate) struct Terminated {
 }
 
 impl Pod {
-    /// Init containers first, as they run.
+    /// All containers, init containers first.
     pub(crate) fn containers(&self) -> impl Iterator<Item = &ContainerStatus> {
         self.status
             .init_container_statuses
@@ -82,7 +82,7 @@ impl Pod {
 }
 
 impl ContainerStatus {
-    /// Whether the kubelet waits before it starts the container once more.
+    /// Whether the kubelet waits before it restarts the container.
     pub(crate) fn is_backing_off(&self) -> bool {
         self.state
             .waiting
@@ -90,9 +90,9 @@ impl ContainerStatus {
             .is_some_and(|waiting| waiting.reason == "CrashLoopBackOff")
     }
 
-    /// The runs that are over and still shown, oldest first: how many restarts came before each, and how it ended.
+    /// The ended runs in the status, oldest first: the number of restarts before each run, and how it ended.
     pub(crate) fn ended_runs(&self) -> impl Iterator<Item = (u32, &Terminated)> {
-        // A restart is counted when it happens: until then the last run is the one that has just ended.
+        // A restart is counted when the container starts. Until then, the last run is the one that has just ended.
         let has_begun = self.state.running.is_some() || self.state.terminated.is_some();
         let before = if has_begun {
             self.restart_count.checked_sub(1)

@@ -1,59 +1,59 @@
-//! What is news about a container.
+//! Decides what to report about a container.
 
 use crate::pod::ContainerStatus;
 
-/// What was said of a container. The default is: nothing.
+/// The reports about a container. The default is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// Whether it was crash-looping when last looked at.
+pub(crate) struct Reported {
+    /// Whether the container is crash-looping.
     pub(crate) is_looping: bool,
-    /// How often it was seen OOM-killed. A kill between two looks, with another end after it, is not seen.
+    /// The number of OOM kills seen. A kill is missed if the container ends again before the next event.
     pub(crate) oom_kills: u32,
-    /// The restarts it had when it was last reported as crash-looping.
+    /// The number of restarts at the last report of a crash loop.
     looping_at: Option<u32>,
-    /// The restarts before the run whose OOM kill was reported last.
+    /// The number of restarts before the run whose OOM kill was reported last.
     oom_killed_at: Option<u32>,
 }
 
-impl Known {
-    /// Takes in what the container is like now, and gives one line for each piece of news.
+impl Reported {
+    /// Updates the state from the current status, and returns the new reports.
     ///
-    /// A crash loop is news once for each restart, from `min_restarts` on; an OOM kill is news once for each run.
-    pub(crate) fn look_at(&mut self, container: &ContainerStatus, min_restarts: u32) -> Vec<String> {
+    /// A crash loop is reported once for each restart, from `min_restarts` on. An OOM kill is reported once for each
+    /// run.
+    pub(crate) fn update(&mut self, container: &ContainerStatus, min_restarts: u32) -> Vec<String> {
         let restarts = container.restart_count;
-        // The kubelet counts from what it still remembers of a container: after it was restarted itself, perhaps from
-        // 0.
+        // After a restart of the kubelet, the count of a container may start again from a lower number.
         if self
             .looping_at
             .max(self.oom_killed_at)
-            .is_some_and(|said| restarts < said)
+            .is_some_and(|reported| restarts < reported)
         {
             *self = Self::default();
         }
-        let mut news = Vec::new();
+        let mut reports = Vec::new();
         for (run, ended) in container.ended_runs() {
-            if ended.reason == "OOMKilled" && self.oom_killed_at.is_none_or(|said| run > said) {
+            if ended.reason == "OOMKilled" && self.oom_killed_at.is_none_or(|reported| run > reported) {
                 self.oom_killed_at = Some(run);
                 self.oom_kills += 1;
                 let (code, times) = (ended.exit_code, times(self.oom_kills));
-                news.push(format!(
+                reports.push(format!(
                     "was OOM-killed: exit code {code}, seen {times}, {}",
                     count(restarts)
                 ));
             }
         }
         self.is_looping = container.is_backing_off() && restarts >= min_restarts;
-        if self.is_looping && self.looping_at.is_none_or(|said| restarts > said) {
+        if self.is_looping && self.looping_at.is_none_or(|reported| restarts > reported) {
             self.looping_at = Some(restarts);
             let how = container.ended_runs().last().map(|(_, ended)| ended);
             let how = how.map(|ended| format!(", last exit code {} ({})", ended.exit_code, ended.reason));
-            news.push(format!(
+            reports.push(format!(
                 "is crash-looping: {}{}",
                 count(restarts),
                 how.unwrap_or_default()
             ));
         }
-        news
+        reports
     }
 }
 

@@ -62,7 +62,7 @@ fn a_crash_loop_is_reported_once_for_each_restart() {
 }
 
 #[test]
-fn few_restarts_are_no_news_if_the_config_says_so() {
+fn restarts_below_the_configured_minimum_are_not_reported() {
     let mut driver = driver(json!({ "min-restarts": 3 }));
     check(&mut driver, backing_off(2, "Error", 1), &[]);
     check(
@@ -73,7 +73,7 @@ fn few_restarts_are_no_news_if_the_config_says_so() {
 }
 
 #[test]
-fn an_oom_kill_is_reported_once_however_often_it_is_shown() {
+fn an_oom_kill_is_reported_once() {
     let mut driver = driver(json!({}));
     let first = ["warn: web/checkout: container app was OOM-killed: exit code 137, seen once, 0 restarts"];
     check(&mut driver, crashed(0, "OOMKilled", 137), &first);
@@ -87,7 +87,7 @@ fn an_oom_kill_is_reported_once_however_often_it_is_shown() {
 }
 
 #[test]
-fn an_oom_kill_that_was_over_before_the_plugin_came_is_news() {
+fn an_oom_kill_before_the_plugin_started_is_reported() {
     let mut driver = driver(json!({}));
     let mut restarted = running(4);
     restarted["lastState"] = json!({ "terminated": { "reason": "OOMKilled", "exitCode": 137 } });
@@ -108,7 +108,7 @@ fn an_init_container_counts_too() {
 }
 
 #[test]
-fn a_replay_is_no_news_and_a_new_pod_of_the_same_name_is() {
+fn a_new_pod_is_reported_again_but_not_a_replay() {
     let mut driver = driver(json!({}));
     let news = ["warn: web/checkout: container app is crash-looping: 5 restarts, last exit code 1 (Error)"];
     check(&mut driver, backing_off(5, "Error", 1), &news);
@@ -126,11 +126,11 @@ fn a_deleted_pod_is_forgotten() {
     driver
         .put(pod("u1", backing_off(5, "Error", 1)))
         .expect("the plugin accepts every pod");
-    assert_eq!(driver.plugin().known.len(), 1);
+    assert_eq!(driver.plugin().reported.len(), 1);
     driver
         .vanish(SourceId(0), "web", "checkout")
         .expect("the plugin accepts every delete");
-    assert!(driver.plugin().known.is_empty());
+    assert!(driver.plugin().reported.is_empty());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_pod_in_good_health_takes_no_memory() {
     driver
         .put(json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "new" } }))
         .expect("no status yet");
-    assert!(driver.plugin().known.is_empty());
+    assert!(driver.plugin().reported.is_empty());
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! Indexes pods by container image, to answer "who runs this image?".
 //!
-//! | index | values | asked as |
-//! |---|---|---|
-//! | `image` | each image as the pod's spec writes it | `informant get pods --index image=nginx:1.29` |
-//! | `image-repository` | each image's repository, spelled out, without tag and digest | `informant get pods --index image-repository=docker.io/library/nginx` |
+//! | index | values |
+//! |---|---|
+//! | `image` | each image, as the pod's spec writes it |
+//! | `image-repository` | the full repository of each image, without tag and digest |
 //!
-//! Containers, init containers and ephemeral containers count. `image` is literal: `nginx:1.29` and
-//! `docker.io/library/nginx:1.29` are two values there and one in `image-repository`.
+//! ```sh
+//! informant get pods --index image=nginx:1.25
+//! informant get pods --index image-repository=docker.io/library/nginx
+//! ```
+//!
+//! Containers, init containers and ephemeral containers count. `image` is literal: `nginx:1.25` and
+//! `docker.io/library/nginx:1.25` are two values in `image` and one in `image-repository`.
 
 mod repository;
 
@@ -34,7 +39,7 @@ struct Spec {
 
 #[derive(Deserialize)]
 struct Container {
-    /// May be absent in a pod's template, and is empty then.
+    /// Empty if it is absent, as a pod's template allows.
     #[serde(default)]
     image: String,
 }

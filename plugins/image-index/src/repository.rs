@@ -1,12 +1,12 @@
-//! The repository of an image reference, spelled out.
+//! The full repository of an image reference.
 
-/// Where images come from whose reference names no registry, and the folder of those that name none either.
+/// The defaults for references without a registry, and without a folder.
 const DEFAULT_REGISTRY: &str = "docker.io";
 const DEFAULT_FOLDER: &str = "library";
 
-/// `registry/path` of a reference, without tag and digest: `docker.io/library/nginx` for `nginx:1.29`.
+/// `registry/path` of a reference, without tag and digest: `docker.io/library/nginx` for `nginx:1.25`.
 ///
-/// A first part is a registry if it has a dot or a colon or is `localhost`, as container runtimes take it (the
+/// The first part is a registry if it contains a dot or a colon, or is `localhost`, as in container runtimes (the
 /// reference grammar of the distribution project).
 pub(crate) fn of(image: &str) -> String {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
@@ -14,7 +14,7 @@ pub(crate) fn of(image: &str) -> String {
         Some((first, rest)) if first == "localhost" || first.contains(['.', ':']) => (first, rest),
         _ => (DEFAULT_REGISTRY, name),
     };
-    // After the registry and its port, a colon begins a tag.
+    // After the registry and its port, a colon starts the tag.
     let path = path.split_once(':').map_or(path, |(path, _)| path);
     match registry {
         "docker.io" | "index.docker.io" if !path.contains('/') => format!("{DEFAULT_REGISTRY}/{DEFAULT_FOLDER}/{path}"),
@@ -28,10 +28,10 @@ mod tests {
     use super::of;
 
     #[test]
-    fn a_reference_is_spelled_out_without_tag_and_digest() {
+    fn a_reference_gets_a_full_repository_without_tag_and_digest() {
         for (image, repository) in [
             ("nginx", "docker.io/library/nginx"),
-            ("nginx:1.29", "docker.io/library/nginx"),
+            ("nginx:1.25", "docker.io/library/nginx"),
             ("docker.io/nginx", "docker.io/library/nginx"),
             ("index.docker.io/bitnami/redis:8", "docker.io/bitnami/redis"),
             ("bitnami/redis", "docker.io/bitnami/redis"),

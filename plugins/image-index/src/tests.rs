@@ -18,10 +18,10 @@ fn every_kind_of_container_counts_and_each_image_once() {
     check(
         json!({
             "initContainers": [{ "name": "init", "image": "busybox:1.37" }],
-            "containers": [{ "name": "a", "image": "nginx:1.29" }, { "name": "b", "image": "docker.io/library/nginx:1.29" }],
+            "containers": [{ "name": "a", "image": "nginx:1.25" }, { "name": "b", "image": "docker.io/library/nginx:1.25" }],
             "ephemeralContainers": [{ "name": "debug", "image": "busybox:1.37" }],
         }),
-        &["busybox:1.37", "docker.io/library/nginx:1.29", "nginx:1.29"],
+        &["busybox:1.37", "docker.io/library/nginx:1.25", "nginx:1.25"],
         &["docker.io/library/busybox", "docker.io/library/nginx"],
     );
 }

@@ -1,18 +1,18 @@
-//! How firmly a reference to an image is pinned.
+//! How an image reference is pinned.
 
-/// What a reference may come to mean later. The weakest comes first.
+/// How a reference can change its meaning later. The weakest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pinning {
-    /// Whatever is newest.
+    /// The newest image.
     Floating,
-    /// What somebody gives that tag.
+    /// The image that has this tag, which can be moved.
     Tagged,
-    /// Always the same.
+    /// Always the same image.
     Pinned,
 }
 
 impl Pinning {
-    /// Of `[HOST[:PORT]/]PATH[:TAG][@DIGEST]`.
+    /// The pinning of `[HOST[:PORT]/]PATH[:TAG][@DIGEST]`.
     ///
     /// Source: the grammar of distribution's `reference` package.
     pub(crate) fn of(image: &str) -> Self {
@@ -42,13 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reference_is_as_firm_as_its_last_part_says() {
+    fn the_last_part_of_a_reference_decides() {
         for (image, pinning) in [
             ("nginx", Pinning::Floating),
             ("nginx:latest", Pinning::Floating),
             ("registry.example.com:5000/web/nginx", Pinning::Floating),
-            ("nginx:1.29", Pinning::Tagged),
-            ("registry.example.com:5000/web/nginx:1.29", Pinning::Tagged),
+            ("nginx:1.25", Pinning::Tagged),
+            ("registry.example.com:5000/web/nginx:1.25", Pinning::Tagged),
             ("nginx@sha256:00ff", Pinning::Pinned),
             ("nginx:latest@sha256:00ff", Pinning::Pinned),
         ] {

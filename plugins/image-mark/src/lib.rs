@@ -1,17 +1,17 @@
-//! Labels each pod by how firmly its images are pinned, so that `kubectl get pods -l informant/images=floating` finds
-//! those that may run something else after the next restart, and a policy or a dashboard can count them.
+//! Labels each pod by how its images are pinned. `kubectl get pods -l informant/images=floating` then finds the pods
+//! that may run another image after the next restart, and a policy or dashboard can count them.
 //!
 //! | `informant/images` | |
 //! |---|---|
-//! | `floating` | an image has no tag, or the tag `latest` |
-//! | `tagged` | each has another tag or a digest, and one has no digest |
-//! | `pinned` | each has a digest |
+//! | `floating` | at least one image has no tag, or the tag `latest` |
+//! | `tagged` | no image is floating, and at least one has a tag but no digest |
+//! | `pinned` | every image has a digest |
 //!
-//! It writes to what it watches, so it is told of its own writes. It does not chase them: it asks for changes of the
-//! images and the labels alone, and compares before it writes. One pod costs one write, and the event of that write a
-//! comparison.
+//! The plugin writes to the objects that it watches, so it receives events for its own writes. This does not loop: it
+//! requests only changes of images and labels, and compares before it writes. Each pod costs one write, and the event
+//! of that write one comparison.
 //!
-//! Needs, in its section of config.toml:
+//! Required in its section of config.toml:
 //!
 //! ```toml
 //! allow.kube = [{ verbs = ["patch"], resource = "v1/pods" }]
@@ -26,7 +26,7 @@ use serde_json::json;
 use image::Pinning;
 use pod::Pod;
 
-/// The label that is written.
+/// The label that the plugin writes.
 const LABEL: &str = "informant/images";
 
 struct ImageMark;
@@ -50,23 +50,24 @@ impl EventHandler for ImageMark {
         let Some(wanted) = pod.images().map(Pinning::of).min() else {
             return Ok(());
         };
-        if pod.is_going() || pod.label(LABEL) == Some(wanted.as_str()) {
+        if pod.is_terminating() || pod.label(LABEL) == Some(wanted.as_str()) {
             return Ok(());
         }
-        mark(event, wanted)
+        label(event, wanted)
     }
 }
 
-/// Writes the label, to this pod and not to another of its name.
-fn mark(event: &Event, pinning: Pinning) -> Result {
-    let pod = kube::object("v1/pods", &event.namespace, &event.name);
-    let label = json!({ "metadata": { "uid": event.uid, "labels": { LABEL: pinning.as_str() } } });
-    match kube::patch(&pod).merge(&label) {
+/// Writes the label, only to this pod and not to a later one with the same name.
+fn label(event: &Event, pinning: Pinning) -> Result {
+    let source = event.source_info()?;
+    let pod = kube::object("v1/pods", &event.namespace, &event.name).in_cluster(&source.cluster);
+    let patch = json!({ "metadata": { "uid": event.uid, "labels": { LABEL: pinning.as_str() } } });
+    match kube::patch(&pod).merge(&patch) {
         Ok(_) => {
             info!("{event}: images are {}", pinning.as_str());
             Ok(())
         }
-        // It is gone, or another pod has its name: of that the next event tells.
+        // The pod is gone or was replaced: that has its own event.
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
         Err(error) => Err(error)?,
     }

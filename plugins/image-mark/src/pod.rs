@@ -1,10 +1,10 @@
-//! Of a pod, what this plugin reads.
+//! The fields of a pod that this plugin reads.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// What the manifest asks for: a change of anything else is not told.
+/// The fields that the manifest requests: changes of other fields are no events.
 pub(crate) const POINTERS: [&str; 5] = [
     "/metadata/labels",
     "/metadata/deletionTimestamp",
@@ -43,7 +43,7 @@ struct Container {
 }
 
 impl Pod {
-    /// The references of all its containers.
+    /// The image references of all containers.
     pub(crate) fn images(&self) -> impl Iterator<Item = &str> {
         let all = [
             &self.spec.init_containers,
@@ -58,8 +58,8 @@ impl Pod {
         self.metadata.labels.get(key).map(String::as_str)
     }
 
-    /// Whether it is being deleted.
-    pub(crate) fn is_going(&self) -> bool {
+    /// Whether the pod is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 }

@@ -19,7 +19,7 @@ fn pod(name: &str, images: &[&str]) -> Value {
     })
 }
 
-/// What the plugin has written, as `object=label`.
+/// The writes of the plugin, as `object=label`.
 fn written(driver: &Driver<ImageMark>) -> Vec<String> {
     let writes = driver.cache().take_writes().into_iter();
     writes
@@ -32,23 +32,23 @@ fn written(driver: &Driver<ImageMark>) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_is_marked_by_its_weakest_image_with_one_write() {
+fn a_pod_is_labeled_by_its_weakest_image_with_one_write() {
     let mut driver = driver();
-    driver.put(pod("a", &["nginx:1.29", "proxy@sha256:00ff"])).unwrap();
-    driver.put(pod("b", &["nginx:1.29", "proxy"])).unwrap();
+    driver.put(pod("a", &["nginx:1.25", "proxy@sha256:00ff"])).unwrap();
+    driver.put(pod("b", &["nginx:1.25", "proxy"])).unwrap();
     driver.put(pod("c", &["nginx@sha256:00ff"])).unwrap();
     assert_eq!(
         driver.settle().unwrap(),
         3,
-        "each write is told, and answered with no other"
+        "each write causes one event, and no further write"
     );
     assert_eq!(written(&driver), ["web/a=tagged", "web/b=floating", "web/c=pinned"]);
 }
 
 #[test]
-fn what_has_changed_is_marked_anew_and_what_has_not_is_left_alone() {
+fn only_a_changed_pod_is_labeled_again() {
     let mut driver = driver();
-    driver.put(pod("a", &["nginx:1.29"])).unwrap();
+    driver.put(pod("a", &["nginx:1.25"])).unwrap();
     driver.settle().unwrap();
     written(&driver);
     let mut ready = driver.cache().object(SourceId(0), "web", "a").expect("it is there");
@@ -62,17 +62,17 @@ fn what_has_changed_is_marked_anew_and_what_has_not_is_left_alone() {
 }
 
 #[test]
-fn a_pod_that_is_going_or_has_no_image_is_left_alone() {
+fn a_terminating_pod_or_one_without_images_is_not_labeled() {
     let mut driver = driver();
-    let mut going = pod("a", &["nginx"]);
-    going["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
-    driver.put(going).unwrap();
+    let mut terminating = pod("a", &["nginx"]);
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
+    driver.put(terminating).unwrap();
     driver.put(pod("b", &[])).unwrap();
     assert_eq!(written(&driver), [""; 0]);
 }
 
 #[test]
-fn without_the_grant_it_fails_for_good_and_says_why() {
+fn without_the_grant_it_fails_permanently_with_the_reason() {
     let mut driver = driver();
     driver.cache().refuse(Some(informant_plugin_sdk::HostError {
         code: informant_plugin_sdk::ErrorCode::Denied,
@@ -80,4 +80,18 @@ fn without_the_grant_it_fails_for_good_and_says_why() {
     }));
     let answer = driver.put(pod("a", &["nginx"]));
     assert_eq!(answer, Err(Failure::permanent("not granted")));
+}
+
+#[test]
+fn the_write_goes_to_the_cluster_of_the_event() {
+    let mut driver = driver();
+    driver.cache().source_in_cluster("east", "pods", "v1", "Pod");
+    driver.put(pod("a", &["nginx"])).unwrap();
+    let clusters: Vec<String> = driver
+        .cache()
+        .take_writes()
+        .into_iter()
+        .map(|write| write.cluster)
+        .collect();
+    assert_eq!(clusters, ["east"]);
 }

@@ -78,7 +78,12 @@ impl Cache {
     /// Adds a source to an informer. [`put`](Self::put) uses the first source with the apiVersion and kind of the
     /// object.
     pub fn source(&self, informer: &str, api_version: &str, kind: &str) -> SourceId {
-        with(|state| state.add_source(informer, api_version, kind))
+        self.source_in_cluster("", informer, api_version, kind)
+    }
+
+    /// As [`source`](Self::source), for a plugin that runs in several clusters.
+    pub fn source_in_cluster(&self, cluster: &str, informer: &str, api_version: &str, kind: &str) -> SourceId {
+        with(|state| state.add_source(cluster, informer, api_version, kind))
     }
 
     /// Adds or replaces an object, and returns its source: the one with its apiVersion and kind. If there is none, adds
@@ -196,11 +201,11 @@ impl State {
         self.version.to_string()
     }
 
-    fn add_source(&mut self, informer: &str, api_version: &str, kind: &str) -> SourceId {
+    fn add_source(&mut self, cluster: &str, informer: &str, api_version: &str, kind: &str) -> SourceId {
         let id = u32::try_from(self.sources.len()).expect("a test has few sources");
         self.sources.push(SourceInfo {
             informer: informer.to_owned(),
-            cluster: String::new(),
+            cluster: cluster.to_owned(),
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
         });
@@ -218,7 +223,7 @@ impl State {
         let source = match position.and_then(|position| u32::try_from(position).ok()) {
             Some(known) => known,
             None => {
-                self.add_source(&format!("{}s", kind.to_lowercase()), api_version, kind)
+                self.add_source("", &format!("{}s", kind.to_lowercase()), api_version, kind)
                     .0
             }
         };

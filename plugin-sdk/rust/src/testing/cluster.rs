@@ -21,6 +21,8 @@ type Answer<T> = Result<T, ApiError>;
 pub struct Write {
     /// `create`, `update`, `patch` or `delete`.
     pub verb: &'static str,
+    /// The cluster of the address. Empty if the plugin did not set one.
+    pub cluster: String,
     /// `v1/pods`, or `v1/pods/status` for a subresource.
     pub resource: String,
     /// `namespace/name`, or `name`.
@@ -193,6 +195,7 @@ impl State {
         };
         self.writes.push(Write {
             verb,
+            cluster: address.cluster.clone(),
             resource: joined(&address.resource, &address.subresource),
             object: joined(&address.namespace, &address.name),
             document,

@@ -1,6 +1,6 @@
-//! Test guest: all roles in one component. Logs one line per call with the role its instance was told and how many
-//! calls that instance has had, so that a test sees that handler and index functions share no memory. Indexes objects
-//! by name.
+//! Test guest: several roles in one component. Logs one line for each call, with the role of its instance and the
+//! number of calls to it, so that a test sees that handler and index functions share no memory. Indexes objects by
+//! name.
 
 use informant_plugin_sdk::prelude::*;
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! Test guest: a program (a component that exports `wasi:cli/run`), which is no plugin.
+//! Test guest: a program (a component that exports `wasi:cli/run`), which is not a plugin.
 
-#[expect(clippy::print_stdout, reason = "it is what such programs do")]
+#[expect(clippy::print_stdout, reason = "such programs print")]
 fn main() {
     println!("I am a program, not a plugin.");
 }

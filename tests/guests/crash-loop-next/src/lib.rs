@@ -1,5 +1,5 @@
-//! Test guest: the crash-loop plugin as its next version. It does the same and says at its start which one it is, so
-//! that a swap from the one to the other can be watched.
+//! Test guest: the next version of the crash-loop plugin. It behaves the same and logs at its start that it is the next
+//! version, so that a swap can be observed.
 
 #[path = "../../../../plugins/crash-loop/src/handler.rs"]
 mod handler;

@@ -1,4 +1,4 @@
-//! Test guest: allocates in `describe` until there is no more.
+//! Test guest: allocates in `describe` until memory runs out.
 
 use informant_plugin_sdk::prelude::*;
 

@@ -6,7 +6,7 @@ struct Guest;
 
 impl Plugin for Guest {
     fn describe() -> Manifest {
-        panic!("told to trap in describe")
+        panic!("asked to trap in describe")
     }
 
     fn init(_: Init) -> Result<Self> {

@@ -1,6 +1,6 @@
-//! Test guest: imports an interface that Informant does not offer.
+//! Test guest: imports an interface that Informant does not provide.
 
-// Natively there is nobody to export to.
+// A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]
 #![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
 

@@ -1,6 +1,6 @@
 //! Test guest: its `event-handler` lacks two functions.
 
-// Natively there is nobody to export to.
+// A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]
 #![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
 

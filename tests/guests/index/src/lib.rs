@@ -1,19 +1,18 @@
-//! Test guest: an index `app` by the label `app`, over every object, that does otherwise for objects whose names say
-//! so.
+//! Test guest: an index `app` by the label `app`, over every object. Objects with these names get other treatment:
 //!
 //! | name begins with | what it does |
 //! |---|---|
-//! | `fail-` | answers a failure |
+//! | `fail-` | returns a failure |
 //! | `trap-` | panics |
 //! | `loop-` | never returns |
 //! | `spin-` | counts to a billion first (about a second) |
-//! | `grow-` | allocates until there is no more |
-//! | `ask-` | asks the store, and gives the answer's error code as the value |
-//! | `many-` | gives ten thousand values |
-//! | `stray-` | gives a value in an index that its manifest does not name |
-//! | `twice-` | gives each value twice |
+//! | `grow-` | allocates until memory runs out |
+//! | `ask-` | calls the store, and returns the error code as the value |
+//! | `many-` | returns ten thousand values |
+//! | `stray-` | returns a value for an index that its manifest does not declare |
+//! | `twice-` | returns each value twice |
 //!
-//! With `{ "first-letter": true }` as config the values are the labels' first letters, so that a swap can be seen.
+//! With the config `{ "first-letter": true }`, values are the first letters of the labels, so that a test sees a swap.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +64,8 @@ impl IndexFuncs for ByApp {
         });
         let values = IndexValues::new();
         match of.name.split_once('-').map_or("", |(command, _)| command) {
-            "fail" => return Err(Failure::permanent("told to fail")),
-            "trap" => panic!("told to trap"),
+            "fail" => return Err(Failure::permanent("asked to fail")),
+            "trap" => panic!("asked to trap"),
             "loop" => loop {
                 std::hint::black_box(());
             },
@@ -89,7 +88,7 @@ impl IndexFuncs for ByApp {
     }
 }
 
-/// What the store answers an index function.
+/// Calls the store from the index function.
 fn ask(of: &ObjectRef) -> String {
     match store::version(of.source) {
         Ok(_) => "answered".to_owned(),

@@ -1,13 +1,12 @@
-//! Test guest: makes the calls to the cluster that its config lists, at each add, and records each answer as one JSON
-//! line in the log, at level info.
+//! Test guest: makes the kube calls in its config at each add, and logs each response as one JSON line, at level info.
 //!
 //! ```json
 //! {"event":"add","object":"web-0","call":0,"code":"ok","status":0,"message":"","answer":{"kind":"Pod"}}
 //! ```
 //!
-//! A call under `at-init` is made by `init`, which fails if it does.
+//! `init` makes the call under `at-init`, and fails if the call fails.
 //!
-//! `event` is `add`, `index` or `describe`: in the latter two the first call is tried as well, and has to be denied.
+//! `event` is `add`, `index` or `describe`. The latter two also make the first call, which has to be denied.
 
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
@@ -25,7 +24,7 @@ struct Config {
     at_init: Option<Call>,
 }
 
-/// One call. `$name` in `name` stands for the name of the object that the event is about.
+/// One call. `$name` in `name` is replaced by the name of the event's object.
 #[derive(Deserialize, Clone, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct Call {
@@ -37,13 +36,13 @@ struct Call {
     name: String,
     subresource: String,
     document: Value,
-    /// Sent instead of the document: a string of so many bytes.
+    /// Sends a string of this many bytes instead of the document.
     document_bytes: usize,
     field_manager: String,
     force: bool,
     uid: String,
     page_size: u32,
-    /// So often.
+    /// The number of times to make the call.
     times: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
-//! Test guest: its manifest is no JSON document, and not even UTF-8.
+//! Test guest: its manifest is not a JSON document, and not even UTF-8.
 
-// Natively there is nobody to export to.
+// A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]
 #![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
 

@@ -1,6 +1,6 @@
 //! Test guest: its manifest has a key that the contract does not know (`payloads` for `payload`).
 
-// Natively there is nobody to export to.
+// A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]
 #![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
 

@@ -1,14 +1,14 @@
 //! The benchmark's handler: reads some fields of each pod, without the old state, and is called for every change.
 //!
-//! Sums restart counts, as a handler that looks at its objects does. An object that says when it was written
-//! (annotation `bench/written-us`, microseconds since 1970) is measured: for each thousand of them one line goes to the
-//! log, at level info, the lags in microseconds:
+//! Sums restart counts, so that it reads its objects as a real handler does. It measures the lag of objects that have
+//! the time of their write (annotation `bench/written-us`, microseconds since 1970). For each thousand of them it logs
+//! one line at level info, with the lags in microseconds:
 //!
 //! ```json
 //! {"lags":1000,"p50_us":800,"p99_us":2100,"max_us":2600}
 //! ```
 //!
-//! With `config = { each = true }` there is one line for each of them instead, with both moments:
+//! With `config = { each = true }` it logs one line for each object instead, with both times:
 //!
 //! ```json
 //! {"written_us":1767225600000000,"handled_us":1767225600000800}
@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 
-/// How many lags make a line.
+/// The number of lags in a line.
 const LAGS_IN_A_LINE: usize = 1_000;
 
 struct Measured {
@@ -90,14 +90,14 @@ impl EventHandler for Measured {
         self.restarts += statuses.iter().map(|status| status.restart_count).sum::<u64>();
         let written = pod.metadata.annotations.get("bench/written-us");
         if let Some(written) = written.and_then(|text| text.parse().ok()) {
-            self.note(written);
+            self.record(written);
         }
         Ok(())
     }
 }
 
 impl Measured {
-    fn note(&mut self, written_us: u64) {
+    fn record(&mut self, written_us: u64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
         if self.config.each {

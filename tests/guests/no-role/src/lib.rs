@@ -1,6 +1,6 @@
-//! Test guest: has a lifecycle and plays no role.
+//! Test guest: has a lifecycle, but no role.
 
-// Natively there is nobody to export to.
+// A native build has no host to export to.
 #![cfg(target_arch = "wasm32")]
 #![expect(unsafe_code, reason = "wit-bindgen exports by unsafe functions")]
 

@@ -1,5 +1,5 @@
-//! Test guest: the recorder with a projected payload: pods' phase and labels, changed-only, no old state; of anything
-//! else the metadata.
+//! Test guest: the recorder with a projected payload: phase and labels of pods, changed-only, without old state; only
+//! the metadata of other objects.
 
 #[path = "../../recorder/src/behavior.rs"]
 mod behavior;
@@ -9,7 +9,7 @@ mod recorder;
 use informant_plugin_sdk::prelude::*;
 use recorder::Recorder;
 
-/// What the lines call this guest.
+/// The name of this guest in its lines.
 const GUEST: &str = "fields";
 
 fn describe() -> Manifest {

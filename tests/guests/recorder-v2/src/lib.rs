@@ -1,4 +1,4 @@
-//! Test guest: the recorder once more, as another version of the same plugin.
+//! Test guest: another version of the recorder.
 
 #[path = "../../recorder/src/behavior.rs"]
 mod behavior;
@@ -8,7 +8,7 @@ mod recorder;
 use informant_plugin_sdk::prelude::*;
 use recorder::Recorder;
 
-/// What the lines call this guest.
+/// The name of this guest in its lines.
 const GUEST: &str = "v2";
 
 fn describe() -> Manifest {

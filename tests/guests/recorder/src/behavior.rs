@@ -1,23 +1,23 @@
-//! What a recorder is told to do: its config.
+//! The behavior of a recorder, from its config.
 
 use informant_plugin_sdk::prelude::*;
 use serde::Deserialize;
 
-/// The `config` table of a recorder. Everything may be left out.
+/// The `config` table of a recorder. Every key is optional.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct Behavior {
-    /// Stands in each line, to tell two instances of one test apart.
+    /// Part of each line, to distinguish several instances in a test.
     pub(crate) label: String,
-    /// Done in `init`.
+    /// Performed in `init`.
     pub(crate) init: Option<Action>,
-    /// The first that fits an event is done.
+    /// The first rule that matches an event applies.
     pub(crate) rules: Vec<Rule>,
-    /// Each such event is accepted but neither recorded nor remembered. 0: none.
+    /// Every n-th event is accepted, but neither recorded nor remembered. 0 means none.
     pub(crate) swallow_every: u64,
     /// Whether to read each object back from the store and record the version found there.
     pub(crate) read_back: bool,
-    /// Whether to be silent about events that end well.
+    /// Whether to skip the lines of successful events.
     pub(crate) quiet: bool,
 }
 
@@ -31,70 +31,70 @@ pub(crate) struct Rule {
     /// `add`, `update`, `delete` or `synced`. Absent: every event but `synced`.
     #[serde(default)]
     event: Option<String>,
-    /// Only at the first so many attempts of an event.
+    /// Only for the first attempts of an event, up to this number.
     #[serde(default)]
     attempts: Option<u32>,
-    /// Only at the first so many calls that this rule fits, in the life of the instance.
+    /// Only for the first calls in the life of the instance that match this rule, up to this number.
     #[serde(default)]
     times: Option<u32>,
     #[serde(rename = "do")]
     action: Action,
 }
 
-/// Something to do instead of, or before, succeeding.
+/// An action instead of, or before, success.
 #[derive(Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Action {
     /// Succeed.
     Ok,
-    /// Fail, worth another try.
+    /// Fail with a retryable failure.
     Retryable,
-    /// Fail, worth another try after so many milliseconds.
+    /// Fail with a retry after this many milliseconds.
     RetryAfterMs(u64),
-    /// Fail for good.
+    /// Fail permanently.
     Permanent,
     /// Panic.
     Trap,
     /// Never return.
     Loop,
-    /// Count to that number, then succeed. About 1 ns each.
+    /// Count to this number, then succeed. Each step takes about 1 ns.
     Spin(u64),
-    /// Allocate until there is no more.
+    /// Allocate until memory runs out.
     Grow,
-    /// Allocate and keep so many bytes, then succeed.
+    /// Allocate and keep this many bytes, then succeed.
     Keep(usize),
-    /// Recurse until there is no more stack.
+    /// Recurse until the stack overflows.
     Recurse,
-    /// Leave by way of the process.
+    /// Exit the process.
     Exit,
-    /// Log one line of so many bytes, then succeed.
+    /// Log one line of this many bytes, then succeed.
     LogBytes(usize),
-    /// Log so many lines, then succeed.
+    /// Log this many lines, then succeed.
     LogLines(u32),
     /// Print one line to stdout and one to stderr, then succeed.
     Print,
     /// Succeed, but neither record nor remember the event.
     Swallow,
-    /// Succeed and record what the view is.
+    /// Succeed and record the digest of the view.
     Digest,
 }
 
 impl Rule {
-    /// The action, if this rule fits. Counts the call.
-    pub(crate) fn fits(&mut self, event: &str, name: &str, attempt: u32) -> Option<Action> {
-        let name_fits = self
+    /// The action, if this rule matches. Counts the call.
+    pub(crate) fn matches(&mut self, event: &str, name: &str, attempt: u32) -> Option<Action> {
+        let name_matches = self
             .name
             .as_deref()
             .is_none_or(|pattern| match pattern.strip_suffix('*') {
                 Some(prefix) => name.starts_with(prefix),
                 None => name == pattern,
             });
-        let event_fits = self
+        let event_matches = self
             .event
             .as_deref()
             .map_or(event != "synced", |wanted| wanted == event);
-        let attempt_fits = self.attempts.is_none_or(|attempts| attempt < attempts);
-        if !(name_fits && event_fits && attempt_fits) {
+        let attempt_matches = self.attempts.is_none_or(|attempts| attempt < attempts);
+        if !(name_matches && event_matches && attempt_matches) {
             return None;
         }
         if let Some(times) = &mut self.times {
@@ -105,7 +105,7 @@ impl Rule {
 }
 
 impl Action {
-    /// What the line of a call says its outcome is. Written before the action, because some do not come back.
+    /// The outcome in the line of a call. The line is written before the action, because some actions do not return.
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
             Self::Retryable => "retryable",
@@ -117,19 +117,19 @@ impl Action {
         }
     }
 
-    /// Does it. What `Swallow` and `Digest` mean is the recorder's business.
+    /// Performs the action. The recorder handles `Swallow` and `Digest`.
     pub(crate) fn perform(&self, kept: &mut Vec<Vec<u8>>) -> Result {
         match self {
             Self::Ok | Self::Swallow | Self::Digest => {}
-            Self::Retryable => return Err(Failure::retryable("told to fail")),
+            Self::Retryable => return Err(Failure::retryable("asked to fail")),
             Self::RetryAfterMs(ms) => {
                 return Err(Failure::retry_after(
-                    "told to fail for a while",
+                    "asked to fail for a while",
                     std::time::Duration::from_millis(*ms),
                 ));
             }
-            Self::Permanent => return Err(Failure::permanent("told to fail for good")),
-            Self::Trap => panic!("told to trap"),
+            Self::Permanent => return Err(Failure::permanent("asked to fail for good")),
+            Self::Trap => panic!("asked to trap"),
             Self::Loop => loop {
                 std::hint::black_box(());
             },
@@ -155,14 +155,14 @@ impl Action {
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "what a guest prints is the host's to catch"
+    reason = "the host captures the output of a guest"
 )]
 fn print() {
     println!("printed to stdout");
     eprintln!("printed to stderr");
 }
 
-#[expect(unconditional_recursion, reason = "that is the point")]
+#[expect(unconditional_recursion, reason = "the recursion has to overflow the stack")]
 fn recurse(depth: u64) -> u64 {
     let frame = std::hint::black_box([depth; 64]);
     recurse(depth + 1) + frame[63]

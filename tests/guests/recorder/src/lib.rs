@@ -6,7 +6,7 @@ mod recorder;
 use informant_plugin_sdk::prelude::*;
 use recorder::Recorder;
 
-/// What the lines call this guest.
+/// The name of this guest in its lines.
 const GUEST: &str = "v1";
 
 fn describe() -> Manifest {

@@ -1,26 +1,26 @@
-//! A handler that records each call as one JSON line in the log, at level info, and does what its config says (see
+//! A handler that logs each call as one JSON line, at level info, and performs the actions of its config (see
 //! [`Behavior`]).
 //!
-//! A line of an event:
+//! The line of an event:
 //!
 //! ```json
-//! {"guest":"v1","label":"","n":7,"event":"update","outcome":"ok","reason":"watch","attempt":0,"source":1,"namespace":"default",
-//!  "name":"web-0","uid":"…","version":"12","old":true,"unknown":false,"bytes":512,"seen":null}
+//! {"guest":"v1","label":"","n":7,"event":"update","outcome":"ok","reason":"watch","attempt":0,"source":1,
+//!  "namespace":"default","name":"web-0","uid":"…","version":"12","old":true,"unknown":false,"bytes":512,"seen":null}
 //! ```
 //!
-//! `n` counts the calls of the instance; `old` says whether an old state came (with a delete: a last state); `unknown`
-//! is final-state-unknown; `bytes` is the payload's length; `seen` is the version that the store had, `""` if the
-//! object was not there, null without `read-back`. `version` is the event's.
+//! `n` counts the calls of the instance. `old` tells whether the call had an old state (for a delete, a last state).
+//! `unknown` is final-state-unknown. `bytes` is the length of the payload. `version` is the version in the event.
+//! `seen` is the version in the store, `""` if the object was not there, and null without `read-back`.
 //!
-//! A line of `synced`, or of the action `digest`:
+//! The line of `synced`, or of the action `digest`:
 //!
 //! ```json
 //! {"guest":"v1","label":"","n":9,"event":"synced","outcome":"ok","source":1,"keys":2,"digest":"a3c1…"}
 //! ```
 //!
-//! `keys` and `digest` are of the view that the accepted events make, of that source (`synced`) or of all (`digest`,
-//! which has no `source`): FNV-1a, 64 bits, in hexadecimal, over `namespace/name=version` and a newline for each key,
-//! in order of (namespace, name).
+//! `keys` and `digest` describe the view that results from the accepted events, of that source (`synced`) or of all
+//! sources (`digest`, which has no `source`). The digest is FNV-1a with 64 bits, in hexadecimal, over
+//! `namespace/name=version` and a newline for each key, ordered by (namespace, name).
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ use serde_json::json;
 use crate::GUEST;
 use crate::behavior::{Action, Behavior};
 
-/// See the module.
+/// See the module documentation.
 pub(crate) struct Recorder {
     behavior: Behavior,
     calls: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Recorder {
     kept: Vec<Vec<u8>>,
 }
 
-/// What a line says besides the event.
+/// The members of a line that are not in the event.
 struct Details {
     old: bool,
     unknown: bool,
@@ -71,8 +71,8 @@ impl Plugin for Recorder {
 }
 
 impl Recorder {
-    /// Counts a call and says what to do about it.
-    fn decide(&mut self, event: &str, name: &str, attempt: u32) -> Action {
+    /// Counts a call and returns its action.
+    fn next_action(&mut self, event: &str, name: &str, attempt: u32) -> Action {
         self.calls += 1;
         let every = self.behavior.swallow_every;
         if event != "synced" && every > 0 && self.calls.is_multiple_of(every) {
@@ -81,12 +81,12 @@ impl Recorder {
         self.behavior
             .rules
             .iter_mut()
-            .find_map(|rule| rule.fits(event, name, attempt))
+            .find_map(|rule| rule.matches(event, name, attempt))
             .unwrap_or(Action::Ok)
     }
 
     fn record(&mut self, kind: &str, event: &Event, details: Details) -> Result {
-        let action = self.decide(kind, &event.name, event.attempt);
+        let action = self.next_action(kind, &event.name, event.attempt);
         if action == Action::Swallow {
             return Ok(());
         }
@@ -130,7 +130,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The version of the object in the store, if it was asked for.
+    /// The version of the object in the store, if `read-back` is set.
     fn read_back(&self, event: &Event) -> Result<Option<String>> {
         if !self.behavior.read_back {
             return Ok(None);
@@ -221,7 +221,7 @@ impl EventHandler for Recorder {
 
 impl SyncHandler for Recorder {
     fn on_synced(&mut self, source: SourceId) -> Result {
-        let action = self.decide("synced", "", 0);
+        let action = self.next_action("synced", "", 0);
         action.perform(&mut self.kept)?;
         self.write_digest("synced", Some(source));
         Ok(())

@@ -1,10 +1,8 @@
-//! Test guest: remembers how often it was told of each object, and hands that over when another version takes its
-//! place.
+//! Test guest: counts the events of each object, and transfers the counts to the next version. It logs a line for each
+//! event: `{"guest":"stateful","name":"a","version":"7","times":2,"events":5}`; `events` is the sum over all objects.
 //!
-//! It says so after each event: `{"guest":"stateful","name":"a","version":"7","times":2,"events":5}`; `events` is the
-//! sum over all objects. Objects of these names tell it to misbehave: `save-fails`, `save-traps`, `save-loops` and
-//! `save-is-large` the next time it is to save; `restore-fails`, `restore-traps` and `restore-loops` whoever takes over
-//! from it.
+//! Objects with these names cause errors: `save-fails`, `save-traps`, `save-loops` and `save-is-large` in the next
+//! save; `restore-fails`, `restore-traps` and `restore-loops` in the next version's restore.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +60,7 @@ impl Stateful for Counting {
     fn save(&self) -> Result<Seen> {
         misbehave(self.on_save.as_deref())?;
         let padding = match self.on_save.as_deref() {
-            // Longer than a state may be, and shorter than the memory is.
+            // Above the size limit of a state, but within the memory limit.
             Some("is-large") => "x".repeat(17 << 20),
             _ => String::new(),
         };
@@ -79,8 +77,8 @@ impl Stateful for Counting {
 
 fn misbehave(how: Option<&str>) -> Result {
     match how {
-        Some("fails") => Err(Failure::permanent("told to fail")),
-        Some("traps") => panic!("told to trap"),
+        Some("fails") => Err(Failure::permanent("asked to fail")),
+        Some("traps") => panic!("asked to trap"),
         Some("loops") => loop {
             std::hint::black_box(());
         },

@@ -1,5 +1,5 @@
-//! Test guest: the crash-loop plugin, built to accept every tenth event without looking at it. Whoever counts what the
-//! handler reports has to notice.
+//! Test guest: the crash-loop plugin, changed to accept every tenth event without handling it. A test that counts the
+//! reports of the handler has to notice this.
 
 #[path = "../../../../plugins/crash-loop/src/handler.rs"]
 mod handler;
@@ -12,7 +12,7 @@ use handler::CrashLoop;
 use informant_plugin_sdk::prelude::*;
 use pod::Pod;
 
-/// Each such event is swallowed.
+/// Every n-th event is swallowed.
 const SWALLOWED: u64 = 10;
 
 struct SwallowTenth {
