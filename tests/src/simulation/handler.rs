@@ -1,7 +1,7 @@
-//! Scripted handlers: they take their time, fail, panic, and write everything down.
+//! Scripted handlers: they take time, fail, panic, and record their calls.
 //!
-//! Two kinds: one that pulls from its listener and makes several calls at once, as a plugin with several instances
-//! does; and a native one, which the informer drives.
+//! There are two kinds: one that pulls from its listener and makes several calls concurrently, as a plugin with several
+//! instances does; and a native one, which the informer calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,50 +13,50 @@ use informant_cache::{Environment, EventContext, EventHandler, HandlerError, Lis
 use informant_object::{KeyRef, Object};
 use tokio::sync::Notify;
 
-use super::dice::Dice;
 use super::history::Entry;
+use super::recorder::{CallRecorder, Script, ScriptedResult};
+use super::rng::Rng;
 use super::watched::Watched;
-use super::witness::{Script, Verdict, Witness};
 use super::world::World;
 
-/// How many calls one handler makes at once, about different keys.
+/// How many concurrent calls one handler makes, for different keys.
 const CALLS_AT_ONCE_MAX: usize = 3;
 
-/// A handler that is registered.
+/// A registered handler.
 pub(super) struct Handler {
     pub(super) id: u32,
     pub(super) watched: Arc<Watched>,
     pub(super) listener: ListenerHandle,
-    /// It is told every state, see [`Entry::Came`].
-    pub(super) keeps_all: bool,
+    /// It receives every state, see [`Entry::HandlerAdded`].
+    pub(super) receives_every_state: bool,
     native: Option<informant_informer::Registration>,
 }
 
 impl Handler {
-    /// Registers a handler that pulls, and lets it run until its listener is closed.
+    /// Registers a handler that pulls, and runs it until its listener is closed.
     pub(super) fn start(
         world: &Arc<World>,
         watched: &Arc<Watched>,
         id: u32,
         script: Script,
         options: ListenerOptions,
-        dice: Dice,
+        rng: Rng,
     ) -> Self {
-        let witness = Witness::come(world, watched, id, script, &options);
+        let recorder = CallRecorder::register(world, watched, id, script, &options);
         let listener = ListenerHandle::new(options);
         let added = watched.named.add_listener(listener.clone());
         added.expect("the informer runs");
-        let keeps_all = witness.keeps_all;
+        let receives_every_state = recorder.receives_every_state;
         let pulling = Pulling {
-            witness,
+            recorder,
             listener: listener.clone(),
         };
-        world.environment.spawn("scripted handler", Box::pin(pulling.run(dice)));
+        world.environment.spawn("scripted handler", Box::pin(pulling.run(rng)));
         Self {
             id,
             watched: Arc::clone(watched),
             listener,
-            keeps_all,
+            receives_every_state,
             native: None,
         }
     }
@@ -68,53 +68,53 @@ impl Handler {
         id: u32,
         script: Script,
         options: ListenerOptions,
-        dice: Dice,
+        rng: Rng,
     ) -> Self {
-        let witness = Witness::come(world, watched, id, script, &options);
-        let keeps_all = witness.keeps_all;
+        let recorder = CallRecorder::register(world, watched, id, script, &options);
+        let receives_every_state = recorder.receives_every_state;
         let source = watched.named.sources().remove(0);
-        let added = source.add_handler(Box::new(Native { witness, dice }), options);
+        let added = source.add_handler(Box::new(Native { recorder, rng }), options);
         let registration = added.expect("the informer runs");
         Self {
             id,
             watched: Arc::clone(watched),
             listener: registration.listener().clone(),
-            keeps_all,
+            receives_every_state,
             native: Some(registration),
         }
     }
 
-    /// Ends whatever holds it back.
+    /// Ends every pause.
     pub(super) fn resume(&self) {
         self.listener.resume(Pause::Swap);
         self.listener.resume(Pause::Quarantine);
     }
 
     /// Removes it.
-    pub(super) fn leave(self, world: &World) {
+    pub(super) fn remove(self, world: &World) {
         match &self.native {
             Some(registration) => self.watched.named.sources()[0].remove_handler(registration),
             None => self.watched.named.remove_listener(&self.listener),
         }
         self.listener.abandon();
-        world.record(Entry::Left { handler: self.id });
+        world.record(Entry::HandlerRemoved { handler: self.id });
     }
 }
 
 /// Pulls from its listener.
 struct Pulling {
-    witness: Witness,
+    recorder: CallRecorder,
     listener: ListenerHandle,
 }
 
 impl Pulling {
-    async fn run(self, mut dice: Dice) {
+    async fn run(self, mut rng: Rng) {
         let woken = Arc::new(Notify::new());
         let notify = woken.clone();
         self.listener.set_waker(Arc::new(move || notify.notify_one()));
         let mut calls = FuturesUnordered::new();
         loop {
-            let now = self.witness.now();
+            let now = self.recorder.now();
             let next = if calls.len() < CALLS_AT_ONCE_MAX {
                 self.listener.next(now)
             } else {
@@ -122,8 +122,8 @@ impl Pulling {
             };
             let wait = match next {
                 Next::Deliver(delivery) => {
-                    self.witness.begin(&delivery.what, delivery.reason, delivery.source);
-                    calls.push(self.call(delivery, dice.split()));
+                    self.recorder.begin(&delivery.what, delivery.reason, delivery.source);
+                    calls.push(self.call(delivery, rng.split()));
                     continue;
                 }
                 Next::WaitUntil(moment) => moment.since(now),
@@ -132,7 +132,7 @@ impl Pulling {
                 Next::Closed => Duration::MAX,
             };
             let timer = self
-                .witness
+                .recorder
                 .world
                 .environment
                 .sleep(wait.min(Duration::from_secs(86_400)));
@@ -145,40 +145,40 @@ impl Pulling {
         }
     }
 
-    async fn call(&self, delivery: Delivery, mut dice: Dice) {
-        let pause = Duration::from_millis(self.witness.call_ms(&mut dice));
+    async fn call(&self, delivery: Delivery, mut rng: Rng) {
+        let pause = Duration::from_millis(self.recorder.call_ms(&mut rng));
         if !pause.is_zero() {
-            self.witness.world.environment.sleep(pause).await;
+            self.recorder.world.environment.sleep(pause).await;
         }
         let outcome = match delivery.key() {
             None => Outcome::Ok,
             Some(key) => {
-                self.witness.act(&delivery.what);
-                let verdict = self.witness.judge(key, &mut dice);
-                self.witness.end(key, &verdict);
-                match verdict {
-                    Verdict::Ok => Outcome::Ok,
-                    Verdict::Panic => Outcome::Trapped("scripted".into()),
-                    Verdict::Fail(error) => error.into(),
+                self.recorder.act(&delivery.what);
+                let result = self.recorder.draw_result(key, &mut rng);
+                self.recorder.end(key, &result);
+                match result {
+                    ScriptedResult::Ok => Outcome::Ok,
+                    ScriptedResult::Panic => Outcome::Trapped("scripted".into()),
+                    ScriptedResult::Fail(error) => error.into(),
                 }
             }
         };
-        self.listener.done(delivery.token, outcome, self.witness.now());
+        self.listener.done(delivery.token, outcome, self.recorder.now());
     }
 }
 
-/// Is called by the informer. Under paused time its calls take none.
+/// Called by the informer. Under paused time its calls take no time.
 struct Native {
-    witness: Witness,
-    dice: Dice,
+    recorder: CallRecorder,
+    rng: Rng,
 }
 
 impl Native {
     fn call(&mut self, what: &What, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
-        self.witness.begin(what, context.reason, context.source);
-        let verdict = self.witness.judge(key, &mut self.dice);
-        self.witness.end(key, &verdict);
-        verdict.carry_out()
+        self.recorder.begin(what, context.reason, context.source);
+        let result = self.recorder.draw_result(key, &mut self.rng);
+        self.recorder.end(key, &result);
+        result.carry_out()
     }
 }
 
@@ -211,7 +211,7 @@ impl EventHandler for Native {
     }
 
     fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
-        self.witness.begin(&What::Synced, context.reason, context.source);
+        self.recorder.begin(&What::Synced, context.reason, context.source);
         Ok(())
     }
 }
