@@ -1,22 +1,21 @@
-//! What Informant costs, and what other programs cost that do the same: CPU per object at sync and at a relist, per
-//! watch event in bursts and one by one, memory, how long an event takes to its handler, and how long it waits while
-//! its plugin is swapped.
+//! The benchmark: what Informant and comparable programs cost. It measures CPU per object at sync and at a relist, CPU
+//! per watch event in bursts and one by one, memory, the latency from a write to the handler, and the latency while the
+//! plugin is swapped.
 //!
 //! ```text
 //! embedded API server (a process) ──pods, updates──▶ subject (a process): cache, two indexes, one handler
-//!            ▲                                          │ calls counted, lags: its own lines
-//!       load │                                          │ CPU, memory: /proc
+//!            ▲                                          │ its own lines: calls, lags
+//!       load │                                          │ /proc: CPU, memory
 //!            └──────────────── this process ◀───────────┘
-//!        these on their CPUs                          these on theirs
+//!        pinned to their CPUs                         pinned to its own
 //! ```
 //!
-//! Only the subject is measured; what the API server used beside it is shown, to see who set the pace. What a subject
-//! costs before it has any objects is measured apart and taken off. All subjects of a round see the same pods, one
-//! after the other.
+//! Only the subject is measured. The API server's CPU is shown next to it, to show which of the two limited the rate.
+//! The cost of a subject without objects is measured separately and subtracted. All subjects of a round run on the same
+//! pods, one after the other.
 
 #![expect(clippy::print_stdout, reason = "the benchmark's table is its result")]
 
-mod asked;
 mod control;
 mod cores;
 mod figure;
@@ -27,6 +26,7 @@ mod run;
 mod subject;
 mod swap;
 mod table;
+mod targets;
 mod usage;
 mod waits;
 
@@ -44,55 +44,55 @@ use subject::Program;
 pub use subject::{Handler, Sync};
 use usage::Usage;
 
-/// Measures Informant, and other programs that do the same, and prints tables in Markdown.
+/// Measure Informant and comparable programs, and print the results as Markdown tables
 ///
-/// Each round starts an API server with its pods, and on it one subject after the other: sync, updates in bursts,
-/// updates one by one, a relist, updates at 1,000 a second. The API server and the load run on other CPUs than the
-/// subject, if there are two.
+/// Each round starts an API server with its pods and runs one subject after the other on it: sync, updates in bursts,
+/// updates one by one, a relist, updates at 1,000 a second. With at least two CPUs, the API server and the load do not
+/// run on the subject's CPUs.
 #[derive(clap::Parser)]
 pub struct Args {
-    /// How many pods there are; with several numbers, one run after the other, and the slope between them
+    /// Number of pods; with several numbers, one run for each, and the slope between them
     #[arg(long, value_delimiter = ',', default_value = "20000")]
     pub objects: Vec<u32>,
-    /// How many updates come in bursts, rounded up to whole bursts
+    /// Number of updates in bursts, rounded up to whole bursts
     #[arg(long, default_value_t = 30_000)]
     pub events: u32,
-    /// How many updates come one by one, as fast as the API server takes them; 0 leaves them out
+    /// Number of updates one by one, as fast as the API server accepts them; 0 skips them
     #[arg(long, default_value_t = 20_000)]
     pub singles: u32,
-    /// For how long the lag is measured, at 1,000 updates a second; 0 leaves it out
+    /// Seconds for which the lag is measured, at 1,000 updates a second; 0 skips it
     #[arg(long, default_value_t = 10)]
     pub lag_seconds: u32,
-    /// How many times everything is measured
+    /// Number of rounds
     #[arg(long, default_value_t = 3)]
     pub rounds: u32,
     /// How the objects are fetched at first
     #[arg(long, value_enum, value_delimiter = ',', default_value = "list,watch-list")]
     pub sync: Vec<Sync>,
-    /// Which plugin is Informant's handler
+    /// The plugin that is Informant's handler
     #[arg(long, value_enum, default_value = "fields")]
     pub handler: Handler,
-    /// Measures sync and events in bursts over TLS too, with the first number of pods
+    /// Also measure sync and events in bursts over TLS, with the first number of pods
     #[arg(long)]
     pub tls: bool,
-    /// How often the handler's plugin is swapped, once a second while 1,000 events a second flow; 0 leaves it out
+    /// Number of swaps of the handler's plugin, one a second at 1,000 events a second; 0 skips them
     #[arg(long, default_value_t = 40)]
     pub swaps: u32,
-    /// Writes the tables to this file too
+    /// Also write the tables to this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Another program to measure, as NAME=COMMAND; see the module `subject` for what it has to do
+    /// Another program to measure, as NAME=COMMAND; the module `subject` describes its protocol
     #[arg(long = "program", value_name = "NAME=COMMAND")]
     pub programs: Vec<String>,
 }
 
-/// How long a sync or a stretch of updates may take.
+/// The deadline of a sync or of a phase of updates.
 const DONE_WITHIN: Duration = Duration::from_secs(300);
 
-/// How many pods there are while plugins are swapped. What goes on where it stopped is not told of them again.
+/// Number of pods while plugins are swapped. A plugin that continues after a swap does not receive them again.
 const SWAP_OBJECTS: u32 = 1_000;
 
-/// Measures and prints.
+/// Runs the benchmark and prints its results.
 pub async fn run(args: &Args) -> ExitCode {
     match measure(args).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -104,7 +104,7 @@ pub async fn run(args: &Args) -> ExitCode {
 }
 
 async fn measure(args: &Args) -> Result<()> {
-    let cores = Cores::share_out()?;
+    let cores = Cores::assign()?;
     println!("{cores}");
     let mut programs = vec![Program::Informant(args.handler)];
     for text in &args.programs {
@@ -124,7 +124,7 @@ async fn measure(args: &Args) -> Result<()> {
 }
 
 async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results: &mut Results) -> Result<()> {
-    let mut bases = Bases::default();
+    let mut baselines = Baselines::default();
     for (place, objects) in args.objects.iter().enumerate() {
         let mut plain = Rig::filled(cores, false, *objects).await?;
         let mut tls = match args.tls && place == 0 {
@@ -138,11 +138,11 @@ async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results
                     program: program.name().to_owned(),
                     sync: *sync,
                 };
-                let base = bases.of(program, *sync, cores, false).await?;
-                let mut figures = run::run(args, program, *sync, base, &mut plain).await?;
+                let baseline = baselines.of(program, *sync, cores, false).await?;
+                let mut figures = run::run(args, program, *sync, baseline, &mut plain).await?;
                 if let Some(rig) = &mut tls {
-                    let base = bases.of(program, *sync, cores, true).await?;
-                    figures.take(run::run_tls(args, program, *sync, base, rig).await?);
+                    let baseline = baselines.of(program, *sync, cores, true).await?;
+                    figures.take(run::run_tls(args, program, *sync, baseline, rig).await?);
                 }
                 println!("{}, {objects} pods: {}", column.head(), figures.line());
                 results.note(column, figures);
@@ -157,28 +157,28 @@ async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results
     Ok(())
 }
 
-/// What programs cost without objects, measured once a round.
+/// The baseline of each program: its cost without objects, measured once a round.
 #[derive(Default)]
-struct Bases(BTreeMap<(String, &'static str, bool), Usage>);
+struct Baselines(BTreeMap<(String, &'static str, bool), Usage>);
 
-impl Bases {
+impl Baselines {
     async fn of(&mut self, program: &Program, sync: Sync, cores: &Cores, tls: bool) -> Result<Usage> {
         let key = (program.name().to_owned(), sync.label(), tls);
-        if let Some(base) = self.0.get(&key) {
-            return Ok(*base);
+        if let Some(baseline) = self.0.get(&key) {
+            return Ok(*baseline);
         }
-        let base = run::base(program, sync, cores, tls).await?;
-        self.0.insert(key, base);
-        Ok(base)
+        let baseline = run::baseline(program, sync, cores, tls).await?;
+        self.0.insert(key, baseline);
+        Ok(baseline)
     }
 }
 
-/// What the tables are of.
+/// Describes what the tables show.
 fn head(args: &Args, cores: &Cores, results: &Results) -> String {
     format!(
-        "Medians of {} round(s), the subjects of a round one after the other on the same pods; {} updates in bursts, {} one by one. {cores}. \
-         CPU is that of the process with its children, what it costs with an empty cluster taken off; memory is resident memory. \
-         Informant and kube-rs use the same allocator (mimalloc, without transparent huge pages), client-go has Go's.",
+        "Medians of {} round(s). The subjects of a round run one after the other on the same pods; {} updates in bursts, {} one by one. {cores}. \
+         CPU is that of the process and its children, minus its cost with an empty cluster; memory is resident memory. \
+         Informant and kube-rs use the same allocator (mimalloc, without transparent huge pages), client-go uses Go's.",
         results.rounds(),
         figure::thousands(f64::from(args.events)),
         figure::thousands(f64::from(args.singles)),

@@ -1,13 +1,13 @@
-//! A TCP proxy that treats connections as bad networks do: [`ChaosProxy`].
+//! A TCP proxy that simulates bad networks: [`ChaosProxy`].
 //!
 //! ```text
 //! client ──▶ proxy ──▶ API server        requests pass, until the connection is reset or half open
 //!        ◀──       ◀──                   answers pass, drip, are held, cut or never come
 //! ```
 //!
-//! Owns connections and nothing of what is said on them: it works below TLS. What happens is a [`Mode`] per connection,
-//! which may be changed while the connection is open; which mode a new connection gets may be drawn from a seed, so
-//! that a run's weather can be had again.
+//! It handles connections, not their content: it works below TLS. A [`Mode`] per connection decides what happens, and
+//! may change while the connection is open. The mode of a new connection may be drawn from a seed, so that a run can be
+//! repeated.
 //!
 //! The toxics are those of toxiproxy (reset_peer, bandwidth, slicer, limit_data, timeout).
 
@@ -26,42 +26,41 @@ use tokio::task::JoinHandle;
 
 use connection::{Connection, Counters};
 
-/// What happens to a connection. Bytes are those of answers, counted from the moment the mode was set, TLS's own
-/// included.
+/// What happens to a connection. Byte counts are those of answers since the mode was set, including TLS's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Everything passes.
     Pass,
-    /// Answers drip.
+    /// Answers are slow.
     Slow {
-        /// How much comes through in a second.
+        /// The throughput in bytes per second.
         bytes_per_second: u64,
     },
-    /// Answers come in pieces of one byte up to this many, drawn for each.
+    /// Answers arrive in pieces of one byte up to this many; each length is random.
     Slice {
         /// The longest piece.
         bytes_max: usize,
     },
-    /// So much of the answers passes, then nothing more until the mode is changed. Requests pass.
+    /// This many bytes of the answers pass, then nothing more until the mode changes. Requests pass.
     HoldAfter {
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// So much of the answers passes, then both sides are reset.
+    /// This many bytes of the answers pass, then both sides are reset.
     CutAfter {
-        /// How much.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// Nothing moves in either direction and nobody is told: the connection looks open from both sides, as after a
-    /// firewall has forgotten it.
+    /// Nothing moves in either direction and neither side is notified: the connection looks open from both sides, as
+    /// after a firewall has dropped its state.
     HalfOpen,
     /// Both sides are reset at once.
     Reset,
 }
 
-/// How new connections begin.
+/// The mode in which new connections start.
 #[derive(Clone, Debug)]
-enum Weather {
+enum NewMode {
     Fixed(Mode),
     /// Drawn from these for each connection.
     Mixed(Vec<Mode>),
@@ -81,14 +80,14 @@ struct Shared {
 }
 
 struct Inner {
-    weather: Weather,
-    dice: Dice,
-    /// Of each connection that may still be open.
+    new_mode: NewMode,
+    rng: Rng,
+    /// One per connection that may still be open.
     modes: Vec<watch::Sender<Mode>>,
 }
 
 impl ChaosProxy {
-    /// Listens on a free port of loopback and passes everything on to `target`. `seed` decides what is drawn.
+    /// Listens on a free loopback port and forwards everything to `target`. `seed` determines what is drawn.
     ///
     /// # Errors
     /// If it cannot listen.
@@ -101,8 +100,8 @@ impl ChaosProxy {
             target,
             counters: Arc::default(),
             inner: Mutex::new(Inner {
-                weather: Weather::Fixed(Mode::Pass),
-                dice: Dice(seed),
+                new_mode: NewMode::Fixed(Mode::Pass),
+                rng: Rng(seed),
                 modes: Vec::new(),
             }),
         });
@@ -114,12 +113,12 @@ impl ChaosProxy {
         })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sets the mode of all connections, open and to come.
+    /// Sets the mode of all connections, present and future.
     pub fn set(&self, mode: Mode) {
         self.set_new(mode);
         self.set_open(mode);
@@ -132,36 +131,36 @@ impl ChaosProxy {
         }
     }
 
-    /// Sets the mode in which connections begin from now on.
+    /// Sets the mode in which new connections start.
     pub fn set_new(&self, mode: Mode) {
-        self.shared.inner().weather = Weather::Fixed(mode);
+        self.shared.inner().new_mode = NewMode::Fixed(mode);
     }
 
-    /// From now on each connection begins in one of `modes`, drawn for it.
+    /// From now on, each new connection starts in one of `modes`, drawn for it.
     ///
     /// # Panics
-    /// If there is none to draw from.
+    /// If `modes` is empty.
     pub fn draw_new(&self, modes: &[Mode]) {
         assert!(!modes.is_empty(), "no modes to draw from");
-        self.shared.inner().weather = Weather::Mixed(modes.to_vec());
+        self.shared.inner().new_mode = NewMode::Mixed(modes.to_vec());
     }
 
-    /// How many connections were accepted so far.
+    /// The number of connections accepted so far.
     pub fn accepted(&self) -> usize {
         self.shared.counters.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many connections are open.
+    /// The number of open connections.
     pub fn open(&self) -> usize {
         self.shared.counters.open.load(Ordering::Relaxed)
     }
 
-    /// How many connections stand still at a [`Mode::HoldAfter`].
+    /// The number of connections blocked by [`Mode::HoldAfter`].
     pub fn held(&self) -> usize {
         self.shared.counters.held.load(Ordering::Relaxed)
     }
 
-    /// How many connections were reset by the proxy.
+    /// The number of connections that the proxy reset.
     pub fn resets(&self) -> usize {
         self.shared.counters.resets.load(Ordering::Relaxed)
     }
@@ -179,40 +178,40 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection's mode, and what its pieces are drawn from.
-    fn begin(&self) -> (watch::Receiver<Mode>, Dice) {
+    /// The mode of a new connection, and the generator for its pieces.
+    fn begin(&self) -> (watch::Receiver<Mode>, Rng) {
         let mut inner = self.inner();
-        let Inner { weather, dice, modes } = &mut *inner;
-        let mode = match weather {
-            Weather::Fixed(mode) => *mode,
-            Weather::Mixed(drawn) => drawn[dice.below(drawn.len() as u64) as usize],
+        let Inner { new_mode, rng, modes } = &mut *inner;
+        let mode = match new_mode {
+            NewMode::Fixed(mode) => *mode,
+            NewMode::Mixed(drawn) => drawn[rng.below(drawn.len() as u64) as usize],
         };
         modes.retain(|connection| !connection.is_closed());
         let (sender, receiver) = watch::channel(mode);
         modes.push(sender);
-        (receiver, Dice(dice.next()))
+        (receiver, Rng(rng.next()))
     }
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
-        let (mode, dice) = shared.begin();
+        let (mode, rng) = shared.begin();
         shared.counters.accepted.fetch_add(1, Ordering::Relaxed);
         let connection = Connection {
             client,
             target: shared.target,
             mode,
-            dice,
+            rng,
             counters: shared.counters.clone(),
         };
         tokio::spawn(connection.run());
     }
 }
 
-/// SplitMix64: the same seed, the same weather.
-pub(crate) struct Dice(u64);
+/// SplitMix64: the same seed gives the same modes.
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

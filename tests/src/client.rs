@@ -14,10 +14,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Reads `kubeconfig` and makes a client. Nothing is sent yet.
+    /// Reads `kubeconfig` and creates a client. Nothing is sent yet.
     ///
     /// # Errors
-    /// If the file cannot be read or makes no sense.
+    /// If the file cannot be read or is invalid.
     pub async fn new(kubeconfig: &Path) -> Result<Self> {
         let file = Kubeconfig::read_from(kubeconfig).with_context(|| format!("reading {}", kubeconfig.display()))?;
         let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
@@ -27,15 +27,15 @@ impl Client {
         })
     }
 
-    /// kube's client below.
+    /// The underlying kube client.
     pub fn kube(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// GET of a path that answers text.
+    /// GET of a path with a text answer.
     ///
     /// # Errors
-    /// As kube's client has them.
+    /// Errors of the kube client.
     pub async fn text(&self, path: &str) -> Result<String> {
         Ok(self.client.request_text(Request::get(path).body(Vec::new())?).await?)
     }
@@ -43,7 +43,7 @@ impl Client {
     /// GET of an object or a list.
     ///
     /// # Errors
-    /// As kube's client has them: `kube::Error::Api` for an answer that is a Status.
+    /// Errors of the kube client: `kube::Error::Api` for an answer that is a Status.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.send(Method::GET, path, "application/json", &Value::Null).await
     }
@@ -73,7 +73,7 @@ impl Client {
             .await
     }
 
-    /// DELETE of an object, without grace.
+    /// DELETE of an object, without a grace period.
     ///
     /// # Errors
     /// See [`get`](Self::get).

@@ -1,4 +1,4 @@
-//! A cluster to run against: the real kube-apiserver with etcd, or the embedded one, behind one face.
+//! A cluster to test against: the real kube-apiserver with etcd, or the embedded one, behind one interface.
 
 mod embedded;
 mod etcd;
@@ -30,7 +30,7 @@ pub enum Kind {
 pub struct EmbeddedOptions {
     /// Another program that starts it: see [`Process::start_under`](crate::process::Process::start_under).
     pub under: Vec<String>,
-    /// Whether it speaks TLS, by an authority of its own.
+    /// Whether it uses TLS, with a certificate authority of its own.
     pub tls: bool,
 }
 
@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// Starts the embedded API server by `options`.
+    /// Starts the embedded API server with `options`.
     ///
     /// # Errors
     /// See [`start`](Self::start).
@@ -72,7 +72,7 @@ impl Cluster {
         Ok(Self { folder, server })
     }
 
-    /// The process id of the API server, while it lives.
+    /// The process id of the API server, while it runs.
     pub fn apiserver_id(&self) -> Option<u32> {
         match &self.server {
             Server::Embedded(server) => server.id(),
@@ -85,12 +85,12 @@ impl Cluster {
         self.folder.path().join("kubeconfig")
     }
 
-    /// A folder that lives as long as the cluster.
+    /// A folder that exists as long as the cluster.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A client with all rights.
+    /// A client with all permissions.
     ///
     /// # Errors
     /// If the kubeconfig cannot be read.
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    /// Where its API server listens.
+    /// The address on which its API server listens.
     pub fn address(&self) -> SocketAddr {
         let port = match &self.server {
             Server::Embedded(server) => server.port(),
@@ -115,7 +115,7 @@ impl Cluster {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
-    /// Makes kubeconfigs for other ways and other people than [`kubeconfig`](Self::kubeconfig) is for.
+    /// Creates kubeconfigs for other addresses and users than those of [`kubeconfig`](Self::kubeconfig).
     pub fn kubeconfigs(&self) -> Kubeconfigs {
         let scheme = match self.kind() {
             Kind::Embedded => "http",
@@ -124,7 +124,7 @@ impl Cluster {
         Kubeconfigs::new(self.folder().to_path_buf(), scheme)
     }
 
-    /// Makes the database forget everything but the newest state. A watch cache may still know more.
+    /// Makes the database drop all history but the newest state. A watch cache may still have more.
     ///
     /// # Errors
     /// If it refuses.
@@ -146,8 +146,8 @@ impl Cluster {
         }
     }
 
-    /// As [`restart_apiserver`](Self::restart_apiserver), with more flags (the embedded one has none) and what the file
-    /// of tokens says now.
+    /// As [`restart_apiserver`](Self::restart_apiserver), with additional flags (the embedded one has none) and the
+    /// current contents of the token file.
     ///
     /// # Errors
     /// If it does not come back.
@@ -158,8 +158,8 @@ impl Cluster {
         }
     }
 
-    /// From now on, that is from the next restart, these are the tokens beside the administrator's: token and user. The
-    /// embedded API server asks nobody who he is.
+    /// Sets the tokens besides the administrator's, as token and user. They take effect with the next restart. The
+    /// embedded API server has no authentication.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -167,7 +167,8 @@ impl Cluster {
         real::write_tokens(self.folder(), tokens).await
     }
 
-    /// Has the embedded API server go wrong in this way; see its page. Nothing happens to a real one.
+    /// Injects this fault into the embedded API server (docs/reference/embedded-apiserver.md). Does nothing on a real
+    /// one.
     ///
     /// # Errors
     /// If it does not know the fault.

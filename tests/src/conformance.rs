@@ -1,19 +1,20 @@
-//! What the conformance suite stands on: informers of the library, seen from outside, behind a proxy that misbehaves.
+//! Support for the conformance suite: informers of the library, observed from outside, behind a proxy that misbehaves.
 //!
 //! ```text
-//!                  ┌─ direct client (writes, and says what is true)
+//!                  ┌─ direct client (writes, and reads the actual state)
 //! API server ◀─────┤
-//!                  └─ chaos proxy ◀── SharedInformer ──▶ Witness (a native handler that writes everything down)
+//!                  └─ chaos proxy ◀── SharedInformer ──▶ RecordingHandler (a native handler that records its calls)
 //! ```
 //!
-//! A scenario makes trouble on a [`Ground`], waits until what an [`Observed`] informer keeps and told equals what a
-//! direct client sees, and then has the record judged by the delivery contract ([`witness`]).
+//! A scenario causes trouble on a [`Testbed`] and waits until the cache and the handler of an [`ObservedInformer`]
+//! equal what a direct client reads. Then the recorded calls are checked against the delivery contract
+//! ([`recording_handler`]).
 
-mod ground;
-mod hastened;
+mod fast_clock;
 mod observed;
-pub mod witness;
+pub mod recording_handler;
+mod testbed;
 
-pub use ground::Ground;
-pub use hastened::Hastened;
-pub use observed::{ARRIVES_WITHIN, Observed, Setting};
+pub use fast_clock::FastClock;
+pub use observed::{ARRIVES_WITHIN, ObservedInformer, Setting};
+pub use testbed::Testbed;

@@ -15,10 +15,10 @@ use crate::guests;
 use crate::process::Process;
 use crate::wait;
 
-/// How long a daemon may take to listen: with a cold artifact cache it compiles its plugins first.
+/// The deadline for a daemon to listen: with a cold artifact cache it compiles its plugins first.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a daemon may take to be ready once it listens.
+/// The deadline for a daemon to be ready once it listens.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// `informant run`, killed when dropped.
@@ -30,16 +30,16 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Writes `config` into `folder` as config.toml, starts `informant run` on it and waits until its admin API
+    /// Writes `config` into `folder` as config.toml, starts `informant run` with it and waits until its admin API
     /// listens. `[admin] listen = "127.0.0.1:0"` is added.
     ///
     /// # Errors
-    /// If it ends before it listens; the message holds its last lines.
+    /// If it ends before it listens; the error contains its last lines.
     pub async fn start(folder: &Path, kubeconfig: &Path, config: &str) -> Result<Self> {
         Self::start_under(&[], folder, kubeconfig, config).await
     }
 
-    /// As [`start`](Self::start), by another program: see [`Process::start_under`].
+    /// As [`start`](Self::start), started by another program: see [`Process::start_under`].
     ///
     /// # Errors
     /// See [`start`](Self::start).
@@ -68,10 +68,10 @@ impl Daemon {
         })
     }
 
-    /// Waits until `/readyz` says yes.
+    /// Waits until `/readyz` succeeds.
     ///
     /// # Errors
-    /// If it does not in time; the message holds what it said last and the last lines of the log.
+    /// If it does not in time; the error contains its last answer and the last lines of the log.
     pub async fn wait_until_ready(&self) -> Result<()> {
         let ready = wait::until("informant to be ready", READY_WITHIN, async || {
             let (status, text) = self
@@ -102,14 +102,14 @@ impl Daemon {
     /// GET of a JSON document on the admin API.
     ///
     /// # Errors
-    /// If there is no answer, or one that is not 200 or not JSON.
+    /// If there is no answer, or it is not 200 or not JSON.
     pub async fn json(&self, path: &str) -> Result<Value> {
         let (status, text) = self.http_get(path).await?;
         ensure!(status == StatusCode::OK, "GET {path}: {status}: {text}");
         serde_json::from_str(&text).with_context(|| format!("GET {path} answered {text}"))
     }
 
-    /// The value of a metric, summed over the series whose labels contain all of `labels` (as `name="value"`). None:
+    /// The value of a metric, summed over the series whose labels contain all of `labels` (as `name="value"`). None if
     /// there is no such series.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Daemon {
         ))
     }
 
-    /// Puts another configuration in place, as a tool that renames does; `[admin]` is added as at the start.
+    /// Replaces the configuration by a rename, as deployment tools do; `[admin]` is added as at the start.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -145,7 +145,7 @@ impl Daemon {
         Ok(tokio::fs::rename(&beside, &self.config).await?)
     }
 
-    /// Where its config.toml lies.
+    /// The path of its config.toml.
     pub fn config(&self) -> &Path {
         &self.config
     }
@@ -200,7 +200,7 @@ mod tests {
     use super::sum_of;
 
     #[test]
-    fn a_metric_is_summed_over_the_series_that_fit() {
+    fn metric_is_summed_over_matching_series() {
         let text = "# TYPE x counter\nx_total{a=\"1\",b=\"2\"} 3\nx_total{a=\"1\",b=\"3\"} 4\nx_total{a=\"2\"} 5\ny 6\n# EOF\n";
         assert_eq!(sum_of(text, "x_total", &["a=\"1\""]), Some(7.0));
         assert_eq!(sum_of(text, "x_total", &[]), Some(12.0));

@@ -1,9 +1,9 @@
-//! The demo: an embedded API server, `informant run` with two plugins, changes, an index, a swap under way.
+//! The demo: an embedded API server, `informant run` with two plugins, changes, an index, a swap under load.
 //!
-//! Every step is seen to hold: what the handler must have reported is computed from what was written, and compared. The
-//! exit code is 0 only if all of them held.
+//! Every step is verified: the reports that the handler must make are computed from what was written, and compared. The
+//! exit code is 0 only if all steps pass.
 
-#![expect(clippy::print_stdout, reason = "the demo talks to whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the demo prints to its user")]
 
 mod reports;
 mod show;
@@ -13,47 +13,47 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use show::{Show, Stage};
+use show::{Demo, Setup};
 
-/// How the demo runs.
+/// Run the demo
 #[derive(clap::Parser)]
 pub struct Args {
-    /// Ends after the last step instead of staying up.
+    /// Exit after the last step instead of staying up
     #[arg(long)]
     pub once: bool,
-    /// Shows this component instead of the crash-loop handler.
+    /// Use this component instead of the crash-loop handler
     #[arg(long, value_name = "FILE")]
     pub handler: Option<PathBuf>,
 }
 
-/// The exit code when a step was not seen to hold.
+/// The exit code when a step fails.
 const STEP_FAILED: u8 = 3;
 
-/// Runs the demo: 0 if every step was seen to hold, 3 if one was not, 1 if there was nothing to see.
+/// Runs the demo: 0 if every step passed, 3 if one failed, 1 if the demo could not start.
 pub async fn run(args: &Args) -> ExitCode {
-    let stage = match Stage::set(args.handler.as_deref()).await {
-        Ok(stage) => stage,
+    let setup = match Setup::prepare(args.handler.as_deref()).await {
+        Ok(setup) => setup,
         Err(error) => {
-            println!("\nthe demo cannot be shown: {error:#}");
+            println!("\nthe demo cannot start: {error:#}");
             return ExitCode::FAILURE;
         }
     };
-    match play(stage, args.once).await {
+    match play(setup, args.once).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            println!("\nthis step does not hold: {error:#}");
+            println!("\nthis step failed: {error:#}");
             ExitCode::from(STEP_FAILED)
         }
     }
 }
 
-async fn play(stage: Stage, once: bool) -> Result<()> {
-    let mut show = Show::start(stage).await?;
+async fn play(setup: Setup, once: bool) -> Result<()> {
+    let mut show = Demo::start(setup).await?;
     show.crashes_are_reported().await?;
     show.the_index_answers().await?;
     show.a_swap_loses_nothing().await?;
     show.a_script_runs_when_it_is_saved().await?;
-    println!("\nEvery step held.");
+    println!("\nEvery step passed.");
     if !once {
         show.stay().await?;
     }

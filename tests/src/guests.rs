@@ -1,10 +1,10 @@
-//! Where the components built by `cargo xtask guests` lie.
+//! Paths of the components built by `cargo xtask guests`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
-/// The folder of the built components: `INFORMANT_GUESTS_DIR`, else where cargo puts them.
+/// The folder of the built components: `INFORMANT_GUESTS_DIR`, or cargo's default.
 pub fn folder() -> PathBuf {
     match std::env::var_os("INFORMANT_GUESTS_DIR") {
         Some(folder) => PathBuf::from(folder),
@@ -15,7 +15,7 @@ pub fn folder() -> PathBuf {
 /// The component of the package `name` (as in its Cargo.toml).
 ///
 /// # Errors
-/// If it was not built; the message says what to run.
+/// If it was not built; the error names the command to run.
 pub fn component(name: &str) -> Result<PathBuf> {
     let path = folder().join(format!("{}.wasm", name.replace('-', "_")));
     ensure!(
@@ -42,10 +42,10 @@ pub fn workspace_folder() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// The `informant` binary: `INFORMANT_BINARY`, else the one of this build.
+/// The `informant` binary: `INFORMANT_BINARY`, or the one of this build.
 ///
 /// # Errors
-/// If it was not built; the message says what to run.
+/// If it was not built; the error names the command to run.
 pub fn informant() -> Result<PathBuf> {
     let path = match std::env::var_os("INFORMANT_BINARY") {
         Some(path) => PathBuf::from(path),

@@ -1,9 +1,8 @@
-//! What the end-to-end tests, the demo and the simulation stand on.
+//! Support for the end-to-end tests, the demo, the benchmark and the simulation.
 //!
-//! Owns processes (each one dies with its owner), clusters (a real kube-apiserver with etcd, or the embedded one), a
+//! It provides processes (each ends with its owner), clusters (a real kube-apiserver with etcd, or the embedded one), a
 //! client that writes plain JSON objects, a running `informant`, and the recordings that test guests leave in its log.
-//! Whatever is waited for is a condition with a deadline; nothing here sleeps for a fixed time except load generators,
-//! which pace real time.
+//! Every wait is for a condition with a deadline; only load generators, which pace real time, sleep for a fixed time.
 
 pub mod bench;
 pub mod chaos;

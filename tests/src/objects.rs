@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// The label every object of a test carries, so that what a cluster makes by itself stays out of the way.
+/// The label of every test object, which separates them from objects that a cluster creates itself.
 pub const SELECTOR: &str = "app=test";
 
 /// A config map in `default`.
@@ -14,7 +14,7 @@ pub fn config_map(name: &str, value: &str) -> Value {
     })
 }
 
-/// A pod in `default` with one container `app` of that image.
+/// A pod in `default` with one container `app` with that image.
 pub fn pod(name: &str, image: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -23,7 +23,7 @@ pub fn pod(name: &str, image: &str) -> Value {
     })
 }
 
-/// A status for [`pod`]: the container was killed for its memory, so often was it restarted.
+/// A status for [`pod`]: the container was OOM-killed and restarted this many times.
 pub fn out_of_memory(restarts: u32) -> Value {
     json!({"status": {"phase": "Running", "containerStatuses": [{
         "name": "app", "image": "x", "imageID": "x", "ready": false, "restartCount": restarts,

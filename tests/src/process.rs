@@ -1,4 +1,4 @@
-//! A child process whose output is kept line by line and that dies with its owner.
+//! A child process whose output is kept line by line and that ends with its owner.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 
 use crate::wait;
 
-/// How many lines of a child's output are kept. The load tests of a minute write some 100,000.
+/// The maximum number of output lines kept. The load tests of a minute write some 100,000.
 const LINES_KEPT_MAX: usize = 1_000_000;
 
-/// How long the output of an ended process is waited for.
+/// The deadline for reading the rest of an ended process's output.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many lines of a child's output an error message shows.
@@ -26,7 +26,7 @@ const LINES_SHOWN: usize = 30;
 #[derive(Default)]
 struct Output {
     lines: VecDeque<String>,
-    /// How many lines were dropped from the front.
+    /// The number of lines dropped from the front.
     dropped: usize,
 }
 
@@ -49,8 +49,8 @@ impl Process {
         Self::start_command(command)
     }
 
-    /// Starts `program` by another one that runs what its last arguments say in its own place, as `taskset -c 1` or
-    /// `nice` do. Nothing in `under` starts it as it is.
+    /// Starts `program` with another program that replaces itself with the command in its last arguments, as `taskset
+    /// -c 1` and `nice` do. With an empty `under`, `program` starts directly.
     ///
     /// # Errors
     /// If neither can be started.
@@ -69,7 +69,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Starts a prepared command; its standard streams are taken over.
+    /// Starts a prepared command and captures its standard streams.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -100,24 +100,23 @@ impl Process {
         })
     }
 
-    /// What `pick` makes of each line that was written so far, from the `from`-th on (counted from the process's
-    /// start).
+    /// Applies `pick` to each line that was written so far, from line `from` on (counted from the process's start).
     pub fn lines<T>(&self, from: usize, mut pick: impl FnMut(&str) -> Option<T>) -> Vec<T> {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let skip = from.saturating_sub(output.dropped);
         output.lines.iter().skip(skip).filter_map(|line| pick(line)).collect()
     }
 
-    /// How many lines were written so far.
+    /// The number of lines written so far.
     pub fn line_count(&self) -> usize {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         output.dropped + output.lines.len()
     }
 
-    /// Waits until a line is written of which `pick` makes something.
+    /// Waits for a line for which `pick` returns a value.
     ///
     /// # Errors
-    /// After `deadline`, or when the process has ended; the message holds its last lines.
+    /// After `deadline`, or when the process has ended; the error contains its last lines.
     pub async fn wait_for_line<T>(
         &mut self,
         what: &str,
@@ -143,10 +142,10 @@ impl Process {
         waited.and_then(|found| found).with_context(|| self.tail())
     }
 
-    /// Waits until a line after the `from`-th is there of which `pick` makes something.
+    /// Waits for a line after line `from` for which `pick` returns a value.
     ///
     /// # Errors
-    /// After `deadline`; the message holds the last lines.
+    /// After `deadline`; the error contains the last lines.
     pub async fn wait_for_line_after<T>(
         &self,
         from: usize,
@@ -164,10 +163,10 @@ impl Process {
         found.await.with_context(|| self.tail())
     }
 
-    /// Waits for `condition` as long as the process lives.
+    /// Waits for `condition` as long as the process runs.
     ///
     /// # Errors
-    /// That of `condition`, or that the process has ended; both with its last lines.
+    /// The error of `condition`, or that the process has ended; both with its last lines.
     pub async fn while_running<T>(&mut self, condition: impl Future<Output = Result<T>>) -> Result<T> {
         let waited = tokio::select! {
             biased;
@@ -180,7 +179,7 @@ impl Process {
         waited.with_context(|| self.tail())
     }
 
-    /// The process id, while the process lives.
+    /// The process id, while the process runs.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
@@ -200,7 +199,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for the end and returns the exit code (none: ended by a signal).
+    /// Waits for the end and returns the exit code (none if a signal ended it).
     ///
     /// # Errors
     /// After `deadline`.
@@ -218,7 +217,7 @@ impl Process {
         }
     }
 
-    /// Waits until all that an ended process wrote is read. Who was started by it may hold its output open for longer.
+    /// Waits until all output of an ended process is read. A child that it started may hold its output open for longer.
     async fn read_to_the_end(&mut self) {
         for reader in self.readers.drain(..) {
             let _ = tokio::time::timeout(READ_WITHIN, reader).await;

@@ -1,26 +1,27 @@
-//! What the guest `guest-recorder` left in Informant's log: one JSON line a call (see its module documentation).
+//! The records that the guest `guest-recorder` left in Informant's log: one JSON line per call (see its module
+//! documentation).
 
 use serde::Deserialize;
 
 use crate::daemon::Daemon;
 
-/// One call that a recorder wrote down.
+/// One recorded call.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub struct Call {
-    /// Which build of the recorder.
+    /// The build of the recorder.
     pub guest: String,
     /// The label of its config.
     #[serde(default)]
     pub label: String,
     /// `init`, `add`, `update`, `delete`, `synced` or `digest`.
     pub event: String,
-    /// What it answered.
+    /// The handler's result.
     #[serde(default)]
     pub outcome: String,
-    /// Why it was called.
+    /// The reason of the call.
     #[serde(default)]
     pub reason: String,
-    /// Which try this is, from 0.
+    /// The attempt, from 0.
     #[serde(default)]
     pub attempt: u32,
     /// The object's namespace.
@@ -35,16 +36,16 @@ pub struct Call {
     /// The object's resource version.
     #[serde(default)]
     pub version: String,
-    /// Whether an old or last state came with it.
+    /// Whether an old or last state was passed.
     #[serde(default)]
     pub old: bool,
     /// Whether the final state is unknown.
     #[serde(default)]
     pub unknown: bool,
-    /// The version the store had during the call, if the recorder was told to look.
+    /// The version in the store during the call, if the recorder is configured to look.
     #[serde(default)]
     pub seen: Option<String>,
-    /// How many keys its view has (`synced`, `digest`).
+    /// The number of keys in its view (`synced`, `digest`).
     #[serde(default)]
     pub keys: Option<u64>,
     /// The digest of its view (`synced`, `digest`).
@@ -53,7 +54,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The version as a number, to compare the order of calls about one key. 0 if it is none.
+    /// The version as a number, to compare the order of calls for one key. 0 if it is not a number.
     pub fn version_number(&self) -> u64 {
         self.version.parse().unwrap_or_default()
     }
@@ -70,12 +71,12 @@ struct LogFields {
     plugin: Option<String>,
 }
 
-/// The calls that the recorder running as `plugin` wrote from the log's `from`-th line on.
+/// The calls that the recorder running as `plugin` recorded from line `from` of the log on.
 pub fn calls(daemon: &Daemon, plugin: &str, from: usize) -> Vec<Call> {
     daemon.process().lines(from, |line| call(line, plugin))
 }
 
-/// What a view with these keys and versions has for a digest; as the recorder computes it.
+/// The digest of a view with these keys and versions, as the recorder computes it.
 pub fn digest<'a>(view: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> String {
     let mut lines: Vec<_> = view.into_iter().collect();
     lines.sort_unstable();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::guests;
 
-/// What a script is written between in the README.
+/// The start of a script in the README.
 const BLOCK: &str = "```js\n";
 
 /// The README's first script, as a reader copies it.
@@ -15,16 +15,16 @@ const BLOCK: &str = "```js\n";
 pub fn readme() -> Result<String> {
     let path = guests::workspace_folder().join("README.md");
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    let (_, rest) = text.split_once(BLOCK).context("README.md shows no script")?;
+    let (_, rest) = text.split_once(BLOCK).context("README.md has no script")?;
     let (script, _) = rest.split_once("```").context("README.md does not end its script")?;
     Ok(script.to_owned())
 }
 
-/// Whether the `informant` under test has a script runner: `cargo xtask` puts it in where there is a C compiler for
+/// Whether the `informant` under test has a script runner: `cargo xtask` includes it where there is a C compiler for
 /// WebAssembly.
 ///
 /// # Errors
-/// If it has none in CI, and if it cannot be asked.
+/// If it has none in CI, or if it cannot be run.
 pub async fn can_run() -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let script = folder.path().join("handler.js");
@@ -39,7 +39,7 @@ pub async fn can_run() -> Result<bool> {
     Ok(!lacks)
 }
 
-/// What the script of `plugin` says in a line of Informant's log.
+/// The message that the script of `plugin` wrote in a line of Informant's log.
 pub fn said(line: &str, plugin: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
     let is_its = line.pointer("/fields/plugin")? == plugin && line.get("target")? == "informant::guest";

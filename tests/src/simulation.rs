@@ -1,24 +1,26 @@
-//! The simulation: a whole informer on the embedded API server, without sockets, under paused time, driven by a seed.
+//! The simulation: a complete informer on the embedded API server, without sockets, under paused time, driven by a
+//! seed.
 //!
 //! ```text
-//! seed ─▶ schedule (writes, faults, handlers and informers that come, fail and go) ─▶ informers on the server ─▶ history ─▶ checker
+//! seed ─▶ schedule (writes, faults; informers and handlers added, failing and removed) ─▶ informers ─▶ history ─▶
+//! checker
 //! ```
 //!
-//! The checker is a pure function over the history; the history is plain data that prints as JSON lines, so that what a
-//! seed did can be read and compared. One seed replays exactly.
+//! The checker is a pure function of the history. The history is plain data that prints as JSON lines, so that the
+//! effects of a seed can be read and compared. A seed always replays exactly.
 
 #![doc = include_str!("simulation/cases.md")]
 
 pub mod checker;
-mod dice;
 mod handler;
 pub mod history;
+mod recorder;
+mod rng;
 mod run;
 pub mod scenario;
 mod scenarios;
 mod schedule;
 mod watched;
-mod witness;
 mod world;
 
 pub use checker::{Clause, Violation, check};

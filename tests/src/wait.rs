@@ -1,16 +1,16 @@
-//! Waiting for a condition, with a deadline and a message that says what was awaited.
+//! Waiting for a condition, with a deadline and a message that names the condition.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How often a condition on another process is looked at.
+/// How often a condition on another process is polled.
 const POLL_MS: u64 = 10;
 
-/// Looks at `condition` until it yields a value.
+/// Polls `condition` until it yields a value.
 ///
 /// # Errors
-/// After `deadline`, naming `what` and the last refusal that `condition` gave.
+/// After `deadline`, with `what` and the last reason that `condition` gave.
 pub async fn until<T>(
     what: &str,
     deadline: Duration,
@@ -23,7 +23,7 @@ pub async fn until<T>(
             Err(refusal) => refusal,
         };
         if begin.elapsed() > deadline {
-            bail!("waited {deadline:?} for {what}; at the end: {refusal}");
+            bail!("waited {deadline:?} for {what}; last result: {refusal}");
         }
         tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
     }

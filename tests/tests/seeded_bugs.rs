@@ -1,4 +1,4 @@
-//! Each bug that is in the code on purpose is caught by the simulation, within a stated number of seeds.
+//! The simulation catches each seeded bug within a fixed number of seeds.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -8,23 +8,23 @@ use informant_cache::seeded_bug::SeededBug;
 use informant_tests::simulation::run;
 use informant_tests::simulation::scenario::{SCENARIOS, Scenario};
 
-/// Within so many seeds each bug has to be caught.
+/// Each bug must be caught within this many seeds.
 ///
 /// Nearly all are caught by the first few; one needs namespaces that change while a resync runs.
 const SEEDS_MAX: u64 = 300;
 
-/// Seeds draw neither bookmarks that are ahead of events nor watches that stay silent to the end, and seldom a change
-/// of namespaces at the moment that counts: these are caught by scenarios.
+/// Random seeds contain neither bookmarks that are ahead of events nor watches that stay silent to the end, and seldom
+/// a change of namespaces at the right moment. Scenarios catch these bugs.
 const BY_SCENARIO: [SeededBug; 3] = [
     SeededBug::BookmarkHidesEvents,
-    SeededBug::SilentWatchStaysLive,
-    SeededBug::ReattachOvertakesDeletes,
+    SeededBug::SilenceIsLife,
+    SeededBug::ReturnOvertakesLeaving,
 ];
 
-/// What a run with a bug shows: the clauses it breaks, or that it breaks down.
+/// The effects of a run with a bug: the violated clauses, or a panic.
 fn symptoms(bug: SeededBug, seed: u64) -> Option<String> {
-    // A bug may make the code notice itself, by a panic; its message is not wanted.
-    let ran = bug.run_with(|| std::panic::catch_unwind(|| run(seed).violations));
+    // A bug may make the code panic; the panic message is not wanted.
+    let ran = bug.in_force(|| std::panic::catch_unwind(|| run(seed).violations));
     let Ok(violations) = ran else {
         return Some("the run panicked".to_owned());
     };
@@ -45,7 +45,7 @@ fn caught(bug: SeededBug) -> Option<String> {
 fn caught_by_scenario(bug: SeededBug) -> Option<String> {
     let mut scenarios = SCENARIOS.iter().copied().flatten();
     let notice = |scenario: &Scenario| {
-        let failure = bug.run_with(|| scenario.failure());
+        let failure = bug.in_force(|| scenario.failure());
         failure.map(|failure| format!("by {}: {}", scenario.name, failure.lines().next().unwrap_or_default()))
     };
     scenarios.find_map(|scenario| scenario.bugs.contains(&bug).then(|| notice(scenario)).flatten())
@@ -60,12 +60,15 @@ fn every_seeded_bug_is_caught() {
             scope.spawn(|| {
                 while let Some(bug) = SeededBug::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let result = (*bug, caught(*bug));
-                    found.lock().expect("nobody panics with it").push(result);
+                    found
+                        .lock()
+                        .expect("no thread panics while holding the lock")
+                        .push(result);
                 }
             });
         }
     });
-    let mut found = found.into_inner().expect("nobody panics with it");
+    let mut found = found.into_inner().expect("no thread panics while holding the lock");
     found.sort();
     let (mut table, mut escaped) = (String::new(), Vec::new());
     for (bug, caught) in found {
@@ -76,7 +79,7 @@ fn every_seeded_bug_is_caught() {
                 writeln!(table, "{bug:?}: not caught by {SEEDS_MAX} seeds")
             }
         }
-        .expect("a string takes all");
+        .expect("writing to a string cannot fail");
     }
     println!("{table}");
     assert!(escaped.is_empty(), "not caught by {SEEDS_MAX} seeds: {escaped:?}");

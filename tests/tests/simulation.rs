@@ -1,4 +1,4 @@
-//! Seeds of the simulation: a fixed set, fresh ones, and that a seed replays.
+//! Seeds of the simulation: a fixed set, fresh ones, and the replay of a seed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,13 +6,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use informant_tests::simulation::{History, check, run};
 
-/// How many seeds the fixed set has.
+/// The number of seeds in the fixed set.
 const FIXED_SEEDS: u64 = 100;
 
-/// How many seeds nobody has run before are run each time.
+/// The number of new seeds in each test run.
 const FRESH_SEEDS: u64 = 300;
 
-/// Fresh seeds begin above those that people name.
+/// Fresh seeds start above those that people choose.
 const FRESH_FIRST: u64 = 1 << 32;
 
 fn setting(name: &str) -> Option<u64> {
@@ -21,7 +21,7 @@ fn setting(name: &str) -> Option<u64> {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "`cargo xtask sim` shows what a seed did")]
-fn the_delivery_contract_holds_over_a_fixed_set_of_seeds() {
+fn delivery_contract_holds_for_fixed_seeds() {
     let first = setting("INFORMANT_SIM_FIRST").unwrap_or(0);
     let seeds = setting("INFORMANT_SIM_SEEDS").unwrap_or(FIXED_SEEDS);
     if std::env::var_os("INFORMANT_SIM_PRINT").is_some() {
@@ -31,12 +31,12 @@ fn the_delivery_contract_holds_over_a_fixed_set_of_seeds() {
 }
 
 #[test]
-fn the_delivery_contract_holds_over_fresh_seeds() {
+fn delivery_contract_holds_for_fresh_seeds() {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     hold(FRESH_FIRST + since_1970.as_millis() as u64, FRESH_SEEDS);
 }
 
-/// Runs the seeds on all cores. Whatever fails names its seed.
+/// Runs the seeds on all cores. A failure names its seed.
 #[expect(clippy::print_stdout, reason = "which seeds were run is part of the result")]
 fn hold(first: u64, seeds: u64) {
     println!("seeds {first} to {}", first + seeds - 1);
@@ -46,7 +46,10 @@ fn hold(first: u64, seeds: u64) {
             scope.spawn(|| {
                 while let Some(seed) = take(&next, seeds).map(|at| first + at) {
                     if let Some(failure) = failure_of(seed) {
-                        broken.lock().expect("nobody panics with it").push(failure);
+                        broken
+                            .lock()
+                            .expect("no thread panics while holding the lock")
+                            .push(failure);
                     }
                 }
             });
@@ -54,7 +57,7 @@ fn hold(first: u64, seeds: u64) {
     });
     let per_seed = begin.elapsed().as_secs_f64() * 1_000.0 / seeds as f64;
     println!("{seeds} seeds, {per_seed:.1} ms each on all cores");
-    let mut broken = broken.into_inner().expect("nobody panics with it");
+    let mut broken = broken.into_inner().expect("no thread panics while holding the lock");
     broken.sort();
     assert!(
         broken.is_empty(),
@@ -83,16 +86,16 @@ fn a_seed_replays_to_the_byte() {
         let (first, second) = (run(seed).history.to_string(), run(seed).history.to_string());
         assert!(
             first == second,
-            "seed {seed} took another course: {}",
+            "seed {seed} replayed differently: {}",
             first_difference(&first, &second)
         );
     }
 }
 
 #[test]
-fn a_history_that_was_written_down_is_judged_alike() {
+fn parsed_history_yields_the_same_violations() {
     let history = run(3).history;
-    let read = History::parse(&history.to_string()).expect("what was written can be read");
+    let read = History::parse(&history.to_string()).expect("a written history can be parsed");
     assert_eq!(read.to_string(), history.to_string());
     assert_eq!(check(&read), check(&history));
 }

@@ -1,5 +1,5 @@
 // Command client-go is a subject of the benchmark: a typed shared informer with two indexes and one handler, as most
-// controllers have one. What it is told and what it answers is described in tests/src/bench/subject.rs.
+// controllers have. tests/src/bench/subject.rs describes its arguments and output.
 package main
 
 import (
@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// How a pod says when it was written: microseconds since 1970.
+	// The annotation with the time at which a pod was written, in microseconds since 1970.
 	writtenAnnotation = "bench/written-us"
-	// How many lags make a line.
+	// The number of lags per output line.
 	lagsInALine = 1000
-	// How often it is said how much was handled.
-	saidEvery = 10 * time.Millisecond
+	// The interval at which the counts are printed.
+	printedEvery = 10 * time.Millisecond
 )
 
-// told is how often the handler was called.
-type told struct {
+// counts is how often the handler was called.
+type counts struct {
 	Adds    int64 `json:"adds"`
 	Updates int64 `json:"updates"`
 	Lists   int64 `json:"lists"`
@@ -46,9 +46,9 @@ type lags struct {
 // handler does what the handlers of the other subjects do: it reads some fields of each pod.
 type handler struct {
 	mutex sync.Mutex
-	told
+	counts
 	deletes int64
-	// Updates to the same version: a list tells them all again.
+	// Updates to the same version: a relist delivers every object again.
 	repeated int64
 	restarts int64
 	running  int64
@@ -61,7 +61,7 @@ func (h *handler) OnAdd(object any, _ bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.Adds++
-	h.lookAt(object.(*corev1.Pod))
+	h.read(object.(*corev1.Pod))
 }
 
 func (h *handler) OnUpdate(old, object any) {
@@ -73,7 +73,7 @@ func (h *handler) OnUpdate(old, object any) {
 	} else {
 		h.Updates++
 	}
-	h.lookAt(pod)
+	h.read(pod)
 }
 
 func (h *handler) OnDelete(any) {
@@ -82,7 +82,7 @@ func (h *handler) OnDelete(any) {
 	h.deletes++
 }
 
-func (h *handler) lookAt(pod *corev1.Pod) {
+func (h *handler) read(pod *corev1.Pod) {
 	for i := range pod.Status.ContainerStatuses {
 		h.restarts += int64(pod.Status.ContainerStatuses[i].RestartCount)
 	}
@@ -102,31 +102,31 @@ func (h *handler) note(lag int64) {
 	}
 	slices.Sort(h.lagsUs)
 	at := func(share int) int64 { return h.lagsUs[(lagsInALine-1)*share/100] }
-	h.say(lags{Lags: lagsInALine, P50: at(50), P99: at(99), Max: at(100)})
+	h.print(lags{Lags: lagsInALine, P50: at(50), P99: at(99), Max: at(100)})
 	h.lagsUs = h.lagsUs[:0]
 }
 
-func (h *handler) say(line any) {
+func (h *handler) print(line any) {
 	if err := h.lines.Encode(line); err != nil {
-		// Nobody reads any more: the benchmark is over.
+		// The reader has closed the pipe: the benchmark is over.
 		os.Exit(1)
 	}
 }
 
-// sayTold says how much was handled, if that has changed.
-func (h *handler) sayTold(said *told, synced bool) {
+// printCounts prints the counts if they have changed.
+func (h *handler) printCounts(printed *counts, synced bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	now := h.told
+	now := h.counts
 	if synced {
 		now.Lists = 1
 		if objects := h.Adds - h.deletes; objects > 0 {
 			now.Lists += h.repeated / objects
 		}
 	}
-	if now != *said {
-		*said = now
-		h.say(now)
+	if now != *printed {
+		*printed = now
+		h.print(now)
 	}
 }
 
@@ -139,7 +139,7 @@ func main() {
 
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster to watch")
-	sync := flag.String("sync", "", "list or watch-list; by itself client-go does what it does")
+	sync := flag.String("sync", "", "list or watch-list; without it, client-go's default")
 	flag.Parse()
 	switch *sync {
 	case "list":
@@ -156,7 +156,7 @@ func run() error {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	// It comes with an index by namespace.
+	// It has an index by namespace by default.
 	informer := factory.Core().V1().Pods().Informer()
 	byNode := func(object any) ([]string, error) {
 		return []string{object.(*corev1.Pod).Spec.NodeName}, nil
@@ -170,9 +170,9 @@ func run() error {
 		return err
 	}
 	factory.Start(context.Background().Done())
-	var said told
-	for range time.Tick(saidEvery) {
-		handler.sayTold(&said, registration.HasSynced())
+	var printed counts
+	for range time.Tick(printedEvery) {
+		handler.printCounts(&printed, registration.HasSynced())
 	}
 	return nil
 }

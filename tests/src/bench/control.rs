@@ -1,5 +1,4 @@
-//! Threads that do nothing but notice when they are kept from running: then the machine stood still, not what is
-//! measured.
+//! StallMonitor threads: they only detect when they are kept from running. Then the machine stalled, not the subject.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,24 +17,24 @@ const SLEEP: Duration = Duration::from_millis(1);
 /// A sleep that takes this much longer is a stall.
 const STALL_MIN: Duration = Duration::from_millis(10);
 
-/// What time is cut into: an interval with a stall is left out whole.
+/// Time is divided into intervals; an interval with a stall is excluded as a whole.
 const INTERVAL_US: u64 = 50_000;
 
 /// A stall, in microseconds since 1970.
 type Stall = (u64, u64);
 
-/// Control threads that run: one where the load is, one where the subject is.
-pub(super) struct Control {
+/// The running control threads: one next to the load, one next to the subject.
+pub(super) struct StallMonitor {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Result<Vec<Stall>>>>,
 }
 
-/// The intervals in which one of them was kept from running.
+/// The intervals in which a control thread was kept from running.
 #[derive(Debug, Default)]
 pub(super) struct Stalls(BTreeSet<u64>);
 
-impl Control {
-    pub(super) fn start(cores: &Cores) -> Control {
+impl StallMonitor {
+    pub(super) fn start(cores: &Cores) -> StallMonitor {
         let over = Arc::new(AtomicBool::new(false));
         let threads = [None, Some(cores.clone())].map(|beside_subject| {
             let over = Arc::clone(&over);
@@ -46,7 +45,7 @@ impl Control {
                 Ok(notice(&over))
             })
         });
-        Control {
+        StallMonitor {
             over,
             threads: threads.into(),
         }
@@ -56,8 +55,8 @@ impl Control {
         self.over.store(true, Ordering::Relaxed);
         let mut stalls = Stalls::default();
         for thread in self.threads {
-            let noticed = thread.join().map_err(|_| anyhow!("a control thread panicked"))?;
-            for stall in noticed? {
+            let detected = thread.join().map_err(|_| anyhow!("a control thread panicked"))?;
+            for stall in detected? {
                 stalls.add(stall);
             }
         }
@@ -82,13 +81,13 @@ impl Stalls {
         self.0.extend(from / INTERVAL_US..=until / INTERVAL_US);
     }
 
-    /// Whether there was one in an interval that the stretch touches.
+    /// Whether an interval that overlaps this time span had a stall.
     pub(super) fn touch(&self, from_us: u64, until_us: u64) -> bool {
         let last = (until_us / INTERVAL_US).max(from_us / INTERVAL_US);
         self.0.range(from_us / INTERVAL_US..=last).next().is_some()
     }
 
-    /// The share of the stretch's intervals in which there was one.
+    /// The share of the time span's intervals that had a stall.
     pub(super) fn share(&self, from_us: u64, until_us: u64) -> f64 {
         let intervals = from_us / INTERVAL_US..=(until_us / INTERVAL_US).max(from_us / INTERVAL_US);
         let all = intervals.end() - intervals.start() + 1;
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_with_a_stall_is_left_out_whole() {
+    fn interval_with_a_stall_is_excluded_as_a_whole() {
         let mut stalls = Stalls::default();
         stalls.add((100_020, 112_000));
         assert!(stalls.touch(140_000, 141_000));
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_over_a_border_counts_for_both_intervals() {
+    fn stall_across_a_border_counts_for_both_intervals() {
         let mut stalls = Stalls::default();
         stalls.add((40_000, 60_000));
         assert!(stalls.touch(1_000, 2_000) && stalls.touch(98_000, 99_000));

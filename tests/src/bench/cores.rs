@@ -1,39 +1,39 @@
-//! Which CPUs run what: the subject has its own, on which neither the API server nor the load runs.
+//! Assigns CPUs: the subject has its own, on which neither the API server nor the load runs.
 //!
-//! CPUs are given by `taskset` before a program begins, so that it sees as many as it has: tokio starts as many
-//! workers, and Go sets GOMAXPROCS to it, as they would on a machine of that size.
+//! `taskset` sets the CPUs before a program starts, so that the program sees only those: tokio then starts as many
+//! workers, and Go sets GOMAXPROCS, as on a machine of that size.
 
 use std::fmt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// From how many CPUs on the load has one of its own, apart from the API server's.
-const LOAD_APART_FROM: usize = 4;
+/// From this number of CPUs on, the load has a CPU of its own, separate from the API server's.
+const SEPARATE_LOAD_FROM: usize = 4;
 
 /// Which CPUs run what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cores {
-    /// Numbers of CPUs.
-    Apart {
+    /// CPU numbers.
+    Separate {
         server: Vec<u32>,
         load: Vec<u32>,
         subject: Vec<u32>,
-        /// Some CPU of the subject is the other half of one that it should not share.
+        /// One of the subject's CPUs is a hyper-thread sibling of a CPU that it should not share.
         siblings: bool,
     },
-    /// Everything runs everywhere.
-    Together { because: &'static str },
+    /// All programs share all CPUs.
+    Shared { because: &'static str },
 }
 
 impl Cores {
-    /// Shares out the CPUs that this process may use, and takes its own.
-    pub(super) fn share_out() -> Result<Cores> {
+    /// Divides the CPUs that this process may use, and pins this process to its own.
+    pub(super) fn assign() -> Result<Cores> {
         let status = std::fs::read_to_string("/proc/self/status")?;
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         let allowed = numbers(list.context("/proc/self/status has no Cpus_allowed_list")?)?;
         let cores = Cores::of(&allowed, siblings);
-        let Cores::Apart { load, .. } = &cores else {
+        let Cores::Separate { load, .. } = &cores else {
             return Ok(cores);
         };
         let own = std::process::id().to_string();
@@ -42,8 +42,8 @@ impl Cores {
             .output();
         match pin {
             Ok(output) if output.status.success() => Ok(cores),
-            _ => Ok(Cores::Together {
-                because: "taskset (util-linux) is missing or may not do it",
+            _ => Ok(Cores::Shared {
+                because: "taskset (util-linux) is missing or not permitted",
             }),
         }
     }
@@ -51,16 +51,18 @@ impl Cores {
     fn of(allowed: &[u32], siblings: impl Fn(u32) -> Vec<u32>) -> Cores {
         let (server, load, subject) = match allowed {
             [] | [_] => {
-                return Cores::Together {
-                    because: "there is one CPU only",
+                return Cores::Shared {
+                    because: "there is only one CPU",
                 };
             }
-            [server, load, subject @ ..] if allowed.len() >= LOAD_APART_FROM => (vec![*server], vec![*load], subject),
+            [server, load, subject @ ..] if allowed.len() >= SEPARATE_LOAD_FROM => {
+                (vec![*server], vec![*load], subject)
+            }
             [server, subject @ ..] => (vec![*server], vec![*server], subject),
         };
         let others = server.iter().chain(&load).flat_map(|cpu| siblings(*cpu));
         let shared = others.into_iter().any(|cpu| subject.contains(&cpu));
-        Cores::Apart {
+        Cores::Separate {
             server,
             load,
             subject: subject.to_vec(),
@@ -68,37 +70,37 @@ impl Cores {
         }
     }
 
-    /// What to start the API server by.
+    /// The command prefix that starts the API server.
     pub(super) fn server(&self) -> Vec<String> {
         match self {
-            Cores::Apart { server, .. } => taskset(server),
-            Cores::Together { .. } => Vec::new(),
+            Cores::Separate { server, .. } => taskset(server),
+            Cores::Shared { .. } => Vec::new(),
         }
     }
 
-    /// What to start a subject by.
+    /// The command prefix that starts a subject.
     pub(super) fn subject(&self) -> Vec<String> {
         match self {
-            Cores::Apart { subject, .. } => taskset(subject),
-            Cores::Together { .. } => Vec::new(),
+            Cores::Separate { subject, .. } => taskset(subject),
+            Cores::Shared { .. } => Vec::new(),
         }
     }
 
-    /// Whether what this process uses is taken from what the API server has.
+    /// Whether this process shares the API server's CPU.
     pub(super) fn load_beside_server(&self) -> bool {
         match self {
-            Cores::Apart { server, load, .. } => server == load,
-            Cores::Together { .. } => true,
+            Cores::Separate { server, load, .. } => server == load,
+            Cores::Shared { .. } => true,
         }
     }
 
-    /// Puts the calling thread where the subject is.
+    /// Pins the calling thread to the subject's CPUs.
     pub(super) fn join_subject(&self) -> Result<()> {
-        let Cores::Apart { subject, .. } = self else {
+        let Cores::Separate { subject, .. } = self else {
             return Ok(());
         };
         let thread = std::fs::read_link("/proc/thread-self")?;
-        let thread = thread.file_name().context("/proc/thread-self names no thread")?;
+        let thread = thread.file_name().context("/proc/thread-self has no thread ID")?;
         let pin = Command::new("taskset")
             .args(["-p", "-c", &text(subject)])
             .arg(thread)
@@ -111,7 +113,7 @@ impl Cores {
 impl fmt::Display for Cores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cores::Apart {
+            Cores::Separate {
                 server,
                 load,
                 subject,
@@ -124,13 +126,13 @@ impl fmt::Display for Cores {
                 }
                 write!(f, ", subject on CPU {}", text(subject))?;
                 if *siblings {
-                    f.write_str(" (the same core's other thread: their caches are shared)")?;
+                    f.write_str(" (a hyper-thread of the same core: their caches are shared)")?;
                 }
                 Ok(())
             }
-            Cores::Together { because } => write!(
+            Cores::Shared { because } => write!(
                 f,
-                "API server, load and subject share all CPUs, because {because}: CPU figures hold, rates and lags are too bad"
+                "API server, load and subject share all CPUs, because {because}: CPU figures are valid, rates and lags are too pessimistic"
             ),
         }
     }
@@ -145,14 +147,14 @@ fn text(cpus: &[u32]) -> String {
     cpus.join(",")
 }
 
-/// The CPUs that are threads of the same core, itself among them.
+/// The hyper-threads of the CPU's core, including itself.
 fn siblings(cpu: u32) -> Vec<u32> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let list = std::fs::read_to_string(path).unwrap_or_default();
     numbers(&list).unwrap_or_default()
 }
 
-/// What the kernel writes as `0-2,5`.
+/// Parses the kernel's list format, as in `0-2,5`.
 fn numbers(list: &str) -> Result<Vec<u32>> {
     let mut all = Vec::new();
     for part in list.trim().split(',') {
@@ -177,18 +179,18 @@ mod tests {
             Cores::of(&[0, 1, 2, 3, 4], alone).to_string(),
             "API server on CPU 0, load on CPU 1, subject on CPU 2,3,4"
         );
-        assert!(matches!(Cores::of(&[3], alone), Cores::Together { .. }));
+        assert!(matches!(Cores::of(&[3], alone), Cores::Shared { .. }));
     }
 
     #[test]
-    fn a_core_that_is_shared_all_the_same_is_said() {
+    fn shared_cores_are_reported() {
         let pairs = |cpu: u32| vec![cpu & !1, cpu | 1];
-        assert!(Cores::of(&[0, 1], pairs).to_string().contains("other thread"));
-        assert!(!Cores::of(&[0, 1, 2, 3], pairs).to_string().contains("other thread"));
+        assert!(Cores::of(&[0, 1], pairs).to_string().contains("hyper-thread"));
+        assert!(!Cores::of(&[0, 1, 2, 3], pairs).to_string().contains("hyper-thread"));
     }
 
     #[test]
-    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+    fn cpu_lists_are_parsed_in_the_kernel_format() {
         assert_eq!(numbers("\t0-2,5\n").expect("a list"), [0, 1, 2, 5]);
         assert!(numbers("").is_err());
     }

@@ -1,17 +1,17 @@
-//! The benchmark's figures: what each is called, how it is written, and their medians.
+//! The benchmark's figures: their labels, units and medians.
 
 use std::collections::BTreeMap;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Figure {
-    /// CPU in all of the sync, in microseconds, the start of the process taken off: for the slope between two sizes.
+    /// CPU of the whole sync in microseconds, minus that of the process start: for the slope between two sizes.
     SyncCpu,
-    /// The same for an object.
+    /// The same per object.
     Sync,
     Relist,
     Burst,
-    /// Events in bursts for each second of CPU.
+    /// Events in bursts per second of CPU.
     BurstRate,
     Single,
     TlsSync,
@@ -20,18 +20,18 @@ pub(super) enum Figure {
     PerObjectUpdated,
     Steady,
     Peak,
-    /// Peak by steady memory.
+    /// Peak memory divided by steady memory.
     PeakRatio,
     Base,
     LagP50,
     LagP99,
     /// The share of one CPU that the subject used.
     SubjectBusy(Phase),
-    /// The share of its CPU that the API server used, with the load if that is there too.
+    /// The share of its CPU that the API server used, including the load if it runs there too.
     ServerBusy(Phase),
 }
 
-/// A stretch of the measurement.
+/// A phase of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Sync,
@@ -43,7 +43,7 @@ pub(super) enum Phase {
     TlsBursts,
 }
 
-/// How a figure is written.
+/// The unit of a figure.
 #[derive(Clone, Copy)]
 enum Unit {
     Micros,
@@ -80,7 +80,7 @@ impl Phase {
 }
 
 impl Figure {
-    /// The rows of the table, in their order.
+    /// The rows of the table, in order.
     pub(super) const ROWS: [Figure; 15] = [
         Figure::Sync,
         Figure::Relist,
@@ -99,7 +99,7 @@ impl Figure {
         Figure::LagP99,
     ];
 
-    /// Those that are compared with Informant's.
+    /// The figures that are compared with Informant's.
     pub(super) const COMPARED: [Figure; 10] = [
         Figure::Sync,
         Figure::Relist,
@@ -116,17 +116,17 @@ impl Figure {
     pub(super) fn label(self) -> String {
         let label = match self {
             Figure::SyncCpu => "sync, CPU",
-            Figure::Sync => "sync, CPU an object",
-            Figure::Relist => "relist after 410, nothing changed, CPU an object",
+            Figure::Sync => "sync, CPU per object",
+            Figure::Relist => "relist after 410, nothing changed, CPU per object",
             Figure::Burst => "watch event in bursts, CPU",
-            Figure::BurstRate => "events for a second of CPU, in bursts",
+            Figure::BurstRate => "events per second of CPU, in bursts",
             Figure::Single => "watch event one by one, CPU",
             Figure::TlsSync => "sync over TLS, CPU an object",
             Figure::TlsBurst => "watch event in bursts over TLS, CPU",
-            Figure::PerObject => "memory an object",
-            Figure::PerObjectUpdated => "memory an object after the updates",
+            Figure::PerObject => "memory per object",
+            Figure::PerObjectUpdated => "memory per object after the updates",
             Figure::Steady => "steady memory",
-            Figure::Peak => "peak memory, updates and relist included",
+            Figure::Peak => "peak memory, including updates and relist",
             Figure::PeakRatio => "peak / steady",
             Figure::Base => "empty process",
             Figure::LagP50 => "lag at 1,000 events a second, written to handled, p50",
@@ -170,7 +170,7 @@ impl Figure {
     }
 }
 
-/// A whole number with commas between thousands.
+/// A whole number with a comma between groups of three digits.
 pub(super) fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -183,7 +183,7 @@ pub(super) fn thousands(value: f64) -> String {
     text
 }
 
-/// What one run of one subject over one number of objects came to. What was not measured is not there.
+/// The figures of one run of one subject. Figures that were not measured are absent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Figures(BTreeMap<Figure, f64>);
 
@@ -198,12 +198,12 @@ impl Figures {
         self.0.get(&figure).copied()
     }
 
-    /// Takes over what `others` have.
+    /// Adds the figures of `others`.
     pub(super) fn take(&mut self, others: Figures) {
         self.0.extend(others.0);
     }
 
-    /// All that is there, in the order of the table.
+    /// All figures, in the order of the table.
     pub(super) fn line(&self) -> String {
         let rows = Figure::ROWS.into_iter();
         let rows = rows.chain(
@@ -216,7 +216,7 @@ impl Figures {
     }
 }
 
-/// The one in the middle; of an even number the upper one.
+/// The middle value; the upper one for an even number of values.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
@@ -244,11 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_there() {
+    fn unmeasured_figures_are_absent() {
         let mut figures = Figures::default();
         figures.set(Figure::LagP99, f64::NAN);
         figures.set(Figure::Sync, 6.0);
         assert_eq!(figures.get(Figure::LagP99), None);
-        assert_eq!(figures.line(), "sync, CPU an object: 6.0 us");
+        assert_eq!(figures.line(), "sync, CPU per object: 6.0 us");
     }
 }

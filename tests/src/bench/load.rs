@@ -10,10 +10,10 @@ use tokio::time::MissedTickBehavior;
 use crate::client::Client;
 use crate::objects::pods;
 
-/// Environment variables of one container.
+/// Environment variables per container.
 const VARIABLES: u32 = 3;
 
-/// How many requests are under way at once.
+/// Maximum number of concurrent requests.
 const REQUESTS_AT_ONCE: usize = 8;
 
 pub(super) async fn create(client: &Client, count: u32) -> Result<()> {
@@ -24,11 +24,11 @@ pub(super) async fn create(client: &Client, count: u32) -> Result<()> {
     posts.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
 }
 
-/// Updates to a cluster's pods. Each changes what handlers look at, and none repeats an earlier state.
+/// Updates to a cluster's pods. Each changes fields that handlers read, and none repeats an earlier state.
 pub(super) struct Load {
     client: Client,
     objects: u32,
-    /// How many updates there were.
+    /// The number of updates so far.
     updates: u32,
 }
 
@@ -41,12 +41,12 @@ impl Load {
         }
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     pub(super) fn objects(&self) -> u32 {
         self.objects
     }
 
-    /// Makes `count` updates as fast as the API server takes them.
+    /// Makes `count` updates as fast as the API server accepts them.
     pub(super) async fn update(&mut self, count: u32) -> Result<()> {
         let first = self.updates;
         self.updates += count;
@@ -60,7 +60,7 @@ impl Load {
         patches.buffer_unordered(REQUESTS_AT_ONCE).try_collect().await
     }
 
-    /// Makes updates at a steady rate for some seconds. Each says when it was sent.
+    /// Makes updates at a steady rate for some seconds. Each carries its send time.
     pub(super) async fn paced(&mut self, per_second: u32, seconds: u32) -> Result<()> {
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / per_second);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -113,7 +113,7 @@ fn container(name: &str) -> Value {
     })
 }
 
-/// What the API server notes of who set which field of a container: as much as most of what it is about.
+/// The managed fields of a container, as the API server records them: about as large as the fields themselves.
 fn managed_container() -> Value {
     let probe = json!({
         ".": {}, "f:failureThreshold": {}, "f:httpGet": {".": {}, "f:path": {}, "f:port": {}, "f:scheme": {}},
@@ -144,7 +144,7 @@ fn managed_fields() -> Value {
     ])
 }
 
-/// A pod as a Deployment makes them, with managedFields as API servers write them.
+/// A pod as a Deployment creates it, with managedFields as API servers write them.
 fn pod(number: u32) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -172,7 +172,7 @@ fn pod(number: u32) -> Value {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_pod_is_as_large_as_pods_are_and_so_are_its_managed_fields() {
+    fn pod_and_managed_fields_have_realistic_sizes() {
         let bytes = super::pod(1).to_string().len();
         let managed = super::managed_fields().to_string().len();
         assert!((4_800..6_200).contains(&bytes), "{bytes} bytes");

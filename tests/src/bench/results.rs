@@ -1,13 +1,13 @@
-//! All figures of all rounds, their medians and their ratios.
+//! The figures of all rounds, their medians and ratios.
 
 use super::figure::{Figure, Figures, median};
 use super::subject::Sync;
 use super::swap::Swaps;
 
-/// How Informant is called among the programs.
+/// Informant's name among the programs.
 pub(super) const INFORMANT: &str = "Informant";
 
-/// What a run is about: a column of a table.
+/// The subject of a run: a column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) objects: u32,
@@ -15,16 +15,16 @@ pub(super) struct Column {
     pub(super) sync: Sync,
 }
 
-/// What was measured so far.
+/// The results so far.
 #[derive(Default)]
 pub(super) struct Results {
     runs: Vec<(Column, Vec<Figures>)>,
-    /// One for each round.
+    /// One per round.
     pub(super) swaps: Vec<Swaps>,
 }
 
 impl Column {
-    /// As a table's head has it.
+    /// The table heading.
     pub(super) fn head(&self) -> String {
         format!("{} {}", self.program, self.sync.label())
     }
@@ -38,7 +38,7 @@ impl Column {
 }
 
 impl Results {
-    /// Notes a round's figures.
+    /// Adds a round's figures.
     pub(super) fn note(&mut self, column: Column, figures: Figures) {
         match self.runs.iter_mut().find(|(known, _)| *known == column) {
             Some((_, rounds)) => rounds.push(figures),
@@ -46,7 +46,7 @@ impl Results {
         }
     }
 
-    /// The numbers of objects, in the order they were measured in.
+    /// The numbers of objects, in the order in which they were measured.
     pub(super) fn sizes(&self) -> Vec<u32> {
         let mut sizes: Vec<u32> = Vec::new();
         for (column, _) in &self.runs {
@@ -57,13 +57,13 @@ impl Results {
         sizes
     }
 
-    /// The columns of a number of objects.
+    /// The columns for a number of objects.
     pub(super) fn columns(&self, objects: u32) -> Vec<&Column> {
         let columns = self.runs.iter().map(|(column, _)| column);
         columns.filter(|column| column.objects == objects).collect()
     }
 
-    /// How many rounds there are.
+    /// The number of rounds.
     pub(super) fn rounds(&self) -> usize {
         self.runs
             .iter()
@@ -77,21 +77,19 @@ impl Results {
         median(self.of(column).iter().filter_map(|round| round.get(figure)).collect())
     }
 
-    /// How often Informant's figure goes into that of `peer`, fetched the same way: of each round, and of these the
-    /// median.
+    /// The ratio of `peer`'s figure to Informant's with the same sync mode: the median of the rounds' ratios.
     pub(super) fn ratio(&self, peer: &Column, figure: Figure) -> Option<f64> {
         let rounds = self.of(peer).iter().zip(self.of(&peer.of_informant()));
         let ratios = rounds.filter_map(|(peer, own)| Some(peer.get(figure)? / own.get(figure)?));
         median(ratios.collect())
     }
 
-    /// CPU for an object between two sizes, in microseconds: what starting up costs is in neither. The median over the
-    /// rounds.
+    /// CPU per object between two sizes, in microseconds, which excludes the start-up cost. The median over the rounds.
     pub(super) fn slope(&self, large: &Column, small: u32) -> Option<f64> {
         median(self.slopes(large, small))
     }
 
-    /// As [`ratio`](Self::ratio), of the slope.
+    /// As [`ratio`](Self::ratio), for the slope.
     pub(super) fn slope_ratio(&self, peer: &Column, small: u32) -> Option<f64> {
         let own = self.slopes(&peer.of_informant(), small);
         let rounds = self.slopes(peer, small).into_iter().zip(own);
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slope_leaves_out_what_does_not_grow_with_the_objects() {
+    fn slope_excludes_the_start_up_cost() {
         let mut results = Results::default();
         for objects in [1_000, 3_000] {
             let cpu = 5_000.0 + 6.0 * f64::from(objects);

@@ -1,4 +1,4 @@
-//! A cluster with its pods, and what it and a subject use while something is measured.
+//! A cluster with its pods, and the CPU that it and a subject use during a measurement.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::subject::Subject;
 use super::usage;
 use crate::cluster::{Cluster, EmbeddedOptions};
 
-/// What subjects are measured on.
+/// The cluster that subjects are measured on.
 pub(super) struct Rig {
     pub(super) cores: Cores,
     pub(super) cluster: Cluster,
@@ -26,7 +26,7 @@ pub(super) struct Used {
     pub(super) server: Duration,
 }
 
-/// A moment from which on it is counted.
+/// The start of a measurement.
 pub(super) struct Since {
     at: Instant,
     subject: Duration,
@@ -55,7 +55,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Begins to count. A subject that is yet to be started has used nothing.
+    /// Starts a measurement. A subject that is not started yet has used nothing.
     pub(super) fn begin(&self, subject: Option<&Subject>) -> Result<Since> {
         Ok(Since {
             subject: subject.map_or(Ok(Duration::ZERO), |subject| {
@@ -66,7 +66,7 @@ impl Rig {
         })
     }
 
-    /// What was used since.
+    /// What was used since then.
     pub(super) fn used(&self, since: &Since, subject: &Subject) -> Result<Used> {
         Ok(Used {
             wall: since.at.elapsed(),
@@ -75,7 +75,7 @@ impl Rig {
         })
     }
 
-    /// Of the API server, and of this process if it runs on the same CPU.
+    /// The CPU of the API server, and of this process if it shares that CPU.
     fn server_cpu(&self) -> Result<Duration> {
         let server = self.cluster.apiserver_id().context("the API server has ended")?;
         let mut cpu = usage::threads(server)?;
@@ -93,7 +93,7 @@ impl Used {
         self.server += more.server;
     }
 
-    /// Notes the shares of a CPU that were used.
+    /// Records the shares of a CPU that were used.
     pub(super) fn note(&self, phase: Phase, figures: &mut Figures) {
         let share = |cpu: Duration| cpu.as_secs_f64() / self.wall.as_secs_f64();
         figures.set(Figure::SubjectBusy(phase), share(self.subject));

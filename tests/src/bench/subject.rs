@@ -1,17 +1,17 @@
-//! What is measured: a program that keeps pods in a cache and calls one handler for each change.
+//! The subject of a measurement: a program that keeps pods in a cache and calls one handler for each change.
 //!
-//! Informant is one. Any other program can be, if it speaks this protocol:
+//! Informant is one. Any other program can be, if it implements this protocol:
 //!
 //! - It is started as `PROGRAM ARGS… --kubeconfig FILE --sync list|watch-list`, keeps the pods of all namespaces with
 //!   two indexes (namespace and node), and calls one handler that reads `metadata.annotations["bench/written-us"]`,
 //!   `spec.nodeName`, `status.phase` and the containers' restart counts.
-//! - It writes JSON lines to its standard output. `{"adds":N,"updates":N,"lists":N}`, at most every 10 ms, says how
-//!   often the handler was called since the start, and how many lists (or initial streams) were complete. Numbers may
-//!   be left out until they change.
+//! - It writes JSON lines to its standard output. `{"adds":N,"updates":N,"lists":N}`, at most every 10 ms, reports how
+//!   often the handler was called since the start, and how many lists (or initial streams) were complete. Numbers that
+//!   did not change may be left out.
 //! - `{"lags":1000,"p50_us":N,"p99_us":N,"max_us":N}` for each 1,000 updates whose object has the annotation: now, less
 //!   the annotation, when the handler returns.
 //!
-//! CPU and memory are read from /proc, for all subjects alike.
+//! CPU and memory are read from /proc for all subjects.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,23 +29,23 @@ use crate::guests;
 use crate::process::Process;
 use crate::wait;
 
-/// How a subject gets all objects at first.
+/// How a subject fetches all objects at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sync {
-    /// Whatever the subject does by itself.
+    /// The subject's default.
     Default,
     /// LIST, then watch.
     List,
-    /// One watch that begins with all objects.
+    /// One watch that starts with all objects.
     WatchList,
 }
 
-/// Which of Informant's plugins is the handler.
+/// The plugin that is Informant's handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Handler {
-    /// Some fields, no old state, called for every change: what other programs' handlers are.
+    /// Reads some fields, no old state, called for every change: like the other programs' handlers.
     Fields,
-    /// The example plugin: called for changes of its fields only.
+    /// The example plugin: called only for changes of its fields.
     CrashLoop,
 }
 
@@ -56,21 +56,21 @@ pub(super) enum Program {
     Other { name: String, command: Vec<String> },
 }
 
-/// A program that runs.
+/// A running program.
 pub(super) enum Subject {
     Informant(Box<Daemon>),
     Other(Box<Process>),
 }
 
-/// How often a subject's handler was called, and how many lists it took.
+/// How often a subject's handler was called, and how many lists it received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct HandlerCounts {
     pub(super) adds: u64,
     pub(super) updates: u64,
     pub(super) lists: u64,
 }
 
-/// The lags of a stretch of updates.
+/// The lags of a series of updates.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(super) struct Lags {
     pub(super) lags: u64,
@@ -79,23 +79,23 @@ pub(super) struct Lags {
 }
 
 #[derive(Deserialize)]
-struct ToldLine {
+struct CountsLine {
     adds: Option<u64>,
     updates: Option<u64>,
     lists: Option<u64>,
 }
 
-/// How long a subject's CPU time is watched to find out whether it is busy.
-const GLANCE: Duration = Duration::from_millis(20);
+/// How long a subject's CPU time is sampled to find out whether it is busy.
+const BUSY_SAMPLE: Duration = Duration::from_millis(20);
 
-/// A subject that uses less than this in a glance is idle.
+/// A subject that uses less than this in a sample is idle.
 const IDLE_MAX: Duration = Duration::from_millis(1);
 
 impl Program {
     /// `NAME=COMMAND ARGS…`.
     pub(super) fn parse(text: &str) -> Result<Program> {
         let Some((name, command)) = text.split_once('=') else {
-            bail!("--program {text:?}: write NAME=COMMAND, the command with its arguments");
+            bail!("--program {text:?}: expected NAME=COMMAND, the command with its arguments");
         };
         let command: Vec<String> = command.split_whitespace().map(ToOwned::to_owned).collect();
         anyhow::ensure!(!command.is_empty(), "--program {text:?}: the command is empty");
@@ -112,7 +112,8 @@ impl Program {
         }
     }
 
-    /// Starts it on its CPUs and on a cluster; returns when it has taken its first list, and its handler can be called.
+    /// Starts it on its CPUs and on a cluster; returns once it has received its first list and its handler can be
+    /// called.
     pub(super) async fn start(&self, cores: &Cores, cluster: &Cluster, sync: Sync) -> Result<Subject> {
         let (under, kubeconfig) = (cores.subject(), cluster.kubeconfig());
         match self {
@@ -128,7 +129,7 @@ impl Program {
                 args.push(format!("--kubeconfig={}", kubeconfig.display()));
                 args.extend(sync.word().map(|word| format!("--sync={word}")));
                 let mut process = Process::start_under(&under, Path::new(&command[0]), args)?;
-                let listed = |line: &str| told_line(line)?.lists.filter(|lists| *lists > 0);
+                let listed = |line: &str| counts_line(line)?.lists.filter(|lists| *lists > 0);
                 process
                     .wait_for_line("the first list", super::DONE_WITHIN, listed)
                     .await?;
@@ -138,7 +139,7 @@ impl Program {
     }
 }
 
-/// A daemon is ready before its plugins are: one that is not in the artifact cache yet is still being compiled.
+/// A daemon is ready before its plugins are: a plugin that is not in the artifact cache yet is still being compiled.
 pub(super) async fn wait_until_it_runs(daemon: &Daemon) -> Result<()> {
     let labels = ["plugin=\"measured\"", "state=\"running\""];
     wait::until("the handler's instance", super::DONE_WITHIN, async || {
@@ -160,7 +161,7 @@ impl Sync {
         }
     }
 
-    /// As people call it.
+    /// The label in tables.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Sync::Default => "by default",
@@ -184,7 +185,7 @@ fn config(handler: Handler, sync: Sync) -> Result<String> {
     Ok(config_of(watch_list, &component, options))
 }
 
-/// For the measurement of swaps: the handler logs each event, and goes on where the version before it stopped.
+/// For the measurement of swaps: the handler logs each event and continues where the previous version stopped.
 pub(super) fn swap_config(component: &Path) -> String {
     config_of("", component, "on-reload = \"continue\"\nconfig = { each = true }\n")
 }
@@ -208,31 +209,31 @@ impl Subject {
         usage::of(self.process().id().context("the subject has ended")?)
     }
 
-    /// Whether it uses CPU time now. Looks at /proc: asking the subject itself would be work for it.
+    /// Whether it uses CPU time now. Reads /proc: a query to the subject itself would be work for it.
     pub(super) async fn is_busy(&self) -> Result<bool> {
         let before = self.usage()?.cpu;
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(BUSY_SAMPLE).await;
         Ok(self.usage()?.cpu - before > IDLE_MAX)
     }
 
-    /// What its handler was told so far. Of Informant's, calls that were filtered count too.
-    pub(super) async fn told(&self) -> Result<Told> {
+    /// The calls of its handler so far. Informant's include the filtered ones.
+    pub(super) async fn counts(&self) -> Result<HandlerCounts> {
         match self {
             Subject::Informant(daemon) => {
                 let count = async |metric: &str, label: &str| -> Result<u64> {
                     let value = daemon.metric(metric, &[label]).await?;
                     Ok(value.unwrap_or_default() as u64)
                 };
-                Ok(Told {
+                Ok(HandlerCounts {
                     adds: count("informant_handler_events_total", "event=\"add\"").await?,
                     updates: count("informant_handler_events_total", "event=\"update\"").await?,
                     lists: 1 + count("informant_reflector_relists_total", "").await?,
                 })
             }
             Subject::Other(process) => {
-                let lines = process.lines(0, told_line);
-                let last = |pick: fn(&ToldLine) -> Option<u64>| lines.iter().rev().find_map(pick).unwrap_or_default();
-                Ok(Told {
+                let lines = process.lines(0, counts_line);
+                let last = |pick: fn(&CountsLine) -> Option<u64>| lines.iter().rev().find_map(pick).unwrap_or_default();
+                Ok(HandlerCounts {
                     adds: last(|line| line.adds),
                     updates: last(|line| line.updates),
                     lists: last(|line| line.lists),
@@ -241,7 +242,7 @@ impl Subject {
         }
     }
 
-    /// The lags it reported so far.
+    /// The lags that it reported so far.
     pub(super) fn lags(&self) -> Vec<Lags> {
         self.process().lines(0, |line| match self {
             Subject::Informant(_) => {
@@ -253,7 +254,7 @@ impl Subject {
     }
 }
 
-fn told_line(line: &str) -> Option<ToldLine> {
+fn counts_line(line: &str) -> Option<CountsLine> {
     serde_json::from_str(line).ok()
 }
 
@@ -273,8 +274,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_leave_out_what_did_not_change() {
-        let line = told_line(r#"{"updates":7}"#).expect("a line");
+    fn line_may_omit_unchanged_numbers() {
+        let line = counts_line(r#"{"updates":7}"#).expect("a line");
         assert_eq!((line.adds, line.updates, line.lists), (None, Some(7), None));
     }
 }

@@ -1,8 +1,8 @@
 //! How long events wait while a plugin is swapped.
 //!
-//! Events flow at a steady rate while another version of the handler's component is put in place once a second. The
-//! versions differ in a custom section only, and each was compiled before: what is measured is the swap. The handler
-//! logs each event with the moment it was handled.
+//! Events flow at a steady rate, while another version of the handler's component is put in place once a second. The
+//! versions differ only in a custom section, and each was compiled before, so that only the swap is measured. The
+//! handler logs each event with the time at which it was handled.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,37 +12,37 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::asked;
-use super::control::Control;
+use super::control::StallMonitor;
 use super::cores::Cores;
 use super::figure::{median, thousands};
 use super::rig::Rig;
 use super::subject;
+use super::targets;
 use super::waits::{Handled, Waits};
 use crate::daemon::Daemon;
 use crate::{guests, wait};
 
-/// How many updates a second flow.
+/// Updates per second.
 const EVENTS_PER_SECOND: u32 = 1_000;
 
-/// How often the component is exchanged.
+/// How often the component is replaced.
 const SWAP_EVERY: Duration = Duration::from_secs(1);
 
-/// For how long the usual wait is measured, without swaps.
+/// For how many seconds the wait without swaps is measured.
 const USUAL_SECONDS: u32 = 10;
 
-/// How long the last events may take to be handled, and a swap to be made.
+/// The deadline for the last events, and for a swap.
 const DONE_WITHIN: Duration = Duration::from_secs(30);
 
-/// What came of one round.
+/// The results of one round.
 pub(super) struct Swaps {
     usual: Waits,
     with_swaps: Waits,
     swaps: u32,
     events: usize,
-    /// Events that were written and not handled.
+    /// Events that were written but not handled.
     lost: usize,
-    /// From the file in its place to the new version in its own, the median of the swaps.
+    /// From the file being in place to the new version running, the median of the swaps.
     took_us: f64,
     /// The longest wait of the events around each swap, their median.
     longest_us: f64,
@@ -51,7 +51,7 @@ pub(super) struct Swaps {
 /// When a file was put in place, and when its version ran, in microseconds since 1970.
 type Swap = (u64, u64);
 
-/// Measures one round of `swaps` swaps over `objects` pods.
+/// Measures one round of `swaps` swaps with `objects` pods.
 pub(super) async fn measure(cores: &Cores, objects: u32, swaps: u32) -> Result<Swaps> {
     let mut rig = Rig::filled(cores, false, objects).await?;
     let folder = rig.cluster.folder().to_owned();
@@ -63,11 +63,11 @@ pub(super) async fn measure(cores: &Cores, objects: u32, swaps: u32) -> Result<S
     let daemon = Daemon::start_under(&cores.subject(), &folder, &kubeconfig, &config).await?;
     daemon.wait_until_ready().await?;
     subject::wait_until_it_runs(&daemon).await?;
-    // Both are compiled and were in place once.
+    // Both versions are compiled and have run once.
     for version in [&versions[1], &versions[0]] {
         swap(&daemon, version, &component).await?;
     }
-    let control = Control::start(cores);
+    let control = StallMonitor::start(cores);
     let from = daemon.process().line_count();
     rig.load.paced(EVENTS_PER_SECOND, USUAL_SECONDS).await?;
     let usual = handled(&daemon, from, EVENTS_PER_SECOND * USUAL_SECONDS).await?;
@@ -75,14 +75,14 @@ pub(super) async fn measure(cores: &Cores, objects: u32, swaps: u32) -> Result<S
     let seconds = swaps + 1;
     let (loaded, swapped) = tokio::join!(
         rig.load.paced(EVENTS_PER_SECOND, seconds),
-        swap_on_and_on(&daemon, &versions, &component, swaps)
+        swap_repeatedly(&daemon, &versions, &component, swaps)
     );
     loaded?;
     let swapped = swapped?;
     let expected = EVENTS_PER_SECOND * seconds;
     let events = handled(&daemon, from, expected).await?;
     let stalls = control.end()?;
-    let waits = |events: &[Handled]| Waits::of(events, &stalls, asked::SWAP_WAIT_US);
+    let waits = |events: &[Handled]| Waits::of(events, &stalls, targets::SWAP_WAIT_US);
     Ok(Swaps {
         usual: waits(&usual),
         with_swaps: waits(&events),
@@ -94,12 +94,12 @@ pub(super) async fn measure(cores: &Cores, objects: u32, swaps: u32) -> Result<S
     })
 }
 
-/// The handler's component, and the same under another digest.
+/// The handler's component, and the same with another digest.
 fn versions(folder: &Path) -> Result<[PathBuf; 2]> {
     let first = guests::component("guest-measured")?;
     let mut bytes = std::fs::read(&first)?;
     let (name, content) = (b"bench", b"next");
-    // A custom section: its number, its length, its name with length, and what it holds.
+    // A custom section: its ID, its length, its name with length, and its content.
     bytes.extend([0, (1 + name.len() + content.len()) as u8, name.len() as u8]);
     bytes.extend(name);
     bytes.extend(content);
@@ -114,7 +114,7 @@ fn put_in_place(from: &Path, to: &Path) -> Result<()> {
     Ok(std::fs::rename(&beside, to)?)
 }
 
-async fn swap_on_and_on(daemon: &Daemon, versions: &[PathBuf; 2], component: &Path, swaps: u32) -> Result<Vec<Swap>> {
+async fn swap_repeatedly(daemon: &Daemon, versions: &[PathBuf; 2], component: &Path, swaps: u32) -> Result<Vec<Swap>> {
     let begin = Instant::now();
     let mut made = Vec::new();
     for number in 0..swaps {
@@ -137,14 +137,14 @@ async fn swap(daemon: &Daemon, version: &Path, component: &Path) -> Result<Swap>
     Ok((put, super::since_1970_us()))
 }
 
-/// What was handled since line `from` of the log, once it is `expected` events or no more come.
+/// The events handled since line `from` of the log, once there are `expected` ones or none arrive any longer.
 async fn handled(daemon: &Daemon, from: usize, expected: u32) -> Result<Vec<Handled>> {
     let count = || daemon.process().lines(from, event).len();
     let all = wait::until("the last events", DONE_WITHIN, async || match count() {
         count if count >= expected as usize => Ok(()),
         count => Err(format!("{count} of {expected} events")),
     });
-    // What is missing then is lost, and said to be.
+    // Events that are missing by then are lost, and reported as lost.
     all.await.ok();
     let events = daemon.process().lines(from, event);
     ensure!(!events.is_empty(), "no event was handled\n{}", daemon.process().tail());
@@ -184,33 +184,33 @@ pub(super) fn section(rounds: &[Swaps]) -> String {
     });
     let mut text = format!(
         "\n## Swapping a plugin whose artifact is cached\n\n\
-         {} events a second; once a second another version of the component is put in place (`on-reload = \"continue\"`). \
-         From written to handled:\n\n| | p50 | p99 | p99.9 | longest |\n|---|---|---|---|---|\n",
+         {} events a second; once a second, another version of the component is put in place (`on-reload = \"continue\"`). \
+         Time from write to handler:\n\n| | p50 | p99 | p99.9 | longest |\n|---|---|---|---|---|\n",
         thousands(f64::from(EVENTS_PER_SECOND))
     );
     for (label, waits) in [("no swaps", usual), ("with swaps", with_swaps)] {
         let cells = [waits.p50_us, waits.p99_us, waits.p999_us, waits.max_us].map(|us| format!("{:.2} ms", us / 1e3));
         let _ = writeln!(text, "| {label} | {} |", cells.join(" | "));
     }
-    let valid = with_swaps.left_out <= asked::LEFT_OUT_SHARE_MAX;
-    let holds = if valid {
-        asked::word(with_swaps.in_time >= 0.999)
+    let valid = with_swaps.excluded <= targets::EXCLUDED_SHARE_MAX;
+    let met = if valid {
+        targets::word(with_swaps.in_time >= 0.999)
     } else {
-        "**not known**"
+        "**unknown**"
     };
     let _ = writeln!(
         text,
-        "\n{swaps} swaps in {} round(s), {} events, {lost} not handled. A version ran {:.0} ms after its file was in place; the longest \
-         wait around a swap was {:.1} ms (median). {:.3} % of the events waited less than {:.0} ms (at least 99.9 %: {holds}). \
-         Left out, because a control thread itself stood still for over 10 ms: {:.1} % of the intervals of 50 ms (at most {:.0} %).",
+        "\n{swaps} swaps in {} round(s), {} events, {lost} not handled. A version ran {:.0} ms after its file was in place. The longest \
+         wait around a swap was {:.1} ms (median). {:.3} % of the events waited less than {:.0} ms (at least 99.9 %: {met}). \
+         Excluded because a control thread stalled for more than 10 ms: {:.1} % of the intervals of 50 ms (at most {:.0} %).",
         rounds.len(),
         thousands(events as f64),
         of(|round| round.took_us),
         of(|round| round.longest_us),
         100.0 * with_swaps.in_time,
-        asked::SWAP_WAIT_US / 1e3,
-        100.0 * with_swaps.left_out,
-        100.0 * asked::LEFT_OUT_SHARE_MAX,
+        targets::SWAP_WAIT_US / 1e3,
+        100.0 * with_swaps.excluded,
+        100.0 * targets::EXCLUDED_SHARE_MAX,
     );
     text
 }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_wait_is_looked_for_around_each_swap() {
+    fn longest_wait_is_found_around_each_swap() {
         let event = |written_us, handled_us| Handled { written_us, handled_us };
         let events = [
             event(0, 9_000),

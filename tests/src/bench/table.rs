@@ -2,18 +2,18 @@
 
 use std::fmt::Write;
 
-use super::asked;
 use super::figure::{Figure, Phase, thousands};
 use super::results::{Column, INFORMANT, Results};
 use super::swap;
+use super::targets;
 
-/// What stands where nothing was measured.
+/// Shown where nothing was measured.
 const NOTHING: &str = "–";
 
-/// A paced phase that takes more of the API server's CPU than this may be waiting for it.
+/// In a phase with a fixed rate, a subject may be waiting for an API server that uses more than this share of its CPU.
 const PACED_BUSY_MAX: f64 = 0.7;
 
-/// All tables, under `head`, which says what they are of.
+/// All tables, under `head`, which describes them.
 pub(super) fn all(results: &Results, head: &str) -> String {
     let mut text = format!("{head}\n");
     for objects in results.sizes() {
@@ -27,7 +27,7 @@ pub(super) fn all(results: &Results, head: &str) -> String {
     text
 }
 
-/// One column for each program and way to sync.
+/// One column per program and sync mode.
 fn figures(results: &Results, objects: u32) -> String {
     let columns = results.columns(objects);
     let mut table = Table::new(columns.iter().map(|column| column.head()));
@@ -36,8 +36,8 @@ fn figures(results: &Results, objects: u32) -> String {
             let value = results.median(column, figure)?;
             Some(match (figure, column.program.as_str()) {
                 (Figure::PeakRatio, INFORMANT) => {
-                    let holds = asked::word(value <= asked::PEAK_RATIO_MAX);
-                    format!("{} (at most {}: {holds})", figure.write(value), asked::PEAK_RATIO_MAX)
+                    let met = targets::word(value <= targets::PEAK_RATIO_MAX);
+                    format!("{} (at most {}: {met})", figure.write(value), targets::PEAK_RATIO_MAX)
                 }
                 _ => figure.write(value),
             })
@@ -47,7 +47,7 @@ fn figures(results: &Results, objects: u32) -> String {
     table.text
 }
 
-/// The peers' figures through Informant's.
+/// The peers' figures divided by Informant's.
 fn ratios(results: &Results, objects: u32) -> String {
     let peers = peers(results, objects);
     if peers.is_empty() {
@@ -57,17 +57,17 @@ fn ratios(results: &Results, objects: u32) -> String {
     for figure in Figure::COMPARED {
         let cells = peers.iter().map(|peer| {
             let ratio = results.ratio(peer, figure)?;
-            Some(judged(ratio, asked::of(figure, peer)))
+            Some(with_target(ratio, targets::of(figure, peer)))
         });
         table.row(&figure.label(), cells);
     }
     format!(
-        "\nAs ratios, the peer's figure through Informant's, fetched the same way (the median of the rounds' ratios):\n\n{}",
+        "\nRatios: the peer's figure divided by Informant's with the same sync mode (the median of the rounds' ratios):\n\n{}",
         table.text
     )
 }
 
-/// What the API server used beside the subject.
+/// The CPU that the API server used, next to the subject's.
 fn limits(results: &Results, objects: u32) -> String {
     let columns = results.columns(objects);
     let mut table = Table::new(columns.iter().map(|column| column.head()));
@@ -85,15 +85,15 @@ fn limits(results: &Results, objects: u32) -> String {
         table.row(phase.label(), cells);
     }
     format!(
-        "\nThe share of a CPU that the subject used / that the API server used of its own, with the load if that is there too. \
-         \\*: the API server used more, so it, not the subject, set the pace (at a steady rate: it used more than {:.0} %). \
-         CPU figures hold all the same.\n\n{}",
+        "\nThe share of a CPU that the subject used / that the API server used of its own, including the load if it runs there. \
+         \\*: the API server used more, so it limited the rate, not the subject (at a steady rate: it used more than {:.0} %). \
+         CPU figures are valid regardless.\n\n{}",
         100.0 * PACED_BUSY_MAX,
         table.text
     )
 }
 
-/// CPU an object between the smallest size and each other one.
+/// CPU per object between the smallest size and each other one.
 fn slopes(results: &Results) -> String {
     let sizes = results.sizes();
     let Some(small) = sizes.iter().copied().min() else {
@@ -105,17 +105,17 @@ fn slopes(results: &Results) -> String {
         let mut table = Table::new(columns.iter().map(|column| column.head()));
         let of = |column: &&&Column| results.slope(column, small);
         let cells = columns.iter().map(|column| Some(Figure::Sync.write(of(&column)?)));
-        table.row("sync, CPU an object", cells);
+        table.row("sync, CPU per object", cells);
         let ratios = columns.iter().map(|column| {
             let is_peer = column.program != INFORMANT;
             let ratio = results.slope_ratio(column, small).filter(|_| is_peer)?;
-            Some(judged(ratio, asked::of(Figure::Sync, column)))
+            Some(with_target(ratio, targets::of(Figure::Sync, column)))
         });
-        table.row("through Informant's", ratios);
+        table.row("ratio to Informant's", ratios);
         let (small, large) = (thousands(f64::from(small)), thousands(f64::from(large)));
         let _ = write!(
             text,
-            "\n## The slope between {small} and {large} pods\n\nWhat starting up costs is in neither.\n\n{}",
+            "\n## The slope between {small} and {large} pods\n\nThe slope excludes the start-up cost.\n\n{}",
             table.text
         );
     }
@@ -128,19 +128,22 @@ fn peers(results: &Results, objects: u32) -> Vec<&Column> {
     columns
 }
 
-fn judged(ratio: f64, asked: Option<f64>) -> String {
+fn with_target(ratio: f64, minimum: Option<f64>) -> String {
     let digits = if ratio < 3.0 { 2 } else { 1 };
-    match asked {
-        Some(asked) => {
-            let least = format!("{asked:.2}");
+    match minimum {
+        Some(minimum) => {
+            let least = format!("{minimum:.2}");
             let least = least.trim_end_matches('0').trim_end_matches('.');
-            format!("{ratio:.digits$} (at least {least}: {})", asked::word(ratio >= asked))
+            format!(
+                "{ratio:.digits$} (at least {least}: {})",
+                targets::word(ratio >= minimum)
+            )
         }
         None => format!("{ratio:.digits$}"),
     }
 }
 
-/// A table whose first column is labels. Rows in which nothing was measured are left out.
+/// A table whose first column is labels. Rows without measurements are left out.
 struct Table {
     text: String,
 }
@@ -176,7 +179,7 @@ mod tests {
     use super::super::subject::Sync;
     use super::*;
 
-    /// What a run measured that was told `times` Informant's cost.
+    /// The figures of a run that cost `times` as much as Informant's.
     fn figures(objects: u32, times: f64) -> Figures {
         let mut figures = Figures::default();
         let all = [
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_column_for_each_subject_and_says_what_holds() {
+    fn table_has_a_column_per_subject_and_shows_targets() {
         insta::assert_snapshot!(all(&results(&[100_000]), "Medians."), @r"
         Medians.
 
@@ -219,22 +222,22 @@ mod tests {
 
         | | Informant LIST | client-go LIST |
         |---|---|---|
-        | sync, CPU an object | 6.0 us | 42.0 us |
+        | sync, CPU per object | 6.0 us | 42.0 us |
         | watch event in bursts, CPU | 4.0 us | 28.0 us |
         | steady memory | 400 MB | 2,800 MB |
-        | peak / steady | 1.10 (at most 1.4: holds) | 7.70 |
+        | peak / steady | 1.10 (at most 1.4: met) | 7.70 |
         | lag at 1,000 events a second, written to handled, p99 | 0.70 ms | 0.70 ms |
 
-        As ratios, the peer's figure through Informant's, fetched the same way (the median of the rounds' ratios):
+        Ratios: the peer's figure divided by Informant's with the same sync mode (the median of the rounds' ratios):
 
         | | client-go LIST |
         |---|---|
-        | sync, CPU an object | 7.0 (at least 8: **does not hold**) |
-        | watch event in bursts, CPU | 7.0 (at least 25: **does not hold**) |
-        | steady memory | 7.0 (at least 3.5: holds) |
+        | sync, CPU per object | 7.0 (at least 8: **not met**) |
+        | watch event in bursts, CPU | 7.0 (at least 25: **not met**) |
+        | steady memory | 7.0 (at least 3.5: met) |
         | lag at 1,000 events a second, written to handled, p99 | 1.00 |
 
-        The share of a CPU that the subject used / that the API server used of its own, with the load if that is there too. \*: the API server used more, so it, not the subject, set the pace (at a steady rate: it used more than 70 %). CPU figures hold all the same.
+        The share of a CPU that the subject used / that the API server used of its own, including the load if it runs there. \*: the API server used more, so it limited the rate, not the subject (at a steady rate: it used more than 70 %). CPU figures are valid regardless.
 
         | | Informant LIST | client-go LIST |
         |---|---|---|
@@ -243,17 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn between_two_sizes_the_slope_is_shown() {
+    fn slope_between_two_sizes_is_shown() {
         insta::assert_snapshot!(slopes(&results(&[20_000, 100_000])), @r"
 
         ## The slope between 20,000 and 100,000 pods
 
-        What starting up costs is in neither.
+        The slope excludes the start-up cost.
 
         | | Informant LIST | client-go LIST |
         |---|---|---|
-        | sync, CPU an object | 6.0 us | 42.0 us |
-        | through Informant's | – | 7.0 (at least 8: **does not hold**) |
+        | sync, CPU per object | 6.0 us | 42.0 us |
+        | ratio to Informant's | – | 7.0 (at least 8: **not met**) |
         ");
     }
 }

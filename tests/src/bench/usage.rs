@@ -1,10 +1,10 @@
-//! What a process has used, from /proc: the same for every subject, and free of charge for it.
+//! The resources a process has used, read from /proc: the same for every subject, and without cost to it.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// What /proc/PID/stat counts time in. The kernel's for user space, whatever it ticks at itself.
+/// The unit of time in /proc/PID/stat: the kernel's for user space, independent of its own tick.
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
 /// CPU time of all threads and of children that have ended, and memory.
@@ -12,7 +12,7 @@ const CLOCK_TICK: Duration = Duration::from_millis(10);
 pub(super) struct Usage {
     pub(super) cpu: Duration,
     pub(super) resident_bytes: f64,
-    /// The most it ever had.
+    /// The maximum so far.
     pub(super) peak_bytes: f64,
 }
 
@@ -26,8 +26,8 @@ pub(super) fn of(process: u32) -> Result<Usage> {
     })
 }
 
-/// CPU time of the threads that live. In nanoseconds, which /proc/PID/stat is not; threads that have ended are not in
-/// it, and none of the subjects' busy ones do.
+/// CPU time of the live threads. In nanoseconds, unlike /proc/PID/stat; threads that have ended are missing, but none
+/// of the subjects' busy threads end.
 pub(super) fn threads(process: u32) -> Result<Duration> {
     let mut cpu = Duration::ZERO;
     for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
@@ -43,7 +43,7 @@ pub(super) fn threads(process: u32) -> Result<Duration> {
 /// `cutime` and `cstime`, the 16th and 17th field.
 fn children(process: u32) -> Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The second field is a name in brackets, which may hold blanks.
+    // The second field is a name in parentheses, which may contain spaces.
     let (_, fields) = stat.rsplit_once(')').context("/proc/PID/stat has no name")?;
     let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<u32>);
     let ticks: u32 = ticks.sum::<Result<u32, _>>()?;

@@ -1,4 +1,4 @@
-//! How long events waited, from written to handled.
+//! How long events waited, from the write to the handler.
 
 use super::control::Stalls;
 use super::figure::median;
@@ -10,17 +10,17 @@ pub(super) struct Handled {
     pub(super) handled_us: u64,
 }
 
-/// The waits of a stretch, without those of intervals in which the machine stood still.
+/// The waits of a measurement, without those of intervals in which the machine stalled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waits {
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) p999_us: f64,
     pub(super) max_us: f64,
-    /// The share of events that waited less than what is asked.
+    /// The share of events that waited less than the target.
     pub(super) in_time: f64,
-    /// The share of intervals left out.
-    pub(super) left_out: f64,
+    /// The share of intervals that were excluded.
+    pub(super) excluded: f64,
 }
 
 impl Handled {
@@ -30,7 +30,7 @@ impl Handled {
 }
 
 impl Waits {
-    pub(super) fn of(events: &[Handled], stalls: &Stalls, asked_us: f64) -> Waits {
+    pub(super) fn of(events: &[Handled], stalls: &Stalls, target_us: f64) -> Waits {
         let kept = events
             .iter()
             .filter(|event| !stalls.touch(event.written_us, event.handled_us));
@@ -40,7 +40,7 @@ impl Waits {
             0 => f64::NAN,
             count => waits[(count - 1) * per_mille / 1_000] as f64,
         };
-        let in_time = waits.partition_point(|wait| (*wait as f64) < asked_us);
+        let in_time = waits.partition_point(|wait| (*wait as f64) < target_us);
         let from = events.iter().map(|event| event.written_us).min().unwrap_or_default();
         let until = events.iter().map(|event| event.handled_us).max().unwrap_or_default();
         Waits {
@@ -49,11 +49,11 @@ impl Waits {
             p999_us: at(999),
             max_us: at(1_000),
             in_time: in_time as f64 / waits.len().max(1) as f64,
-            left_out: stalls.share(from, until),
+            excluded: stalls.share(from, until),
         }
     }
 
-    /// Each number's median.
+    /// The median of each number.
     pub(super) fn median(rounds: &[Waits]) -> Waits {
         let of = |pick: fn(&Waits) -> f64| median(rounds.iter().map(pick).collect()).unwrap_or(f64::NAN);
         Waits {
@@ -62,7 +62,7 @@ impl Waits {
             p999_us: of(|waits| waits.p999_us),
             max_us: of(|waits| waits.max_us),
             in_time: of(|waits| waits.in_time),
-            left_out: of(|waits| waits.left_out),
+            excluded: of(|waits| waits.excluded),
         }
     }
 }
@@ -81,6 +81,6 @@ mod tests {
         let waits = Waits::of(&events, &Stalls::default(), 20_000.0);
         assert_eq!((waits.p50_us, waits.p99_us, waits.max_us), (500.0, 500.0, 25_000.0));
         assert!((waits.in_time - 0.999).abs() < 1e-9, "{}", waits.in_time);
-        assert_eq!(waits.left_out, 0.0);
+        assert_eq!(waits.excluded, 0.0);
     }
 }

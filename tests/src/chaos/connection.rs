@@ -10,12 +10,12 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::watch;
 
-use super::{Dice, Mode};
+use super::{Mode, Rng};
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const READ_BYTES: usize = 16 * 1024;
 
-/// How often a slow connection moves something.
+/// How often a slow connection forwards data.
 const SLOW_STEPS_PER_SECOND: u64 = 50;
 
 #[derive(Default)]
@@ -30,14 +30,14 @@ pub(super) struct Connection {
     pub(super) client: TcpStream,
     pub(super) target: SocketAddr,
     pub(super) mode: watch::Receiver<Mode>,
-    pub(super) dice: Dice,
+    pub(super) rng: Rng,
     pub(super) counters: Arc<Counters>,
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 #[derive(PartialEq, Eq)]
 enum End {
-    /// One side closed it; what had been sent before has arrived.
+    /// One side closed it; everything sent before has arrived.
     Closed,
     Reset,
 }
@@ -48,16 +48,16 @@ impl Connection {
             mut client,
             target,
             mode,
-            dice,
+            rng,
             counters,
         } = self;
         let _open = Counted::new(&counters.open);
         let Ok(mut server) = TcpStream::connect(target).await else {
-            // Nobody is there: the client is told as if it had asked itself.
+            // The target does not listen: the client is refused as if it had connected directly.
             let _ = client.set_zero_linger();
             return;
         };
-        // Slices are to leave as they are written.
+        // Slices must be sent as they are written.
         let _ = client.set_nodelay(true);
         let end = {
             let (client_reads, client_writes) = client.split();
@@ -66,7 +66,7 @@ impl Connection {
                 from: server_reads,
                 to: client_writes,
                 mode: mode.clone(),
-                dice,
+                rng,
                 counters: &counters,
             };
             tokio::select! {
@@ -85,7 +85,7 @@ impl Connection {
     }
 }
 
-/// Requests pass or they do not.
+/// Forwards requests, or blocks them.
 async fn pump_requests(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut mode: watch::Receiver<Mode>) -> End {
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -110,19 +110,19 @@ async fn pump_requests(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, mut mode: 
     }
 }
 
-/// The way of the answers.
+/// Forwards the answers.
 struct Answers<'a> {
     from: ReadHalf<'a>,
     to: WriteHalf<'a>,
     mode: watch::Receiver<Mode>,
-    dice: Dice,
+    rng: Rng,
     counters: &'a Counters,
 }
 
 impl Answers<'_> {
     async fn pump(mut self) -> End {
         let mut buffer = vec![0; READ_BYTES];
-        // What was read and not yet written: `buffer[begin..end]`.
+        // Read but not yet written: `buffer[begin..end]`.
         let (mut begin, mut end) = (0, 0);
         let mut mode = *self.mode.borrow_and_update();
         let mut passed = 0_u64;
@@ -186,11 +186,11 @@ impl Answers<'_> {
         }
     }
 
-    /// How much of `waiting` bytes may go at once.
+    /// How many of `waiting` bytes may be sent at once.
     fn piece(&mut self, mode: Mode, passed: u64, waiting: usize) -> usize {
         let allowed = match mode {
             Mode::Slow { bytes_per_second } => (bytes_per_second / SLOW_STEPS_PER_SECOND).max(1),
-            Mode::Slice { bytes_max } => 1 + self.dice.below(bytes_max.max(1) as u64),
+            Mode::Slice { bytes_max } => 1 + self.rng.below(bytes_max.max(1) as u64),
             Mode::HoldAfter { bytes } | Mode::CutAfter { bytes } => bytes - passed,
             _ => u64::MAX,
         };
@@ -198,7 +198,7 @@ impl Answers<'_> {
     }
 }
 
-/// Counts something as long as it lasts.
+/// Increments a counter for as long as it lives.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {

@@ -1,4 +1,4 @@
-//! Each mode does what it says, and nothing else.
+//! Each mode does what it promises, and nothing else.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::wait;
 
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// So many bytes are answered to each byte that is asked.
+/// The number of bytes in the answer to each requested byte.
 const ANSWER_BYTES: usize = 10_000;
 
 /// A server that answers each byte with many, behind a proxy.
@@ -36,7 +36,7 @@ async fn ask(proxy: &ChaosProxy) -> TcpStream {
     stream
 }
 
-/// Reads until so many bytes came, or the end: how many it were, and what ended it.
+/// Reads until that many bytes have arrived, or the end: the number of bytes, and what ended it.
 async fn read(stream: &mut TcpStream, bytes: usize) -> (usize, Option<ErrorKind>) {
     let mut buffer = vec![0; bytes];
     let mut length = 0;
@@ -57,7 +57,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn everything_passes_unless_told_otherwise() {
+async fn everything_passes_by_default() {
     let proxy = proxy().await;
     let mut stream = ask(&proxy).await;
     assert_eq!(read(&mut stream, ANSWER_BYTES).await, (ANSWER_BYTES, None));
@@ -67,7 +67,7 @@ async fn everything_passes_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn slices_and_drips_bring_everything_in_the_end() {
+async fn sliced_and_slow_answers_arrive_completely() {
     let proxy = proxy().await;
     for mode in [
         Mode::Slice { bytes_max: 9 },
@@ -91,14 +91,14 @@ async fn a_cut_resets_after_exactly_so_many_bytes() {
     proxy.set_new(Mode::CutAfter { bytes: 4_321 });
     let mut stream = ask(&proxy).await;
     let (length, end) = read(&mut stream, ANSWER_BYTES).await;
-    // A reset may overtake what was sent before it; never is there more.
+    // A reset may overtake data that was sent before it, but there is never more.
     assert!(length <= 4_321, "{length}");
     assert_eq!(end, Some(ErrorKind::ConnectionReset));
     assert_eq!(proxy.resets(), 1);
 }
 
 #[tokio::test]
-async fn what_is_held_goes_on_when_the_mode_is_changed() {
+async fn held_answer_continues_when_the_mode_changes() {
     let proxy = proxy().await;
     proxy.set_new(Mode::HoldAfter { bytes: 3_000 });
     let mut stream = ask(&proxy).await;
@@ -106,11 +106,11 @@ async fn what_is_held_goes_on_when_the_mode_is_changed() {
     until("the answer to be held", || proxy.held() == 1).await;
     proxy.set_open(Mode::Pass);
     assert_eq!(read(&mut stream, 7_000).await, (7_000, None));
-    until("the answer to go on", || proxy.held() == 0).await;
+    until("the answer to continue", || proxy.held() == 0).await;
 }
 
 #[tokio::test]
-async fn a_half_open_connection_is_silent_and_others_are_not() {
+async fn half_open_connection_is_silent_and_others_are_not() {
     let proxy = proxy().await;
     let mut silent = ask(&proxy).await;
     assert_eq!(read(&mut silent, ANSWER_BYTES).await, (ANSWER_BYTES, None));
@@ -128,7 +128,7 @@ async fn a_half_open_connection_is_silent_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn a_reset_ends_what_is_open_and_what_comes() {
+async fn reset_ends_open_and_new_connections() {
     let proxy = proxy().await;
     let mut stream = ask(&proxy).await;
     assert_eq!(read(&mut stream, ANSWER_BYTES).await, (ANSWER_BYTES, None));
@@ -140,10 +140,10 @@ async fn a_reset_ends_what_is_open_and_what_comes() {
 }
 
 #[tokio::test]
-async fn the_same_seed_draws_the_same_weather() {
+async fn same_seed_draws_the_same_modes() {
     let draw = |seed| {
-        let mut dice = Dice(seed);
-        (0..8).map(|_| dice.below(100)).collect::<Vec<_>>()
+        let mut rng = Rng(seed);
+        (0..8).map(|_| rng.below(100)).collect::<Vec<_>>()
     };
     assert_eq!(draw(3), draw(3));
     assert_ne!(draw(3), draw(4));

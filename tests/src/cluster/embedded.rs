@@ -11,10 +11,10 @@ use crate::wait;
 
 use super::{EmbeddedOptions, ports};
 
-/// How long the embedded server may take to answer.
+/// The deadline for the embedded server to answer.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a restart keeps it away.
+/// How long a restart keeps it unavailable.
 const AWAY_MS: u64 = 300;
 
 pub(super) struct Embedded {
@@ -37,7 +37,8 @@ impl Embedded {
         self.process.id()
     }
 
-    /// Makes the server end all connections and come back with its data. Its process stays: it keeps nothing on disk.
+    /// Makes the server close all connections and return with its data. The process stays, because it keeps nothing on
+    /// disk.
     pub(super) async fn restart(&mut self, folder: &Path) -> Result<()> {
         let fault = serde_json::json!({"restart": {"down_ms": AWAY_MS, "empty_history": false}});
         self.fault(folder, &fault).await?;

@@ -1,4 +1,4 @@
-//! What is asked of etcd directly, through its JSON gateway.
+//! Direct requests to etcd, through its JSON gateway.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-/// Makes etcd forget every revision but the newest, on disk too.
+/// Makes etcd drop every revision but the newest, also on disk.
 pub(super) async fn compact(port: u16) -> Result<()> {
     let status = ask(port, "/v3/maintenance/status", &json!({})).await?;
     let revision = status

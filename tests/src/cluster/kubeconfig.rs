@@ -1,4 +1,4 @@
-//! Kubeconfigs for whoever comes by whichever way.
+//! Kubeconfigs for any user and any address.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,33 +8,33 @@ use serde_json::{Value, json};
 
 use super::real::{ADMIN_TOKEN, READER_TOKEN};
 
-/// How a client of a kubeconfig says who it is.
+/// How the client of a kubeconfig authenticates.
 #[derive(Clone, Debug)]
 pub enum Login {
-    /// By this token.
+    /// With this token.
     Token(String),
-    /// By the token that a file holds, read again now and then.
+    /// With the token in a file, which is read again periodically.
     TokenFile(PathBuf),
 }
 
 impl Login {
-    /// By this token.
+    /// With this token.
     pub fn token(token: &str) -> Self {
         Self::Token(token.to_owned())
     }
 
-    /// As somebody who may do everything.
+    /// As a user with all permissions.
     pub fn admin() -> Self {
         Self::token(ADMIN_TOKEN)
     }
 
-    /// As `reader`, who may do nothing until RBAC says so.
+    /// As `reader`, who has no permissions until RBAC grants some.
     pub fn reader() -> Self {
         Self::token(READER_TOKEN)
     }
 }
 
-/// Writes kubeconfigs that reach one cluster. Needs nothing of the cluster itself, which may be restarted meanwhile.
+/// Writes kubeconfigs for one cluster. It does not use the cluster itself, which may be restarted meanwhile.
 #[derive(Clone, Debug)]
 pub struct Kubeconfigs {
     folder: PathBuf,
@@ -46,7 +46,7 @@ impl Kubeconfigs {
         Self { folder, scheme }
     }
 
-    /// Writes one called `name` that comes by `way`, a proxy's address, and logs in as `login` says.
+    /// Writes one called `name` that connects to `way`, a proxy's address, and authenticates as `login`.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -58,7 +58,7 @@ impl Kubeconfigs {
     }
 }
 
-/// A kubeconfig as JSON, which is YAML too. The serving certificate is kube-apiserver's own, so it is not verified.
+/// A kubeconfig as JSON, which is also YAML. The serving certificate is kube-apiserver's own, so it is not verified.
 pub(super) fn kubeconfig(scheme: &str, address: SocketAddr, login: &Login) -> Value {
     let user = match login {
         Login::Token(token) => json!({ "token": token }),

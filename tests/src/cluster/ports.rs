@@ -4,10 +4,10 @@ use std::net::TcpListener;
 
 use anyhow::Result;
 
-/// Ports on loopback that nobody listened on a moment ago. Held together while they are chosen, so that they differ.
+/// Loopback ports that were free a moment ago. All are held while they are chosen, so that they differ.
 ///
 /// # Errors
-/// If the system has none left.
+/// If the system has no free ports.
 pub(super) fn free<const N: usize>() -> Result<[u16; N]> {
     let mut listeners = Vec::with_capacity(N);
     let mut ports = [0; N];

@@ -1,4 +1,4 @@
-//! kube-apiserver and etcd as processes on loopback, as small as they get: no controllers, no nodes, tokens from a
+//! kube-apiserver and etcd as processes on loopback, as small as possible: no controllers, no nodes, tokens from a
 //! file.
 
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use crate::wait;
 
 use super::ports;
 
-/// How long a cold start may take on two busy cores; it is ready after some three seconds on idle ones.
+/// The deadline of a cold start on two busy cores; on idle ones it takes about three seconds.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
 /// The token of the cluster's administrator.
 pub(super) const ADMIN_TOKEN: &str = "admin-token";
 
-/// The token of `reader`, who may do nothing until RBAC says so.
+/// The token of `reader`, who has no permissions until RBAC grants some.
 pub(super) const READER_TOKEN: &str = "reader-token";
 
 /// Where `cargo xtask cluster-tools` puts kube-apiserver, kubectl and etcd.
@@ -91,7 +91,7 @@ impl Real {
         let client = crate::client::Client::new(&self.folder.join("kubeconfig")).await?;
         let ready = wait::until("kube-apiserver to be ready", READY_WITHIN, async || {
             client.text("/readyz").await.map_err(|error| format!("{error:#}"))?;
-            // The default namespace is made by a controller inside kube-apiserver, shortly after it is ready.
+            // A controller inside kube-apiserver creates the default namespace shortly after it is ready.
             client
                 .get("/api/v1/namespaces/default")
                 .await
@@ -146,7 +146,7 @@ fn start_apiserver(folder: &Path, etcd_port: u16, port: u16, flags: &[&str]) -> 
 /// The signing key, the tokens and a kubeconfig. The serving certificate is kube-apiserver's own, so it is not
 /// verified.
 async fn write_credentials(folder: &Path, port: u16) -> Result<()> {
-    let key = rcgen::KeyPair::generate().context("failed to make the service account key")?;
+    let key = rcgen::KeyPair::generate().context("failed to create the service account key")?;
     tokio::fs::write(folder.join("sa.key"), key.serialize_pem()).await?;
     tokio::fs::write(folder.join("sa.pub"), key.public_key_pem()).await?;
     write_tokens(folder, &[(READER_TOKEN, "reader")]).await?;
@@ -158,7 +158,7 @@ async fn write_credentials(folder: &Path, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// The file of tokens, which kube-apiserver reads when it starts.
+/// Writes the token file, which kube-apiserver reads when it starts.
 pub(super) async fn write_tokens(folder: &Path, tokens: &[(&str, &str)]) -> Result<()> {
     let mut text = format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n");
     for (token, user) in tokens {

@@ -1,4 +1,4 @@
-//! An informer of the library, and everything that can be seen of it.
+//! An informer of the library, and everything that can be observed of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,41 +15,41 @@ use informant_object::{FieldSelector, Key};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
-use super::Hastened;
-use super::witness::{State, Witness, violations};
+use super::FastClock;
+use super::recording_handler::{ObjectState, RecordingHandler, violations};
 use crate::client::Client;
 use crate::cluster::Login;
 use crate::daemon::sum_of;
 use crate::wait;
 
-/// How long anything may take that is waited for: a restart of the real API server on busy cores included.
+/// The deadline of every wait, including a restart of the real API server on busy cores.
 pub const ARRIVES_WITHIN: Duration = Duration::from_secs(120);
 
-/// How an informer is to watch what.
+/// CallKind an informer watches, and how.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What is watched.
+    /// The watched resource.
     pub resource: GroupVersionResource,
-    /// What its objects say as their kind.
+    /// The kind of its objects.
     pub kind: String,
-    /// Where; none is everywhere.
+    /// The namespace; none means all.
     pub namespace: Option<String>,
-    /// Which; empty is all.
+    /// The field selector; empty means all objects.
     pub field_selector: String,
-    /// Whether the state is asked for by WatchList first.
+    /// Whether WatchList is tried first.
     pub watch_list: bool,
-    /// How many items a page of a list has.
+    /// The number of items on a page of a list.
     pub page_items: Option<usize>,
-    /// How long the API server is asked to let a watch last, at least.
+    /// The minimum `timeoutSeconds` of a watch.
     pub watch_timeout_min: Duration,
     /// How much faster its clock runs.
-    pub haste: u32,
-    /// As who it comes.
+    pub speed: u32,
+    /// The user it authenticates as.
     pub login: Login,
 }
 
 impl Setting {
-    /// Everything of a resource in `namespace`, with all rights, at a twentieth of the usual deadlines.
+    /// All objects of a resource in `namespace`, with all permissions, at a twentieth of the usual deadlines.
     pub fn of(resource: GroupVersionResource, kind: &str, namespace: Option<&str>) -> Self {
         Self {
             resource,
@@ -59,7 +59,7 @@ impl Setting {
             watch_list: true,
             page_items: None,
             watch_timeout_min: Duration::from_secs(300),
-            haste: 20,
+            speed: 20,
             login: Login::admin(),
         }
     }
@@ -83,7 +83,7 @@ impl Setting {
         Ok(spec)
     }
 
-    /// The list that a direct client asks for to learn what is true.
+    /// The list with which a direct client reads the actual state.
     fn path(&self) -> String {
         let selector = form_urlencoded::byte_serialize(self.field_selector.as_bytes()).collect::<String>();
         let path = self.resource.path(self.namespace.as_deref());
@@ -91,22 +91,22 @@ impl Setting {
     }
 }
 
-/// An informer at work, and its witness. It stops when dropped.
-pub struct Observed {
+/// A running informer and its handler. It stops when dropped.
+pub struct ObservedInformer {
     setting: Setting,
-    /// Its calls.
-    pub witness: Witness,
+    /// The handler, which records its calls.
+    pub handler: RecordingHandler,
     informer: SharedInformer,
     registry: Registry,
 }
 
-impl Observed {
+impl ObservedInformer {
     /// Starts an informer on `kube`.
     ///
     /// # Errors
-    /// If the setting contradicts itself.
+    /// If the setting is inconsistent.
     pub fn start(setting: Setting, kube: kube::Client, seed: u64) -> Result<Self> {
-        let environment = Hastened::new(Arc::new(TokioEnvironment::current(seed)), setting.haste);
+        let environment = FastClock::new(Arc::new(TokioEnvironment::current(seed)), setting.speed);
         let mut registry = Registry::with_prefix("informant");
         let metrics = InformerMetrics::register(&mut registry);
         let reflector = ReflectorOptions {
@@ -127,11 +127,11 @@ impl Observed {
             &metrics,
             options,
         )?;
-        let witness = Witness::default();
-        informer.add_handler(Box::new(witness.clone()), ListenerOptions::default())?;
+        let handler = RecordingHandler::default();
+        informer.add_handler(Box::new(handler.clone()), ListenerOptions::default())?;
         Ok(Self {
             setting,
-            witness,
+            handler,
             informer,
             registry,
         })
@@ -142,25 +142,25 @@ impl Observed {
         &self.informer
     }
 
-    /// How it is doing.
+    /// Its current status.
     pub fn status(&self) -> SourceStatus {
         self.informer.status()
     }
 
-    /// What went wrong last, as it is shown; empty if nothing did.
+    /// The last error, as it is shown; empty if there is none.
     pub fn last_error(&self) -> String {
         self.status().last_error.map(|(text, _)| text).unwrap_or_default()
     }
 
-    /// A counter or gauge of it, summed over the series that carry `labels`.
+    /// A counter or gauge of it, summed over the series that have `labels`.
     pub fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let mut text = String::new();
         let encoded = prometheus_client::encoding::text::encode(&mut text, &self.registry);
-        encoded.expect("a string takes everything");
+        encoded.expect("writing to a string cannot fail");
         sum_of(&text, name, labels).unwrap_or_default()
     }
 
-    /// How often it listed anew for that reason; for any, if none is given.
+    /// How often it relisted for that reason; for any reason if it is empty.
     pub fn relists(&self, reason: &str) -> f64 {
         let label = format!("reason=\"{reason}\"");
         let labels = if reason.is_empty() {
@@ -174,7 +174,7 @@ impl Observed {
     /// Waits for a condition on its status.
     ///
     /// # Errors
-    /// If it does not come about; with the status.
+    /// If it does not hold in time; the error contains the status.
     pub async fn until(&self, what: &str, condition: impl Fn(&SourceStatus) -> bool) -> Result<SourceStatus> {
         wait::until(what, ARRIVES_WITHIN, async || {
             let status = self.status();
@@ -195,11 +195,11 @@ impl Observed {
         self.until(state.as_str(), |status| status.state == state).await
     }
 
-    /// Waits until it is live and both what it keeps and what it told equal what `direct` sees, to the byte; then
-    /// judges what it told.
+    /// Waits until it is live and both the cache and the handler's view equal what `direct` reads, byte by byte; then
+    /// checks the recorded calls.
     ///
     /// # Errors
-    /// If that does not come about, or the contract was broken.
+    /// If that does not happen, or the contract was broken.
     pub async fn settle(&self, direct: &Client) -> Result<()> {
         let settled = wait::until("the cache to equal the cluster", ARRIVES_WITHIN, async || {
             let status = self.status();
@@ -212,9 +212,9 @@ impl Observed {
                 .map_or(Ok(()), Err)
         });
         settled.await.with_context(|| format!("{:?}", self.status()))?;
-        let violations = violations(&self.witness.calls());
+        let violations = violations(&self.handler.calls());
         ensure!(violations.is_empty(), "{}", violations.join("\n"));
-        ensure!(self.witness.synced() == 1, "synced {} times", self.witness.synced());
+        ensure!(self.handler.synced() == 1, "synced {} times", self.handler.synced());
         Ok(())
     }
 
@@ -230,12 +230,13 @@ impl Observed {
         if kept != truth {
             return Ok(Some(first_difference("the cache", &kept, &truth)));
         }
-        let told = self.witness.view();
-        let states: BTreeMap<Key, State> = truth.iter().map(|(key, item)| (key.clone(), state_of(item))).collect();
-        Ok((told != states).then(|| first_difference("the handler", &told, &states)))
+        let view = self.handler.view();
+        let expected: BTreeMap<Key, ObjectState> =
+            truth.iter().map(|(key, item)| (key.clone(), state_of(item))).collect();
+        Ok((view != expected).then(|| first_difference("the handler", &view, &expected)))
     }
 
-    /// An item of a list, as the cache keeps it.
+    /// An item of a list, as the cache stores it.
     fn kept_form(&self, item: &Value) -> (Key, Value) {
         let mut item = item.clone();
         if let Some(metadata) = item["metadata"].as_object_mut() {
@@ -248,7 +249,7 @@ impl Observed {
     }
 }
 
-fn state_of(item: &Value) -> State {
+fn state_of(item: &Value) -> ObjectState {
     let text = |name: &str| item["metadata"][name].as_str().unwrap_or_default().to_owned();
     (text("uid"), text("resourceVersion").parse().unwrap_or_default())
 }
@@ -264,7 +265,7 @@ fn first_difference<T: PartialEq + std::fmt::Debug>(
         .find(|key| found.get(*key) != truth.get(*key));
     let Some(key) = odd else { return String::new() };
     format!(
-        "{what} knows {} objects of {}; {key}: {:?} is to be {:?}",
+        "{what} has {} objects of {}; {key}: {:?}, expected {:?}",
         found.len(),
         truth.len(),
         found.get(key),

@@ -1,4 +1,4 @@
-//! What the crash-loop plugin reports: who was killed for memory, at which restart.
+//! The reports of the crash-loop plugin: which pod was OOM-killed, at which restart.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::process::Process;
 /// Pod and restarts, and how often that was reported.
 pub(super) type Reports = BTreeMap<(String, u32), usize>;
 
-/// All reports of OOM kills in the daemon's log from the `from`-th line on.
+/// All reports of OOM kills in the daemon's log from line `from` on.
 pub(super) fn out_of_memory(process: &Process, from: usize) -> Reports {
     let mut reports = Reports::new();
     for report in process.lines(from, |line| out_of_memory_in(&message(line, "crash-loop")?)) {
@@ -18,7 +18,7 @@ pub(super) fn out_of_memory(process: &Process, from: usize) -> Reports {
     reports
 }
 
-/// The message of a log line that a plugin wrote.
+/// The message of a plugin's log line.
 pub(super) fn message(line: &str, plugin: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
     let fields = line.get("fields")?;
@@ -28,7 +28,7 @@ pub(super) fn message(line: &str, plugin: &str) -> Option<String> {
         .flatten()
 }
 
-/// Why Informant did not take a plugin's new file.
+/// Why Informant refused a plugin's new file.
 pub(super) fn refusal(line: &str, plugin: &str) -> Option<String> {
     let is_refusal = message(line, plugin)?.contains("refused");
     let line: Value = serde_json::from_str(line).ok()?;

@@ -18,33 +18,33 @@ use super::reports::{self, Reports};
 /// How many pods the demo has.
 const PODS: u32 = 20;
 
-/// How many times each pod is killed while the handler is swapped, and how many kills a second there are.
+/// How often each pod is killed while the handler is swapped, and the kills per second.
 const KILLS: u32 = 30;
 const KILLS_PER_SECOND: u64 = 200;
 
-/// How long a step may wait for what must come.
+/// The deadline of every wait in a step.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// What the demo is played on: an API server with pods, and a folder with the components.
-pub(super) struct Stage {
+/// The environment of the demo: an API server with pods, and a folder with the components.
+pub(super) struct Setup {
     folder: PathBuf,
     cluster: Cluster,
     client: Client,
     next: PathBuf,
-    /// None: this informant has no script runner.
+    /// None: this build has no script runner.
     script: Option<String>,
 }
 
-impl Stage {
-    pub(super) async fn set(handler: Option<&Path>) -> Result<Self> {
-        println!("1. An API server and Informant");
+impl Setup {
+    pub(super) async fn prepare(handler: Option<&Path>) -> Result<Self> {
+        println!("1. Start an API server and Informant");
         let shown = match handler {
             Some(file) => file.to_path_buf(),
             None => guests::component("crash-loop")?,
         };
         let cluster = Cluster::start(Kind::Embedded).await?;
         let folder = guests::target_folder().join("demo");
-        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
         std::fs::copy(cluster.kubeconfig(), folder.join("kubeconfig"))?;
         put(&shown, &folder.join("crash-loop.wasm"))?;
         put(&guests::component("image-index")?, &folder.join("image-index.wasm"))?;
@@ -69,24 +69,24 @@ impl Stage {
     }
 }
 
-pub(super) struct Show {
+pub(super) struct Demo {
     folder: PathBuf,
     cluster: Cluster,
     client: Client,
     daemon: Daemon,
-    /// Which component replaces the handler in the middle.
+    /// The component that replaces the handler in step 4.
     next: PathBuf,
     script: Option<String>,
 }
 
-/// Writes beside and renames, so that nobody sees half a file.
+/// Writes a temporary file and renames it, so that no half-written file is seen.
 fn put(from: &Path, to: &Path) -> Result<()> {
-    let beside = to.with_extension("new");
-    std::fs::copy(from, &beside).with_context(|| format!("copying {}", from.display()))?;
-    std::fs::rename(&beside, to).with_context(|| format!("renaming {}", beside.display()))
+    let temporary = to.with_extension("new");
+    std::fs::copy(from, &temporary).with_context(|| format!("copying {}", from.display()))?;
+    std::fs::rename(&temporary, to).with_context(|| format!("renaming {}", temporary.display()))
 }
 
-/// A status in which the only container runs again after it was killed for its memory.
+/// A status in which the only container runs again after it was OOM-killed.
 fn killed(restarts: u32) -> Value {
     json!({"status": {"phase": "Running", "containerStatuses": [{
         "name": "app", "image": "shop:1", "imageID": "shop:1", "ready": true, "restartCount": restarts,
@@ -110,31 +110,32 @@ informers = ["pods"]
 required = true
 "#;
 
-/// And this, if the program has its script runner.
+/// Added if the program has its script runner.
 const CONFIG_OF_SCRIPT: &str = r#"
 [plugin.handler]
 script = "handler.js"
 informers = ["pods"]
+on-reload = "replay"
 "#;
 
-/// The script that is there at first.
-const FIRST_SCRIPT: &str = "// Yours: what is saved here runs. docs/guides/plugins.md says what there is.\nexport function onAdd(pod, event) {}\n";
+/// The initial script.
+const FIRST_SCRIPT: &str = "// Edit this file: a saved version runs at once. See docs/guides/scripts.md.\nexport function onAdd(pod, event) {}\n";
 
-impl Show {
+impl Demo {
     /// Starts Informant with both plugins.
-    pub(super) async fn start(stage: Stage) -> Result<Self> {
-        let Stage {
+    pub(super) async fn start(setup: Setup) -> Result<Self> {
+        let Setup {
             folder,
             cluster,
             client,
             next,
             script,
-        } = stage;
+        } = setup;
         let config = match script {
             Some(_) => format!("{CONFIG}{CONFIG_OF_SCRIPT}"),
             None => CONFIG.to_owned(),
         };
-        println!("   {PODS} pods, and target/demo/config.toml:\n");
+        println!("   {PODS} pods, and this target/demo/config.toml:\n");
         config.lines().for_each(|line| println!("     {line}"));
         let begin = Instant::now();
         let daemon = Daemon::start(&folder, &folder.join("kubeconfig"), &config).await?;
@@ -144,7 +145,7 @@ impl Show {
             reason = refusal(&daemon) => bail!("a plugin was refused: {}", reason?),
         }
         println!(
-            "\n   ready after {:.1} s, plugins compiled included",
+            "\n   ready after {:.1} s, including the compilation of the plugins",
             begin.elapsed().as_secs_f64()
         );
         Ok(Self {
@@ -158,7 +159,7 @@ impl Show {
     }
 
     pub(super) async fn crashes_are_reported(&mut self) -> Result<()> {
-        println!("\n2. Three pods run out of memory; the handler is told and reports");
+        println!("\n2. Three pods run out of memory; the handler reports it");
         let from = self.daemon.process().line_count();
         let mut expected = Reports::new();
         for number in 0..3 {
@@ -179,7 +180,7 @@ impl Show {
     }
 
     pub(super) async fn the_index_answers(&mut self) -> Result<()> {
-        println!("\n3. Who runs nginx:1.25? The index plugin knows");
+        println!("\n3. Ask the index plugin which pods run nginx:1.25");
         println!("   $ informant get pods --index image=nginx:1.25");
         let expected: Vec<String> = (0..PODS)
             .step_by(4)
@@ -209,7 +210,7 @@ impl Show {
 
     pub(super) async fn a_swap_loses_nothing(&mut self) -> Result<()> {
         let all = PODS * KILLS;
-        println!("\n4. {all} changes at {KILLS_PER_SECOND} a second; in their middle the handler's file is replaced");
+        println!("\n4. Replace the handler's file during {all} changes at {KILLS_PER_SECOND} a second");
         let from = self.daemon.process().line_count();
         let load = tokio::spawn(kill_all(self.client.clone()));
         tokio::time::sleep(Duration::from_millis(u64::from(all) * 500 / KILLS_PER_SECOND)).await;
@@ -231,34 +232,34 @@ impl Show {
             "the handler was not swapped (reloads: {swaps:?})\n{}",
             self.daemon.process().tail()
         );
-        println!("   the handler said: {}", said.join(", "));
-        println!("   {all} of {all} changes were reported once each; none was lost, none came twice");
+        println!("   the handler logged: {}", said.join(", "));
+        println!("   {all} of {all} changes were reported exactly once: none lost, none repeated");
         Ok(())
     }
 
     pub(super) async fn a_script_runs_when_it_is_saved(&mut self) -> Result<()> {
-        println!("\n5. The handler of the README is saved as handler.js");
+        println!("\n5. Save the README's handler as handler.js");
         let Some(script) = &self.script else {
-            println!("   left out: this informant was built without its script runner");
+            println!("   skipped: this informant was built without its script runner");
             return Ok(());
         };
         let from = self.daemon.process().line_count();
         let file = self.folder.join("handler.js");
-        let beside = file.with_extension("new");
-        std::fs::write(&beside, script)?;
+        let temporary = file.with_extension("new");
+        std::fs::write(&temporary, script)?;
         let begin = Instant::now();
-        std::fs::rename(&beside, &file)?;
+        std::fs::rename(&temporary, &file)?;
         let said = |line: &str| scripts::said(line, "handler");
         let process = self.daemon.process();
         process
             .wait_for_line_after(from, "the script's first line", SEEN_WITHIN, said)
             .await?;
-        println!("   its first line came {} ms later", begin.elapsed().as_millis());
+        println!("   its first line was logged after {} ms", begin.elapsed().as_millis());
         let label = json!({"metadata": {"labels": {"team": "blue"}}});
         self.client.merge(&pods(&name(7)), &label).await?;
         let labeled = |line: &str| said(line).filter(|message| message.contains("now labeled"));
         let line = process
-            .wait_for_line_after(from, "what it says of a label", SEEN_WITHIN, labeled)
+            .wait_for_line_after(from, "its line about a label", SEEN_WITHIN, labeled)
             .await?;
         println!("   $ kubectl label pod {} team=blue\n   {line}", name(7));
         Ok(())
@@ -285,14 +286,14 @@ impl Show {
         let twice = reports
             .iter()
             .find(|(report, times)| expected.get(*report) != Some(*times));
-        ensure!(twice.is_none(), "reported {twice:?}, which is not what was written");
+        ensure!(twice.is_none(), "reported {twice:?}, which was not expected");
         Ok(())
     }
 
-    /// Stays up for the reader's own kubectl, until Ctrl-C.
+    /// Stays up for the user's own kubectl, until Ctrl-C.
     pub(super) async fn stay(&mut self) -> Result<()> {
         let kubeconfig = self.folder.join("kubeconfig");
-        println!("\nNow yours, until Ctrl-C:");
+        println!("\nTry it yourself, until Ctrl-C:");
         println!("   kubectl --kubeconfig {} get pods", kubeconfig.display());
         println!(
             "   kubectl --kubeconfig {} run mine --image=nginx:1.25",
@@ -311,7 +312,7 @@ impl Show {
             );
         }
         println!(
-            "   replace {} by a handler of your own\n",
+            "   replace {} with a handler of your own\n",
             self.folder.join("crash-loop.wasm").display()
         );
         let mut shown = self.daemon.process().line_count();
@@ -349,7 +350,7 @@ impl Show {
     }
 }
 
-/// Comes back once a plugin is refused, with what Informant says of it.
+/// Returns once a plugin is refused, with Informant's log lines about it.
 async fn refusal(daemon: &Daemon) -> Result<String> {
     wait::until("a plugin to be refused", Duration::MAX, async || {
         let refused = daemon
@@ -362,7 +363,7 @@ async fn refusal(daemon: &Daemon) -> Result<String> {
         if refused >= Some(1.0) {
             Ok(said.join("\n"))
         } else {
-            Err("none is".to_owned())
+            Err("no plugin is refused".to_owned())
         }
     })
     .await
@@ -372,7 +373,7 @@ fn name(number: u32) -> String {
     format!("shop-{number}")
 }
 
-/// Kills each pod in turn, again and again; returns what must be reported.
+/// Kills each pod in turn, many times; returns the expected reports.
 async fn kill_all(client: Client) -> Result<Reports> {
     let mut pace = interval(Duration::from_micros(1_000_000 / KILLS_PER_SECOND));
     let mut expected = Reports::new();

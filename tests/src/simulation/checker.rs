@@ -1,13 +1,13 @@
-//! The delivery contract, tested on a history: a pure function, so that it judges any recording.
+//! Checks a history against the delivery contract: a pure function, so that it can check any recording.
 //!
-//! Per handler and key: calls are ordered and never overlap; nothing is told that the API server never held; a delete
-//! is told once, and marked if its final state was not seen; one incarnation never becomes another without a delete in
-//! between; the store is at least as new as the call; what a watch shows is neither skipped nor repeated. At rest: the
-//! last that was accepted is the last there is, everybody was told of everything, the store is the cluster. At any
-//! time: an index is what a scan says.
+//! Per handler and key: calls are ordered and never overlap; no call has a state that the API server never held; a
+//! delete is delivered once, and marked if its final state was not seen; one incarnation never becomes another without
+//! a delete in between; the store is at least as new as the call; no state that a watch shows is skipped or repeated.
+//! At rest: the last accepted state is the last one written, every handler received every object, and the store equals
+//! the cluster. At any time: an index equals a scan.
 //!
-//! What an informer asks for may change, and objects may leave its selection and come back: then a delete says that the
-//! object does not belong any more, and its life may go on.
+//! An informer's selection may change, and objects may leave it and come back: then a delete means that the object is
+//! no longer selected, and its incarnation may continue.
 
 mod calls;
 mod rest;
@@ -15,36 +15,36 @@ mod rest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::history::{Call, Entry, History, ObjectVersion, Selection, Told};
+use super::history::{Call, Entry, EventKind, History, ObjectVersion, Selection};
 
 /// A clause of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clause {
-    /// Within one incarnation versions never go down, and `old` is what was told last.
+    /// Within one incarnation versions never decrease, and `old` is the last delivered state.
     Ordered,
-    /// No two calls about one key run at once.
+    /// Calls for one key never overlap.
     OneAtATime,
-    /// Every state that is told existed.
+    /// Every delivered state existed.
     NoInvention,
-    /// After a delete of an incarnation nothing is told of it.
+    /// After the delete of an incarnation no call is made for it.
     DeleteSeenOnce,
-    /// A delete whose final state was not seen says so, and no other does.
+    /// A delete whose final state was not seen is marked, and no other is.
     TombstoneMarked,
     /// A delete and a create of one name are two incarnations: never an update.
     IncarnationSafe,
-    /// A look-up during a call finds the state that is told, or a newer one.
+    /// A lookup during a call finds the delivered state or a newer one.
     SnapshotAtLeastAsNew,
-    /// Synced is told, and after everything that was there.
+    /// Synced is delivered, and after everything that existed.
     SyncComplete,
-    /// A watch that breaks off and goes on loses and repeats nothing.
+    /// A watch that is interrupted and resumed loses and repeats nothing.
     Resumable,
-    /// The last state that was accepted is the last there is.
+    /// The last accepted state is the last one written.
     LastStateNeverLost,
-    /// Every handler was told of every object.
+    /// Every handler received every object.
     AtLeastOnce,
-    /// The store is what the API server holds.
+    /// The store equals the API server.
     StoreConverges,
-    /// An index answers what a scan finds.
+    /// An index answers the same as a scan.
     IndexCoherent,
 }
 
@@ -66,7 +66,7 @@ impl Clause {
         Self::IndexCoherent,
     ];
 
-    /// Its name as `docs/explanation/delivery.md` writes it.
+    /// Its name as in `docs/explanation/delivery.md`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,12 +93,12 @@ impl fmt::Display for Clause {
     }
 }
 
-/// A clause of the contract that a history breaks.
+/// A violation of a clause by a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The clause.
     pub clause: Clause,
-    /// Which entry shows it, counted from 0.
+    /// The index of the entry that shows it.
     pub entry: usize,
     /// What was seen.
     pub message: String,
@@ -112,26 +112,26 @@ impl fmt::Display for Violation {
 
 type Key = (String, String);
 
-/// What one handler believes about one key.
+/// What one handler has received for one key.
 #[derive(Default)]
-struct Believed {
+struct KeyState {
     running: Option<Running>,
-    /// The newest state a call began with, whether it ended well or not.
+    /// The newest state with which a call began, successful or not.
     newest: Option<ObjectVersion>,
-    /// The last state a call ended well with: there (true) or gone.
+    /// The last state that a call accepted: existing (true) or deleted.
     accepted: Option<(bool, ObjectVersion)>,
-    /// The last state whose delivery is over, well or not; none after a delete.
-    over: Option<ObjectVersion>,
-    /// As what it was told to be gone for another request, last.
-    left: Option<ObjectVersion>,
-    /// The state it refused for good, there (true) or gone, if nothing was accepted since.
+    /// The last state whose delivery ended, successful or not; none after a delete.
+    last_ended: Option<ObjectVersion>,
+    /// The state of the last delete because of a changed selection.
+    left_selection: Option<ObjectVersion>,
+    /// The state that it rejected permanently, existing (true) or deleted, if it has accepted nothing since.
     refused: Option<(bool, ObjectVersion)>,
 }
 
 /// A call that has begun.
 #[derive(Clone)]
 struct Running {
-    told: Told,
+    kind: EventKind,
     object: ObjectVersion,
     old: Option<ObjectVersion>,
     unknown: bool,
@@ -141,8 +141,8 @@ struct Running {
 #[derive(Default)]
 struct Handler {
     informer: u32,
-    keeps_all: bool,
-    keys: BTreeMap<Key, Believed>,
+    receives_every_state: bool,
+    keys: BTreeMap<Key, KeyState>,
     deleted: BTreeSet<(Key, String)>,
     attempted: BTreeSet<Key>,
     synced: bool,
@@ -150,45 +150,45 @@ struct Handler {
 
 #[derive(Default)]
 struct Checker {
-    /// Each state that ever was, with its label.
+    /// Each state that ever existed, with its label.
     written: BTreeMap<ObjectVersion, String>,
     /// The versions at which incarnations ended.
     removed: BTreeSet<ObjectVersion>,
-    /// All that informers were ever to ask for.
+    /// All selections that each informer has had.
     selections: BTreeMap<u32, Vec<Selection>>,
     handlers: BTreeMap<u32, Handler>,
-    /// Handlers that were removed; calls that ran then may still end.
-    left: BTreeSet<u32>,
+    /// Handlers that were removed; calls that ran at that time may still end.
+    removed_handlers: BTreeSet<u32>,
     violations: Vec<Violation>,
 }
 
-/// Returns every breach of the contract, in order of appearance. Empty: it holds.
+/// Returns every violation of the contract, in order; empty if it holds.
 pub fn check(history: &History) -> Vec<Violation> {
     let mut checker = Checker::default();
     for (index, (_, entry)) in history.entries.iter().enumerate() {
-        checker.see(index, entry);
+        checker.apply(index, entry);
     }
     checker.violations
 }
 
 impl Checker {
-    fn see(&mut self, at: usize, entry: &Entry) {
+    fn apply(&mut self, at: usize, entry: &Entry) {
         match entry {
             Entry::Begin(Call { handler, .. }) | Entry::End { handler, .. } | Entry::Synced { handler, .. }
-                if self.left.contains(handler) => {}
+                if self.removed_handlers.contains(handler) => {}
             Entry::Written { object, group } => drop(self.written.insert(object.clone(), group.clone())),
             Entry::Removed { object } => drop(self.removed.insert(object.clone())),
             Entry::Fault { .. } => {}
             Entry::Selected { informer, selection } => {
                 self.selections.entry(*informer).or_default().push(selection.clone());
             }
-            Entry::Came {
+            Entry::HandlerAdded {
                 handler,
                 informer,
-                keeps_all,
+                receives_every_state,
             } => {
                 let handler = self.handlers.entry(*handler).or_default();
-                (handler.informer, handler.keeps_all) = (*informer, *keeps_all);
+                (handler.informer, handler.receives_every_state) = (*informer, *receives_every_state);
             }
             Entry::Begin(call) => self.begin(at, call),
             Entry::End {
@@ -198,16 +198,16 @@ impl Checker {
                 ended,
             } => self.end(at, *handler, (namespace, name), *ended),
             Entry::Synced { handler, there } => self.synced(at, *handler, there),
-            Entry::Left { handler } => {
+            Entry::HandlerRemoved { handler } => {
                 self.handlers.remove(handler);
-                self.left.insert(*handler);
+                self.removed_handlers.insert(*handler);
             }
-            Entry::Looked { index, scan, .. } if index == scan => {}
-            Entry::Looked { informer, index, scan } => {
-                let message = format!("informer {informer}: the index says {index:?}, a scan {scan:?}");
+            Entry::IndexChecked { index, scan, .. } if index == scan => {}
+            Entry::IndexChecked { informer, index, scan } => {
+                let message = format!("informer {informer}: the index has {index:?}, a scan {scan:?}");
                 self.violate(at, Clause::IndexCoherent, message);
             }
-            Entry::Quiet {
+            Entry::AtRest {
                 informer,
                 cluster,
                 store,
@@ -219,13 +219,13 @@ impl Checker {
         self.violations.push(Violation { clause, entry, message });
     }
 
-    /// Whether the informer was ever to ask for some objects only, by their labels: then one may leave and come back.
+    /// Whether the informer has ever selected objects by their labels: then one may leave and come back.
     fn ever_selected_by_state(&self, informer: u32) -> bool {
         let selections = self.selections.get(&informer);
         selections.is_some_and(|all| all.iter().any(|selection| selection.group.is_some()))
     }
 
-    fn was(&self, state: &ObjectVersion) -> bool {
+    fn existed(&self, state: &ObjectVersion) -> bool {
         self.written.contains_key(state) || self.removed.contains(state)
     }
 }

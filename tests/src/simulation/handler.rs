@@ -1,62 +1,62 @@
-//! Scripted handlers: they take their time, fail, panic, and write everything down.
+//! Scripted handlers: they take time, fail, panic, and record their calls.
 //!
-//! Two kinds: one that pulls from its listener and makes several calls at once, as a plugin with several instances
-//! does; and a native one, which the informer drives.
+//! There are two kinds: one that pulls from its listener and makes several calls concurrently, as a plugin with several
+//! instances does; and a native one, which the informer calls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery, Notification, Pause};
+use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome, Pause, What};
 use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
 use informant_object::{KeyRef, Object};
 use tokio::sync::Notify;
 
-use super::dice::Dice;
 use super::history::Entry;
+use super::recorder::{CallRecorder, Script, ScriptedResult};
+use super::rng::Rng;
 use super::watched::Watched;
-use super::witness::{Script, Verdict, Witness};
 use super::world::World;
 
-/// How many calls one handler makes at once, about different keys.
+/// How many concurrent calls one handler makes, for different keys.
 const CALLS_AT_ONCE_MAX: usize = 3;
 
-/// A handler that is registered.
+/// A registered handler.
 pub(super) struct Handler {
     pub(super) id: u32,
     pub(super) watched: Arc<Watched>,
     pub(super) listener: ListenerHandle,
-    /// It is told every state, see [`Entry::Came`].
-    pub(super) keeps_all: bool,
+    /// It receives every state, see [`Entry::HandlerAdded`].
+    pub(super) receives_every_state: bool,
     native: Option<informant_informer::Registration>,
 }
 
 impl Handler {
-    /// Registers a handler that pulls, and lets it run until its listener is closed.
+    /// Registers a handler that pulls, and runs it until its listener is closed.
     pub(super) fn start(
         world: &Arc<World>,
         watched: &Arc<Watched>,
         id: u32,
         script: Script,
         options: ListenerOptions,
-        dice: Dice,
+        rng: Rng,
     ) -> Self {
-        let witness = Witness::come(world, watched, id, script, &options);
+        let recorder = CallRecorder::register(world, watched, id, script, &options);
         let listener = ListenerHandle::new(options);
         let added = watched.named.add_listener(listener.clone());
         added.expect("the informer runs");
-        let keeps_all = witness.keeps_all;
+        let receives_every_state = recorder.receives_every_state;
         let pulling = Pulling {
-            witness,
+            recorder,
             listener: listener.clone(),
         };
-        world.environment.spawn("scripted handler", Box::pin(pulling.run(dice)));
+        world.environment.spawn("scripted handler", Box::pin(pulling.run(rng)));
         Self {
             id,
             watched: Arc::clone(watched),
             listener,
-            keeps_all,
+            receives_every_state,
             native: None,
         }
     }
@@ -68,72 +68,71 @@ impl Handler {
         id: u32,
         script: Script,
         options: ListenerOptions,
-        dice: Dice,
+        rng: Rng,
     ) -> Self {
-        let witness = Witness::come(world, watched, id, script, &options);
-        let keeps_all = witness.keeps_all;
+        let recorder = CallRecorder::register(world, watched, id, script, &options);
+        let receives_every_state = recorder.receives_every_state;
         let source = watched.named.sources().remove(0);
-        let added = source.add_handler(Box::new(Native { witness, dice }), options);
+        let added = source.add_handler(Box::new(Native { recorder, rng }), options);
         let registration = added.expect("the informer runs");
         Self {
             id,
             watched: Arc::clone(watched),
             listener: registration.listener().clone(),
-            keeps_all,
+            receives_every_state,
             native: Some(registration),
         }
     }
 
-    /// Ends whatever holds it back.
+    /// Ends every pause.
     pub(super) fn resume(&self) {
         self.listener.resume(Pause::Swap);
         self.listener.resume(Pause::Quarantine);
     }
 
     /// Removes it.
-    pub(super) fn leave(self, world: &World) {
+    pub(super) fn remove(self, world: &World) {
         match &self.native {
             Some(registration) => self.watched.named.sources()[0].remove_handler(registration),
             None => self.watched.named.remove_listener(&self.listener),
         }
         self.listener.abandon();
-        world.record(Entry::Left { handler: self.id });
+        world.record(Entry::HandlerRemoved { handler: self.id });
     }
 }
 
 /// Pulls from its listener.
 struct Pulling {
-    witness: Witness,
+    recorder: CallRecorder,
     listener: ListenerHandle,
 }
 
 impl Pulling {
-    async fn run(self, mut dice: Dice) {
+    async fn run(self, mut rng: Rng) {
         let woken = Arc::new(Notify::new());
         let notify = woken.clone();
         self.listener.set_waker(Arc::new(move || notify.notify_one()));
         let mut calls = FuturesUnordered::new();
         loop {
-            let now = self.witness.now();
+            let now = self.recorder.now();
             let next = if calls.len() < CALLS_AT_ONCE_MAX {
                 self.listener.next(now)
             } else {
-                NextDelivery::Idle
+                Next::Idle
             };
             let wait = match next {
-                NextDelivery::Deliver(delivery) => {
-                    self.witness
-                        .begin(&delivery.notification, delivery.reason, delivery.source);
-                    calls.push(self.call(delivery, dice.split()));
+                Next::Deliver(delivery) => {
+                    self.recorder.begin(&delivery.what, delivery.reason, delivery.source);
+                    calls.push(self.call(delivery, rng.split()));
                     continue;
                 }
-                NextDelivery::WaitUntil(moment) => moment.since(now),
-                NextDelivery::Idle => Duration::MAX,
-                NextDelivery::Closed if calls.is_empty() => return,
-                NextDelivery::Closed => Duration::MAX,
+                Next::WaitUntil(moment) => moment.since(now),
+                Next::Idle => Duration::MAX,
+                Next::Closed if calls.is_empty() => return,
+                Next::Closed => Duration::MAX,
             };
             let timer = self
-                .witness
+                .recorder
                 .world
                 .environment
                 .sleep(wait.min(Duration::from_secs(86_400)));
@@ -146,50 +145,50 @@ impl Pulling {
         }
     }
 
-    async fn call(&self, delivery: Delivery, mut dice: Dice) {
-        let pause = Duration::from_millis(self.witness.call_ms(&mut dice));
+    async fn call(&self, delivery: Delivery, mut rng: Rng) {
+        let pause = Duration::from_millis(self.recorder.call_ms(&mut rng));
         if !pause.is_zero() {
-            self.witness.world.environment.sleep(pause).await;
+            self.recorder.world.environment.sleep(pause).await;
         }
         let outcome = match delivery.key() {
-            None => DeliveryOutcome::Ok,
+            None => Outcome::Ok,
             Some(key) => {
-                self.witness.act(&delivery.notification);
-                let verdict = self.witness.judge(key, &mut dice);
-                self.witness.end(key, &verdict);
-                match verdict {
-                    Verdict::Ok => DeliveryOutcome::Ok,
-                    Verdict::Panic => DeliveryOutcome::Trapped("scripted".into()),
-                    Verdict::Fail(error) => error.into(),
+                self.recorder.act(&delivery.what);
+                let result = self.recorder.draw_result(key, &mut rng);
+                self.recorder.end(key, &result);
+                match result {
+                    ScriptedResult::Ok => Outcome::Ok,
+                    ScriptedResult::Panic => Outcome::Trapped("scripted".into()),
+                    ScriptedResult::Fail(error) => error.into(),
                 }
             }
         };
-        self.listener.done(delivery.token, outcome, self.witness.now());
+        self.listener.done(delivery.token, outcome, self.recorder.now());
     }
 }
 
-/// Is called by the informer. Under paused time its calls take none.
+/// Called by the informer. Under paused time its calls take no time.
 struct Native {
-    witness: Witness,
-    dice: Dice,
+    recorder: CallRecorder,
+    rng: Rng,
 }
 
 impl Native {
-    fn call(&mut self, what: &Notification, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
-        self.witness.begin(what, context.reason, context.source);
-        let verdict = self.witness.judge(key, &mut self.dice);
-        self.witness.end(key, &verdict);
-        verdict.carry_out()
+    fn call(&mut self, what: &What, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
+        self.recorder.begin(what, context.reason, context.source);
+        let result = self.recorder.draw_result(key, &mut self.rng);
+        self.recorder.end(key, &result);
+        result.carry_out()
     }
 }
 
 impl EventHandler for Native {
     fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
-        self.call(&Notification::Add(object.clone()), object.key(), context)
+        self.call(&What::Add(object.clone()), object.key(), context)
     }
 
     fn on_update(&mut self, old: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError> {
-        let what = Notification::Update {
+        let what = What::Update {
             old: old.cloned(),
             new: new.clone(),
         };
@@ -203,7 +202,7 @@ impl EventHandler for Native {
         final_state_unknown: bool,
         context: &EventContext,
     ) -> Result<(), HandlerError> {
-        let what = Notification::Delete {
+        let what = What::Delete {
             last: last.cloned(),
             key: key.to_key(),
             final_state_unknown,
@@ -212,8 +211,7 @@ impl EventHandler for Native {
     }
 
     fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
-        self.witness
-            .begin(&Notification::Synced, context.reason, context.source);
+        self.recorder.begin(&What::Synced, context.reason, context.source);
         Ok(())
     }
 }

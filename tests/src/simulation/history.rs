@@ -1,18 +1,18 @@
-//! What happened in a run, in the order in which it happened.
+//! The events of a run, in order.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One version of one object, as the API server numbered it.
+/// One version of one object, as numbered by the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectVersion {
     /// The object's namespace.
     pub namespace: String,
     /// The object's name.
     pub name: String,
-    /// Which incarnation of the name.
+    /// The incarnation of the name.
     pub uid: String,
     /// The resource version.
     pub version: u64,
@@ -31,33 +31,33 @@ impl fmt::Display for ObjectVersion {
     }
 }
 
-/// What an informer asks the API server for.
+/// What an informer requests from the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// The namespaces to stay within; empty: all of them.
+    /// The namespaces; empty means all.
     pub namespaces: BTreeSet<String>,
-    /// The value of the label `group` that objects must have; none: any.
+    /// The value that the label `group` must have; none means any.
     pub group: Option<String>,
 }
 
 impl Selection {
-    /// Whether an object of that namespace with that label belongs to it.
+    /// Whether an object of that namespace with that label is selected.
     #[must_use]
-    pub fn takes(&self, namespace: &str, group: &str) -> bool {
+    pub fn selects(&self, namespace: &str, group: &str) -> bool {
         (self.namespaces.is_empty() || self.namespaces.contains(namespace))
             && self.group.as_deref().is_none_or(|wanted| wanted == group)
     }
 }
 
-/// What a handler was told.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
-    /// The object is there.
+pub enum EventKind {
+    /// The object exists.
     Add,
-    /// The object is there, and another state was known.
+    /// The object exists, and another state was known.
     Update,
-    /// The object is gone.
+    /// The object was deleted.
     Delete,
 }
 
@@ -67,28 +67,28 @@ pub enum Told {
 pub enum Ended {
     /// The handler accepted it.
     Ok,
-    /// The handler asked for another try, or broke down over it.
+    /// The handler asked for a retry, or panicked.
     Retry,
-    /// The handler refused it for good.
+    /// The handler rejected it permanently.
     Permanent,
 }
 
-/// A call into a handler, as it begins.
+/// The start of a call into a handler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// Which handler.
+    /// The handler.
     pub handler: u32,
-    /// What it is told.
-    pub told: Told,
-    /// The state it is told about; for a delete the last known one.
+    /// The kind of the call.
+    pub kind: EventKind,
+    /// The delivered state; for a delete the last known one.
     pub object: ObjectVersion,
-    /// The old state that an update came with.
+    /// The old state of an update.
     pub old: Option<ObjectVersion>,
     /// Whether a delete's final state is unknown.
     pub unknown: bool,
     /// `watch`, `relist`, …
     pub reason: String,
-    /// The version the store had for the key when the call began; none: absent.
+    /// The version in the store for the key when the call began; none if absent.
     pub stored: Option<u64>,
 }
 
@@ -98,78 +98,79 @@ pub struct Call {
 pub enum Entry {
     /// The API server accepted a write.
     Written {
-        /// The state it made.
+        /// The new state.
         object: ObjectVersion,
         /// The label `group` of that state.
         group: String,
     },
-    /// The API server accepted a delete, at this version.
+    /// The API server accepted a delete.
     Removed {
-        /// The state it removed, with the version of the removal.
+        /// The removed state, with the version of the removal.
         object: ObjectVersion,
     },
-    /// Something was done to the server or the informer.
+    /// A fault or another change was applied to the server or the informer.
     Fault {
-        /// What, in words.
+        /// Its description.
         name: String,
     },
-    /// From now on an informer is to ask for this.
+    /// An informer has this selection from now on.
     Selected {
-        /// Which informer.
+        /// The informer.
         informer: u32,
-        /// What.
+        /// The selection.
         selection: Selection,
     },
     /// A handler was registered.
-    Came {
-        /// Which handler.
+    HandlerAdded {
+        /// The handler.
         handler: u32,
-        /// With which informer.
+        /// Its informer.
         informer: u32,
-        /// It never fails and its buffer is never full: it is told each state that its watch shows.
-        keeps_all: bool,
+        /// It never fails and its buffer never fills: it receives each state that its watch shows.
+        receives_every_state: bool,
     },
     /// A call into a handler begins.
     Begin(Call),
-    /// It ends.
+    /// The call ends.
     End {
-        /// Which handler.
+        /// The handler.
         handler: u32,
-        /// The key the call was about.
+        /// The namespace of the call's key.
         namespace: String,
-        /// The key the call was about.
+        /// The name of the call's key.
         name: String,
-        /// How.
+        /// How it ended.
         ended: Ended,
     },
-    /// A handler was told that it has seen the whole source.
+    /// A handler is synced: it has received the whole source.
     Synced {
-        /// Which handler.
+        /// The handler.
         handler: u32,
-        /// Namespace and name of what was there when the handler came and, in the same incarnation, still is.
+        /// Namespace and name of the objects that existed when the handler was added and still exist in the same
+        /// incarnation.
         there: Vec<(String, String)>,
     },
-    /// A handler was removed: nothing is promised to it any more.
-    Left {
-        /// Which handler.
+    /// A handler was removed: the contract no longer covers it.
+    HandlerRemoved {
+        /// The handler.
         handler: u32,
     },
-    /// An index was compared with the store, both of one moment.
-    Looked {
-        /// Which informer's.
+    /// An index was compared with the store of the same snapshot.
+    IndexChecked {
+        /// The informer.
         informer: u32,
-        /// What the store's index answers: value and keys, sorted.
+        /// The contents of the store's index: values and keys, sorted.
         index: Vec<(String, Vec<String>)>,
-        /// What a scan over the store makes of the same index.
+        /// The same index computed by a scan over the store.
         scan: Vec<(String, Vec<String>)>,
     },
-    /// Everything has come to rest.
-    Quiet {
-        /// Which informer.
+    /// Everything is at rest: no further events can come.
+    AtRest {
+        /// The informer.
         informer: u32,
-        /// What the API server holds of what the informer asks for.
+        /// The objects of the API server that the informer selects.
         cluster: Vec<ObjectVersion>,
-        /// What the store holds.
+        /// The objects in the store.
         store: Vec<ObjectVersion>,
     },
 }
@@ -177,11 +178,11 @@ pub enum Entry {
 /// A run, from its beginning to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Each entry with the nanoseconds of simulated time since the run began.
+    /// Each entry with the nanoseconds of simulated time since the start of the run.
     pub entries: Vec<(u64, Entry)>,
 }
 
-/// One line as it is written.
+/// One line of the text form.
 #[derive(Serialize, Deserialize)]
 struct HistoryLine {
     us: u64,
@@ -192,7 +193,7 @@ impl History {
     /// Reads JSON lines, as [`Display`](fmt::Display) writes them. Time is kept to the microsecond.
     ///
     /// # Errors
-    /// If a line is none of a history; the error says which.
+    /// If a line is invalid; the error names it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let read = |(at, line): (usize, &str)| {
             serde_json::from_str::<HistoryLine>(line)

@@ -1,4 +1,4 @@
-//! One run: a seed in, a history and its violations out.
+//! One run: from a seed to a history and its violations.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,60 +6,60 @@ use std::time::Duration;
 use informant_cache::Environment;
 
 use super::checker::{self, Violation};
-use super::dice::Dice;
 use super::history::History;
+use super::rng::Rng;
 use super::schedule::Schedule;
 use super::world::{Setting, World};
 
-/// How long everything may take to come to rest once trouble has ended, in simulated time: longer than the longest
-/// back-off of a listener (5 min), the longest life of a watch (10 min) and its silence together.
-pub(super) const REST: Duration = Duration::from_secs(1_800);
+/// The deadline for coming to rest once faults have ended, in simulated time: longer than the longest back-off of a
+/// listener (5 min), the longest duration of a watch (10 min) and its silence together.
+pub(super) const REST_DEADLINE: Duration = Duration::from_secs(1_800);
 
-/// How a run went.
+/// The result of a run.
 pub struct Run {
-    /// All that happened.
+    /// Everything that happened.
     pub history: History,
-    /// What broke the contract.
+    /// The violations of the contract.
     pub violations: Vec<Violation>,
 }
 
-/// Runs the history that `seed` makes, from the beginning to rest.
+/// Runs `seed` from the start until everything is at rest.
 ///
 /// # Panics
-/// If no runtime can be made, or the world itself breaks down.
+/// If no runtime can be created, or the simulation itself fails.
 #[must_use]
 pub fn run(seed: u64) -> Run {
     run_world(play(seed))
 }
 
-/// Runs a world under paused time and judges its history.
+/// Runs a world under paused time and checks its history.
 pub(super) fn run_world(world: impl Future<Output = History>) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime without I/O needs nothing");
+        .expect("a runtime without I/O can be built");
     let history = runtime.block_on(world);
     let violations = checker::check(&history);
     Run { history, violations }
 }
 
 async fn play(seed: u64) -> History {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let setting = Setting {
-        history_events_max: dice.pick(&[3, 20, 10_000]),
-        paging_at_zero: dice.percent(50),
-        server_knows_watch_list: dice.percent(80),
+        history_events_max: rng.pick(&[3, 20, 10_000]),
+        paging_at_zero: rng.percent(50),
+        server_knows_watch_list: rng.percent(80),
         ..Setting::default()
     };
     let world = World::new(seed, &setting);
-    Schedule::new(world.clone(), dice).play().await;
-    come_to_rest(&world).await
+    Schedule::new(world.clone(), rng).play().await;
+    run_to_rest(&world).await
 }
 
-/// Waits until nothing more can come, and ends everything. Returns what happened.
-pub(super) async fn come_to_rest(world: &World) -> History {
-    world.environment.sleep(REST).await;
+/// Waits until no further events can come, and stops everything. Returns the history.
+pub(super) async fn run_to_rest(world: &World) -> History {
+    world.environment.sleep(REST_DEADLINE).await;
     world.record_rest();
     for watched in world.informers() {
         watched.stop(world).await;

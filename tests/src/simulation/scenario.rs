@@ -1,8 +1,7 @@
-//! Scenarios: schedules that are written down instead of drawn, each of which plays one fault case to the letter.
+//! Scenarios: fixed instead of random schedules, each of which plays one fault case.
 //!
-//! A scenario says what must come of the case, by assertions on the way; the history is judged by the checker besides.
-//! And it names bugs that the code can be made to have, with each of which it must fail: a case that no bug fails is
-//! not played.
+//! A scenario asserts the expected results of the case, and the checker checks the history as well. A scenario also
+//! lists seeded bugs; with each of them it must fail. A case that no bug fails is not really played.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
@@ -16,43 +15,43 @@ use informant_cache::{Environment, SourceState};
 use informant_informer::{ReflectorOptions, SourceStatus};
 
 use super::checker;
-use super::dice::Dice;
 use super::handler::Handler;
-use super::history::{Call, Entry, ObjectVersion, Selection, Told};
-use super::run::{Run, come_to_rest, run_world};
+use super::history::{Call, Entry, EventKind, ObjectVersion, Selection};
+use super::recorder::Script;
+use super::rng::Rng;
+use super::run::{Run, run_to_rest, run_world};
 use super::watched::Watched;
-use super::witness::Script;
 use super::world::{Setting, World, locked};
 
 pub use super::scenarios::SCENARIOS;
 
-/// The namespace that scenarios write to.
+/// The namespace that scenarios use.
 pub(super) const NAMESPACE: &str = "default";
 
-/// The longest a scenario waits for anything that has to come, in simulated time.
+/// The longest wait of a scenario, in simulated time.
 const DEADLINE: Duration = Duration::from_secs(1_800);
 
-/// How often it is looked whether it has come, in the first seconds and later.
+/// How often a condition is polled, in the first seconds and later.
 const STEP: Duration = Duration::from_millis(10);
 const STEP_LATE: Duration = Duration::from_millis(500);
 
-/// One case, played.
+/// One case.
 pub struct Scenario {
-    /// As `cases.md` numbers it.
+    /// Its number in `cases.md`.
     pub case: &'static str,
-    /// What it shows, as the test that runs it is named.
+    /// What it shows: the name of the test that runs it.
     pub name: &'static str,
-    /// It fails with each of these.
+    /// It fails with each of these bugs.
     pub bugs: &'static [SeededBug],
     pub(super) setting: fn() -> Setting,
     pub(super) play: fn(Arc<Stage>) -> LocalBoxFuture<'static, ()>,
 }
 
 impl Scenario {
-    /// Plays it, and lets everything come to rest.
+    /// Plays it, and waits until everything is at rest.
     ///
     /// # Panics
-    /// If something comes out otherwise than the scenario says.
+    /// If an assertion of the scenario fails.
     #[must_use]
     pub fn run(&self) -> Run {
         run_world(async {
@@ -61,13 +60,13 @@ impl Scenario {
                 handlers: Mutex::default(),
             });
             (self.play)(Arc::clone(&stage)).await;
-            stage.world.end_trouble();
+            stage.world.end_faults();
             locked(&stage.handlers).iter().for_each(|handler| handler.resume());
-            come_to_rest(&stage.world).await
+            run_to_rest(&stage.world).await
         })
     }
 
-    /// What is wrong: what broke the contract, or that the case came out otherwise.
+    /// The violations of the contract, or the assertion that failed.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let ran = std::panic::catch_unwind(AssertUnwindSafe(|| self.run()));
@@ -82,7 +81,7 @@ impl Scenario {
     }
 }
 
-/// Where a scenario is played: a server, informers on it, handlers.
+/// The environment of a scenario: a server, informers on it, handlers.
 pub(super) struct Stage {
     pub(super) world: Arc<World>,
     handlers: Mutex<Vec<Arc<Handler>>>,
@@ -93,7 +92,7 @@ impl Stage {
         self.world.server.faults()
     }
 
-    /// An informer of everything, by the usual requests.
+    /// An informer of everything, with default requests.
     pub(super) fn watch(&self) -> Arc<Watched> {
         self.watch_by(ReflectorOptions::default())
     }
@@ -102,7 +101,7 @@ impl Stage {
         Watched::start(&self.world, Selection::default(), reflector)
     }
 
-    /// A handler that accepts all at once.
+    /// A handler that accepts every call at once.
     pub(super) fn handle(&self, watched: &Arc<Watched>) -> Arc<Handler> {
         self.handle_by(watched, Script::default(), ListenerOptions::default())
     }
@@ -110,7 +109,7 @@ impl Stage {
     pub(super) fn handle_by(&self, watched: &Arc<Watched>, script: Script, options: ListenerOptions) -> Arc<Handler> {
         let mut handlers = locked(&self.handlers);
         let id = handlers.len() as u32;
-        let handler = Handler::start(&self.world, watched, id, script, options, Dice::new(u64::from(id)));
+        let handler = Handler::start(&self.world, watched, id, script, options, Rng::new(u64::from(id)));
         handlers.push(Arc::new(handler));
         Arc::clone(&handlers[handlers.len() - 1])
     }
@@ -123,12 +122,12 @@ impl Stage {
         self.world.delete(NAMESPACE, name)
     }
 
-    /// Lets so much time pass.
+    /// Lets this much time pass.
     pub(super) async fn pass(&self, seconds: u64) {
         self.world.environment.sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Lets everybody do what there is to do now: a hundredth of a second passes.
+    /// Lets pending work run: 10 ms pass.
     pub(super) async fn settle(&self) {
         self.world.environment.sleep(STEP).await;
     }
@@ -142,7 +141,7 @@ impl Stage {
         while !condition() {
             let waited = self.world.environment.now() - begin;
             assert!(waited < DEADLINE, "waited for {what} for {waited:?}");
-            // What comes late need not be seen to the hundredth of a second.
+            // Late conditions need no 10 ms resolution.
             let step = if waited < Duration::from_secs(10) {
                 STEP
             } else {
@@ -159,8 +158,8 @@ impl Stage {
         self.settle().await;
     }
 
-    /// What the handler has been told of objects so far, one line a call: `update x@7 from 3 (watch)`.
-    pub(super) fn told(&self, handler: &Handler) -> Vec<String> {
+    /// The handler's calls so far, one line each: `update x@7 from 3 (watch)`.
+    pub(super) fn calls(&self, handler: &Handler) -> Vec<String> {
         let history = self.world.history_so_far();
         let calls = history.entries.iter().filter_map(|(_, entry)| match entry {
             Entry::Begin(call) if call.handler == handler.id => Some(line_of(call)),
@@ -169,21 +168,21 @@ impl Stage {
         calls.collect()
     }
 
-    /// How often the handler has been told that it is synced.
+    /// How often the handler was synced.
     pub(super) fn times_synced(&self, handler: &Handler) -> usize {
         let history = self.world.history_so_far();
         let is_synced = |entry: &Entry| matches!(entry, Entry::Synced { handler: id, .. } if *id == handler.id);
         history.entries.iter().filter(|(_, entry)| is_synced(entry)).count()
     }
 
-    /// Requests that the server was sent so far.
+    /// The number of requests to the server so far.
     pub(super) fn requests(&self, verb: &str) -> usize {
         let requests = self.world.server.requests();
         requests.iter().filter(|request| request.verb == verb).count()
     }
 }
 
-/// What a scenario asks of an informer of one source.
+/// The state of an informer with one source.
 impl Watched {
     pub(super) fn status(&self) -> SourceStatus {
         self.named.statuses().remove(0)
@@ -201,11 +200,11 @@ impl Handler {
 }
 
 fn line_of(call: &Call) -> String {
-    let what = match call.told {
-        Told::Add => "add",
-        Told::Update => "update",
-        Told::Delete if call.unknown => "delete unknown",
-        Told::Delete => "delete",
+    let what = match call.kind {
+        EventKind::Add => "add",
+        EventKind::Update => "update",
+        EventKind::Delete if call.unknown => "delete unknown",
+        EventKind::Delete => "delete",
     };
     let from = call.old.as_ref().map(|old| format!(" from {}", old.version));
     let (from, Call { object, reason, .. }) = (from.unwrap_or_default(), call);

@@ -1,4 +1,4 @@
-//! The scenarios, by what they are about.
+//! The scenarios, by subject.
 
 mod changes;
 mod handlers;
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::scenario::{Scenario, Stage};
 use super::world::RESOURCE;
 
-/// All of them.
+/// All scenarios.
 pub const SCENARIOS: &[&[Scenario]] = &[
     changes::SCENARIOS,
     handlers::SCENARIOS,
@@ -22,20 +22,20 @@ pub const SCENARIOS: &[&[Scenario]] = &[
 ];
 
 impl Stage {
-    /// Puts a line between the events of every watch of all namespaces.
+    /// Sends a line between the events of every watch of all namespaces.
     fn show(&self, kind: &str, object: &serde_json::Value) {
         let line = json!({"type": kind, "object": object}).to_string();
         self.faults().inject(&Filter::any(), &Injection::Raw(line));
     }
 
-    /// Shows a bookmark.
+    /// Sends a bookmark.
     fn show_bookmark(&self, version: u64) {
         let metadata = json!({"resourceVersion": version.to_string()});
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
         self.show("BOOKMARK", &object);
     }
 
-    /// Shows the events after `version` again, up to and with `last`.
+    /// Sends the events after `version` again, up to and including `last`.
     fn show_again(&self, version: u64, last: u64) -> usize {
         let writes = self
             .world
@@ -47,10 +47,10 @@ impl Stage {
     }
 }
 
-/// What `play` of a scenario returns.
-macro_rules! playing {
+/// The future that `play` of a scenario returns.
+macro_rules! play_fn {
     ($play:path) => {
         |stage: Arc<Stage>| Box::pin($play(stage))
     };
 }
-use playing;
+use play_fn;

@@ -1,5 +1,5 @@
-//! What happens in a run: writes, faults, handlers and informers that come, change and go, in an order drawn from the
-//! seed.
+//! The steps of a run: writes, faults, handlers and informers that are added, changed and removed, in an order drawn
+//! from the seed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use informant_apiserver::{Ending, Filter};
 use informant_cache::Environment;
 use informant_informer::ReflectorOptions;
 
-use super::dice::Dice;
 use super::handler::Handler;
 use super::history::Selection;
+use super::rng::Rng;
 use super::watched::Watched;
 use super::world::World;
 
@@ -22,84 +22,84 @@ mod handlers;
 /// The namespaces that are written to.
 pub(super) const NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
-/// How many names the writes fight over; few, so that lives overlap.
+/// The number of object names; few, so that incarnations overlap.
 const NAMES: u64 = 6;
 
-/// How many steps a run has at least and at most.
+/// The minimum and maximum number of steps of a run.
 const STEPS: (u64, u64) = (30, 120);
 
-/// How long a step may take.
+/// The maximum duration of a step.
 const STEP_MS_MAX: u64 = 3_000;
 
-/// How many informers run at once.
+/// The maximum number of informers at a time.
 const INFORMERS_MAX: usize = 3;
 
 pub(super) struct Schedule {
     world: Arc<World>,
-    dice: Dice,
+    rng: Rng,
     handlers: Vec<Handler>,
     handlers_ever: u32,
-    /// Whether informers may change what they ask for.
+    /// Whether informers may change their selection.
     reconfigures: bool,
 }
 
 impl Schedule {
-    pub(super) fn new(world: Arc<World>, mut dice: Dice) -> Self {
+    pub(super) fn new(world: Arc<World>, mut rng: Rng) -> Self {
         Self {
             world,
-            reconfigures: dice.percent(50),
-            dice,
+            reconfigures: rng.percent(50),
+            rng,
             handlers: Vec::new(),
             handlers_ever: 0,
         }
     }
 
-    /// Does all steps, then ends all trouble.
+    /// Runs all steps, then ends all faults.
     pub(super) async fn play(&mut self) {
-        for _ in 0..self.dice.below(NAMES) {
+        for _ in 0..self.rng.below(NAMES) {
             self.write();
         }
         self.add_informer();
-        let steps = STEPS.0 + self.dice.below(STEPS.1 - STEPS.0);
+        let steps = STEPS.0 + self.rng.below(STEPS.1 - STEPS.0);
         for _ in 0..steps {
             self.step().await;
-            // Most steps come close together: that is where things race.
-            let pause = if self.dice.percent(60) {
-                self.dice.below(20)
+            // Most steps follow each other closely: that is where races occur.
+            let pause = if self.rng.percent(60) {
+                self.rng.below(20)
             } else {
-                self.dice.below(STEP_MS_MAX)
+                self.rng.below(STEP_MS_MAX)
             };
             self.world.environment.sleep(Duration::from_millis(pause)).await;
         }
-        self.end_trouble();
+        self.end_faults();
     }
 
     async fn step(&mut self) {
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..60 => self.write(),
             60..80 => self.fault(),
             80..84 => self.add_handler(),
             84..86 => self.remove_handler(),
             86..92 => self.change_handler(),
             92..94 => self.change_replica(),
-            94..95 => self.jump().await,
+            94..95 => self.jump_clock().await,
             95..96 => self.add_informer(),
             96..97 => self.remove_informer().await,
-            97..98 => self.look(),
+            97..98 => self.check_index(),
             _ => self.reconfigure().await,
         }
     }
 
     fn write(&mut self) {
-        let namespace = self.dice.pick(&NAMESPACES);
-        let name = format!("map-{}", self.dice.below(NAMES));
-        let value = format!("v{}", self.dice.below(4));
-        let group = self.dice.pick(&["a", "a", "b"]);
-        let delete = self.world.exists(namespace, &name) && self.dice.percent(30);
+        let namespace = self.rng.pick(&NAMESPACES);
+        let name = format!("map-{}", self.rng.below(NAMES));
+        let value = format!("v{}", self.rng.below(4));
+        let group = self.rng.pick(&["a", "a", "b"]);
+        let delete = self.world.exists(namespace, &name) && self.rng.percent(30);
         if delete {
             self.world.delete(namespace, &name);
         }
-        if !delete || self.dice.percent(50) {
+        if !delete || self.rng.percent(50) {
             self.world.put(namespace, &name, &value, group);
         }
     }
@@ -107,24 +107,24 @@ impl Schedule {
     fn selection(&mut self) -> Selection {
         let several = NAMESPACES.map(str::to_owned);
         Selection {
-            namespaces: if self.dice.percent(40) {
+            namespaces: if self.rng.percent(40) {
                 BTreeSet::from(several)
             } else {
                 BTreeSet::new()
             },
-            group: self.dice.percent(25).then(|| "a".to_owned()),
+            group: self.rng.percent(25).then(|| "a".to_owned()),
         }
     }
 
     fn reflector(&mut self) -> ReflectorOptions {
         ReflectorOptions {
-            watch_list: self.dice.percent(60),
-            page_items: self.dice.pick(&[None, None, Some(1), Some(3)]),
+            watch_list: self.rng.percent(60),
+            page_items: self.rng.pick(&[None, None, Some(1), Some(3)]),
             ..ReflectorOptions::default()
         }
     }
 
-    /// An informer comes, with a handler.
+    /// Adds an informer with a handler.
     fn add_informer(&mut self) {
         if self.world.informers().len() >= INFORMERS_MAX {
             return;
@@ -134,58 +134,58 @@ impl Schedule {
         self.add_handler_to(&watched);
     }
 
-    /// An informer goes, and all its handlers with it.
+    /// Removes an informer with all its handlers.
     async fn remove_informer(&mut self) {
         let informers = self.world.informers();
         if informers.len() < 2 {
             return;
         }
-        let watched = &informers[self.dice.below(informers.len() as u64) as usize];
+        let watched = &informers[self.rng.below(informers.len() as u64) as usize];
         let (going, staying) = std::mem::take(&mut self.handlers)
             .into_iter()
             .partition(|handler| handler.watched.id == watched.id);
         self.handlers = staying;
         let going: Vec<Handler> = going;
-        going.into_iter().for_each(|handler| handler.leave(&self.world));
+        going.into_iter().for_each(|handler| handler.remove(&self.world));
         watched.stop(&self.world).await;
     }
 
-    /// An informer asks for something else.
+    /// Changes an informer's selection.
     async fn reconfigure(&mut self) {
         if !self.reconfigures {
             return;
         }
         let informers = self.world.informers();
-        let watched = &informers[self.dice.below(informers.len() as u64) as usize];
+        let watched = &informers[self.rng.below(informers.len() as u64) as usize];
         let (mut selection, reflector) = (self.selection(), self.reflector());
-        if !self.may_move(watched) {
+        if !self.namespaces_may_change(watched) {
             selection.namespaces = watched.selection().namespaces;
         }
         watched.reconfigure(&self.world, selection, reflector).await;
     }
 
     /// Whether its namespaces may change: native handlers belong to one source.
-    fn may_move(&self, watched: &Watched) -> bool {
+    fn namespaces_may_change(&self, watched: &Watched) -> bool {
         !watched.id.is_multiple_of(2)
     }
 
-    fn look(&self) {
+    fn check_index(&self) {
         for watched in self.world.informers() {
-            watched.look(&self.world);
+            watched.check_index(&self.world);
         }
     }
 
-    /// The process stands still, or its machine sleeps: all timers are due at once.
-    async fn jump(&mut self) {
-        let seconds = self.dice.pick(&[1, 30, 400, 4_000]);
+    /// The process or its machine is suspended: all timers are due at once.
+    async fn jump_clock(&mut self) {
+        let seconds = self.rng.pick(&[1, 30, 400, 4_000]);
         self.world.note(format!("the clock jumps by {seconds} s"));
         tokio::time::advance(Duration::from_secs(seconds)).await;
     }
 
-    /// Moves the informers to a replica that lags, or back.
+    /// Moves the informers to a lagging replica, or back.
     fn change_replica(&mut self) {
         let to_second = !self.world.on_replica.load(Ordering::Relaxed);
-        if to_second && self.dice.percent(70) {
+        if to_second && self.rng.percent(70) {
             self.world.replica.freeze();
         } else {
             self.world.replica.thaw();
@@ -196,8 +196,8 @@ impl Schedule {
         self.world.note(format!("to replica {}", u8::from(to_second)));
     }
 
-    fn end_trouble(&mut self) {
-        self.world.end_trouble();
+    fn end_faults(&mut self) {
+        self.world.end_faults();
         self.handlers.iter().for_each(Handler::resume);
     }
 }

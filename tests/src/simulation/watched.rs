@@ -1,4 +1,4 @@
-//! An informer of the run: what it asks for, now and before, and what it holds.
+//! An informer of the run: its current and earlier selections, and its contents.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,20 +12,20 @@ use informant_object::{KeyRef, LabelSelector, Pointer};
 use super::history::{Entry, ObjectVersion, Selection};
 use super::world::{GROUP, World, locked, sorted, version_of_object};
 
-/// The index every informer has.
+/// The index of every informer.
 const INDEX: &str = "value";
 
-/// How long an informer that is stopped may take.
+/// The deadline for stopping an informer.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Watched {
     pub(super) id: u32,
     pub(super) named: NamedInformer,
-    /// All it was ever to ask for; the last counts.
+    /// All selections it has had; the last is in force.
     selections: Mutex<Vec<Selection>>,
-    /// What there was to be told of when it started.
+    /// The objects that existed when it started.
     pub(super) at_start: Vec<ObjectVersion>,
-    /// Requests may have been answered from the past before it had synced.
+    /// Requests may have been answered from an old state before it had synced.
     lagged: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl Watched {
             world.catalog.clone(),
             &world.metrics,
         )
-        .expect("the specification is sound");
+        .expect("the specification is valid");
         let watched = Arc::new(Self {
             id,
             named,
@@ -56,14 +56,14 @@ impl Watched {
         watched
     }
 
-    /// Stops it and has the world forget it. Its handlers are to have left.
+    /// Stops it and removes it from the world. Its handlers must have been removed before.
     pub(super) async fn stop(&self, world: &World) {
         locked(&world.informers).retain(|other| other.id != self.id);
         let report = self.named.stop(STOP_MAX).await;
         world.note(format!("informer {} stopped: {report:?}", self.id));
     }
 
-    /// Has it ask for something else, while handlers stay.
+    /// Changes its selection while its handlers stay.
     pub(super) async fn reconfigure(&self, world: &World, selection: Selection, reflector: ReflectorOptions) {
         world.record(Entry::Selected {
             informer: self.id,
@@ -71,26 +71,26 @@ impl Watched {
         });
         locked(&self.selections).push(selection.clone());
         let accepted = self.named.reconfigure(spec(self.id, &selection, reflector)).await;
-        accepted.expect("the change is sound");
+        accepted.expect("the change is valid");
     }
 
     pub(super) fn selection(&self) -> Selection {
         locked(&self.selections).last().cloned().unwrap_or_default()
     }
 
-    /// All it was ever to ask for.
+    /// All selections it has had.
     pub(super) fn selections_so_far(&self) -> Vec<Selection> {
         locked(&self.selections).clone()
     }
 
-    /// Requests go to a replica that may lag from now on.
+    /// From now on, requests go to a replica that may lag.
     pub(super) fn note_lag(&self) {
         if !self.named.has_synced() {
             self.lagged.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether its first list may be of the past.
+    /// Whether its first list may be of an old state.
     pub(super) fn has_lagged(&self) -> bool {
         self.lagged.load(Ordering::Relaxed)
     }
@@ -99,7 +99,7 @@ impl Watched {
         self.named.sources().iter().map(|source| source.snapshot()).collect()
     }
 
-    /// What its stores hold, sorted by key.
+    /// The contents of its stores, sorted by key.
     pub(super) fn stored(&self) -> Vec<ObjectVersion> {
         let objects = |snapshot: &Snapshot| snapshot.iter().map(version_of_object).collect::<Vec<_>>();
         let mut versions: Vec<_> = self.snapshots().iter().flat_map(objects).collect();
@@ -107,21 +107,21 @@ impl Watched {
         versions
     }
 
-    /// The version a look-up finds.
+    /// The version that a lookup finds.
     pub(super) fn version_at(&self, key: KeyRef<'_>) -> Option<u64> {
         let found = |snapshot: &Snapshot| snapshot.get(key).and_then(|object| object.version().number());
         self.snapshots().iter().find_map(found)
     }
 
-    /// Records its index beside what a scan makes of the same snapshots.
-    pub(super) fn look(&self, world: &World) {
+    /// Records its index next to the result of a scan over the same snapshots.
+    pub(super) fn check_index(&self, world: &World) {
         let (mut index, mut scan) = (BTreeMap::new(), BTreeMap::new());
-        // A source that has yet to publish knows no index.
+        // A source that has not published yet has no index.
         for snapshot in self.snapshots().into_iter().filter(|snapshot| !snapshot.is_empty()) {
             add_index(&snapshot, &mut index);
             add_scan(&snapshot, &mut scan);
         }
-        world.record(Entry::Looked {
+        world.record(Entry::IndexChecked {
             informer: self.id,
             index: sorted(index),
             scan: sorted(scan),

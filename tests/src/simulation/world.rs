@@ -1,4 +1,4 @@
-//! The world of a run: the server with a second replica, the informers on it, the history.
+//! The environment of a run: the server with a second replica, the informers on it, the history.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,22 +14,22 @@ use tower::ServiceExt;
 use super::history::{Entry, History, ObjectVersion, Selection};
 use super::watched::Watched;
 
-/// What the run watches.
+/// The resource that the run watches.
 pub(super) const RESOURCE: &str = "v1/configmaps";
 
-/// The label that informers select by.
+/// The label by which informers select.
 pub(super) const GROUP: &str = "group";
 
-/// The label in which a handler that writes back notes the value that it saw.
+/// The label in which a handler stores the value that it saw.
 pub(super) const SEEN: &str = "seen";
 
-/// What a seed decides about a world before anything happens in it.
+/// The parameters of a world, drawn from the seed at the start.
 pub(super) struct Setting {
     pub(super) history_events_max: usize,
     pub(super) paging_at_zero: bool,
-    /// Whether the server gives WatchLists.
+    /// Whether the server supports WatchList.
     pub(super) server_knows_watch_list: bool,
-    /// How far a watch may fall behind before the server closes it.
+    /// How far a watch may lag before the server closes it.
     pub(super) watch_backlog_events_max: usize,
 }
 
@@ -55,15 +55,15 @@ pub(super) struct World {
     /// Whether handlers may fail.
     pub(super) trouble: AtomicBool,
     pub(super) informers: Mutex<Vec<Arc<Watched>>>,
-    /// How many informers there ever were.
+    /// The number of informers so far.
     pub(super) informers_ever: AtomicU32,
-    /// Every state that was written, as the server answered it.
+    /// Every written state, as the server answered it.
     pub(super) past: Mutex<Vec<serde_json::Value>>,
     history: Mutex<History>,
 }
 
 impl World {
-    /// A server and nobody who watches it. Must run on the runtime of the run.
+    /// A server without watchers. Must run on the runtime of the run.
     pub(super) fn new(seed: u64, setting: &Setting) -> Arc<Self> {
         let options = Options {
             seed,
@@ -94,12 +94,12 @@ impl World {
         locked(&self.history).entries.push((now, entry));
     }
 
-    /// Records that something was done, in words.
+    /// Records a fault or another change.
     pub(super) fn note(&self, what: impl Into<String>) {
         self.record(Entry::Fault { name: what.into() });
     }
 
-    /// What has happened so far.
+    /// The history so far.
     pub(super) fn history_so_far(&self) -> History {
         locked(&self.history).clone()
     }
@@ -112,23 +112,23 @@ impl World {
         locked(&self.informers).clone()
     }
 
-    /// What the API server holds of `selection`, sorted by key.
+    /// The API server's objects in `selection`, sorted by key.
     pub(super) fn cluster(&self, selection: &Selection) -> Vec<ObjectVersion> {
         let objects = self.server.list(RESOURCE).expect("config maps are built in");
         let selected = objects.iter().filter(|object| {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-            selection.takes(namespace, group_of(object))
+            selection.selects(namespace, group_of(object))
         });
         let mut versions: Vec<_> = selected.map(version_of).collect();
         versions.sort();
         versions
     }
 
-    pub(super) fn is_troubled(&self) -> bool {
+    pub(super) fn faults_active(&self) -> bool {
         self.trouble.load(Ordering::Relaxed)
     }
 
-    /// A client whose requests go to the one or the other replica.
+    /// A client whose requests go to the selected replica.
     pub(super) fn client(&self) -> kube::Client {
         let (first, second) = (self.server.service(), self.replica.service());
         let on_replica = Arc::clone(&self.on_replica);
@@ -146,8 +146,8 @@ impl World {
     /// Records that everything is at rest, for each informer.
     pub(super) fn record_rest(&self) {
         for watched in self.informers() {
-            watched.look(self);
-            self.record(Entry::Quiet {
+            watched.check_index(self);
+            self.record(Entry::AtRest {
                 informer: watched.id,
                 cluster: self.cluster(&watched.selection()),
                 store: watched.stored(),
@@ -155,17 +155,17 @@ impl World {
         }
     }
 
-    /// All trouble ends: faults are taken back, handlers fail no more.
-    pub(super) fn end_trouble(&self) {
+    /// Ends all faults: rules are removed, and handlers no longer fail.
+    pub(super) fn end_faults(&self) {
         self.replica.thaw();
         self.on_replica.store(false, Ordering::Relaxed);
         self.server.faults().clear();
         self.trouble.store(false, Ordering::Relaxed);
-        self.note("all trouble ends");
+        self.note("all faults end");
     }
 }
 
-/// Writing.
+/// Writes.
 impl World {
     /// Creates or replaces an object, and records it.
     pub(super) fn put(&self, namespace: &str, name: &str, value: &str, group: &str) -> ObjectVersion {
@@ -177,7 +177,7 @@ impl World {
         let written = self
             .server
             .put(RESOURCE, namespace, object)
-            .expect("the object is sound");
+            .expect("the object is valid");
         let object = version_of(&written);
         locked(&self.past).push(written);
         self.record(Entry::Written {
@@ -187,18 +187,18 @@ impl World {
         object
     }
 
-    /// Notes the value of an object in one of its labels, as a handler does that writes to what it watches; records it.
-    /// Does nothing if the object is gone or says so already.
+    /// Stores the value of an object in one of its labels, as a handler does that writes to what it watches; records
+    /// it. Does nothing if the object is deleted or has the label already.
     pub(super) fn note_seen(&self, object: &Object) {
         let (namespace, name) = (object.namespace(), object.name());
-        let told: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
-        let patch = serde_json::json!({"metadata": {"labels": {SEEN: told["data"]["value"]}}});
+        let object_json: serde_json::Value = serde_json::from_slice(object.json()).expect("the server sends JSON");
+        let patch = serde_json::json!({"metadata": {"labels": {SEEN: object_json["data"]["value"]}}});
         let before = self.server.revision();
         let Ok(written) = self.server.patch(RESOURCE, namespace, name, patch) else {
             return;
         };
         if self.server.revision() == before {
-            return self.note(format!("{namespace}/{name} is patched, which changes nothing"));
+            return self.note(format!("{namespace}/{name} is patched without a change"));
         }
         let group = group_of(&written).to_owned();
         let object = version_of(&written);
@@ -212,8 +212,11 @@ impl World {
 
     /// Deletes an object that is there, and records it.
     pub(super) fn delete(&self, namespace: &str, name: &str) -> ObjectVersion {
-        let removed = self.server.delete(RESOURCE, namespace, name).expect("it is there");
-        // What a delete answers carries the version of the removal only on the watch; the log of writes has it.
+        let removed = self
+            .server
+            .delete(RESOURCE, namespace, name)
+            .expect("the object exists");
+        // The answer to a delete does not contain the version of the removal; the log of writes does.
         let object = ObjectVersion {
             version: self.server.revision(),
             ..version_of(&removed)
@@ -223,7 +226,7 @@ impl World {
     }
 }
 
-/// A histogram of keys by value: what an index is.
+/// Keys by value: the contents of an index.
 pub(super) fn sorted(values: BTreeMap<String, Vec<String>>) -> Vec<(String, Vec<String>)> {
     let sort = |(value, mut keys): (String, Vec<String>)| {
         keys.sort();

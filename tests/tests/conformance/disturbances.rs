@@ -1,4 +1,4 @@
-//! Connections that are sliced, slow, cut, reset, held, half open.
+//! Connections that are sliced, slow, cut, reset, held or half open.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use informant_cache::SourceState;
 use informant_informer::WatchListUse;
 use informant_tests::chaos::Mode;
 use informant_tests::cluster::Cluster;
-use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
+use informant_tests::conformance::{ARRIVES_WITHIN, Setting, Testbed};
 use informant_tests::wait;
 
 use crate::label;
 
-/// The weather of a bad day: half of the connections end before a state has come whole.
-const WEATHER: &[Mode] = &[
+/// The modes of a bad network: half of the connections end before an initial state is complete.
+const BAD_NETWORK: &[Mode] = &[
     Mode::Pass,
     Mode::Slice { bytes_max: 100 },
     Mode::Slow {
@@ -25,130 +25,127 @@ const WEATHER: &[Mode] = &[
     Mode::Reset,
 ];
 
-/// How many rounds of writes there are; in each at least one connection is cut.
+/// The number of rounds of writes; in each at least one connection is cut.
 const ROUNDS: usize = 16;
 
-/// After so many writes without a cut the connections that are open by then are cut.
-const PATIENCE_WRITES: usize = 16;
+/// After this many writes without a cut, the open connections are cut.
+const CUT_AFTER_WRITES: usize = 16;
 
 pub(crate) async fn everything_arrives_through_slices_drips_cuts_and_resets(
     cluster: &Cluster,
     name: &str,
 ) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 7).await?;
-    ground.fill("kept", 40, 1_000).await?;
-    ground.proxy.draw_new(WEATHER);
-    let streamed = ground.observe(Setting::config_maps(&ground.namespace)).await?;
+    let testbed = Testbed::prepare(cluster, &label(name), 7).await?;
+    testbed.fill("kept", 40, 1_000).await?;
+    testbed.proxy.draw_new(BAD_NETWORK);
+    let streamed = testbed.observe(Setting::config_maps(&testbed.namespace)).await?;
     let paged = Setting {
         watch_list: false,
         page_items: Some(7),
-        ..Setting::config_maps(&ground.namespace)
+        ..Setting::config_maps(&testbed.namespace)
     };
-    let paged = ground.observe(paged).await?;
+    let paged = testbed.observe(paged).await?;
     for round in 0..ROUNDS {
-        let resets = ground.proxy.resets();
-        ground.proxy.set_open(Mode::CutAfter { bytes: 500 });
+        let resets = testbed.proxy.resets();
+        testbed.proxy.set_open(Mode::CutAfter { bytes: 500 });
         for number in 0..4 {
             let value = round.to_string();
-            ground
+            testbed
                 .change(&format!("kept-{}", 10 + (round * 3 + number) % 30), &value)
                 .await?;
         }
-        ground.create(&format!("new-{round}"), "new").await?;
+        testbed.create(&format!("new-{round}"), "new").await?;
         if round % 3 == 2 {
-            ground.delete(&format!("new-{}", round - 1)).await?;
-            // The same name again is another object.
-            ground.create(&format!("new-{}", round - 1), "again").await?;
+            testbed.delete(&format!("new-{}", round - 1)).await?;
+            // The same name again is another incarnation.
+            testbed.create(&format!("new-{}", round - 1), "again").await?;
             if round < 10 {
-                ground.delete(&format!("kept-{round}")).await?;
+                testbed.delete(&format!("kept-{round}")).await?;
             }
         }
-        until_cut(&ground, resets).await?;
+        until_cut(&testbed, resets).await?;
     }
-    ground.proxy.set(Mode::Pass);
+    testbed.proxy.set(Mode::Pass);
     for observed in [&streamed, &paged] {
-        observed.settle(&ground.direct).await?;
+        observed.settle(&testbed.direct).await?;
         ensure!(
             !observed.last_error().is_empty(),
-            "nothing went wrong: {:?}",
+            "no connection failed: {:?}",
             observed.status()
         );
     }
     Ok(())
 }
 
-/// Waits until more than `resets` connections were cut: by the weather or, if that is too fine, by us. One without
-/// traffic is not cut, so that something is written for as long as it takes.
-async fn until_cut(ground: &Ground, resets: usize) -> Result<()> {
+/// Waits until more than `resets` connections were cut: by the random modes or, if that takes too long, explicitly. A
+/// connection without traffic is not cut, so writes continue as long as it takes.
+async fn until_cut(testbed: &Testbed, resets: usize) -> Result<()> {
     let mut writes = 0;
     wait::until("a connection to be cut", ARRIVES_WITHIN, async || {
-        if ground.proxy.resets() > resets {
+        if testbed.proxy.resets() > resets {
             return Ok(());
         }
         writes += 1;
-        if writes % PATIENCE_WRITES == 0 {
-            ground.proxy.set_open(Mode::CutAfter { bytes: 500 });
+        if writes % CUT_AFTER_WRITES == 0 {
+            testbed.proxy.set_open(Mode::CutAfter { bytes: 500 });
         }
-        let written = ground.change("kept-10", &"y".repeat(1_000 + writes)).await;
+        let written = testbed.change("kept-10", &"y".repeat(1_000 + writes)).await;
         written.map_err(|error| format!("{error:#}"))?;
-        Err(format!("after {writes} writes none is"))
+        Err(format!("none after {writes} writes"))
     })
     .await
 }
 
-pub(crate) async fn a_half_open_watch_is_found_out_and_loses_nothing(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 5, 10).await?;
-    let observed = ground.observe(Setting::config_maps(&ground.namespace)).await?;
-    observed.settle(&ground.direct).await?;
+pub(crate) async fn half_open_watch_is_detected_and_loses_nothing(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 5, 10).await?;
+    let observed = testbed.observe(Setting::config_maps(&testbed.namespace)).await?;
+    observed.settle(&testbed.direct).await?;
     let before = observed.status();
 
-    ground.proxy.set_open(Mode::HalfOpen);
-    ground.create("new", "1").await?;
-    ground.change("kept-0", "2").await?;
-    ground.delete("kept-1").await?;
-    observed.settle(&ground.direct).await?;
+    testbed.proxy.set_open(Mode::HalfOpen);
+    testbed.create("new", "1").await?;
+    testbed.change("kept-0", "2").await?;
+    testbed.delete("kept-1").await?;
+    observed.settle(&testbed.direct).await?;
 
     let after = observed.status();
     ensure!(after.watches > before.watches, "the same watch: {after:?}");
     ensure!(after.last_error.is_some(), "{after:?}");
-    // It went on where it was: nothing was listed again, and the delete was seen, not concluded.
+    // It resumed where it was: nothing was relisted, and the delete came from the watch, not from a list.
     ensure!(after.relists == 0, "{after:?}");
-    let gone = observed.witness.calls_of("kept-1");
+    let gone = observed.handler.calls_of("kept-1");
     ensure!(gone.len() == 2, "{gone:?}");
     Ok(())
 }
 
-pub(crate) async fn a_network_that_swallows_everything_shows_as_stale_and_heals(
-    cluster: &Cluster,
-    name: &str,
-) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 5, 10).await?;
-    let observed = ground.observe(Setting::config_maps(&ground.namespace)).await?;
-    observed.settle(&ground.direct).await?;
+pub(crate) async fn blackholed_network_shows_as_stale_and_recovers(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 5, 10).await?;
+    let observed = testbed.observe(Setting::config_maps(&testbed.namespace)).await?;
+    observed.settle(&testbed.direct).await?;
 
-    ground.proxy.set(Mode::HalfOpen);
-    ground.delete("kept-0").await?;
-    ground.create("kept-0", "another").await?;
+    testbed.proxy.set(Mode::HalfOpen);
+    testbed.delete("kept-0").await?;
+    testbed.create("kept-0", "another").await?;
     let stale = observed.until_state(SourceState::Stale).await?;
     ensure!(stale.synced && observed.informer().snapshot().len() == 5, "{stale:?}");
     ensure!(stale.last_error.is_some(), "{stale:?}");
 
-    // The connections that were swallowed stay so; only new ones get through.
-    ground.proxy.set_new(Mode::Pass);
-    observed.settle(&ground.direct).await?;
+    // The blackholed connections stay blackholed; only new ones pass.
+    testbed.proxy.set_new(Mode::Pass);
+    observed.settle(&testbed.direct).await?;
     Ok(())
 }
 
-pub(crate) async fn a_first_state_that_stops_half_way_is_not_shown_and_asked_for_otherwise(
+pub(crate) async fn stalled_watch_list_falls_back_to_list_without_partial_state(
     cluster: &Cluster,
     name: &str,
 ) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 40, 1_000).await?;
-    ground.proxy.set_new(Mode::HoldAfter { bytes: 20_000 });
-    let observed = ground.observe(Setting::config_maps(&ground.namespace)).await?;
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 40, 1_000).await?;
+    testbed.proxy.set_new(Mode::HoldAfter { bytes: 20_000 });
+    let observed = testbed.observe(Setting::config_maps(&testbed.namespace)).await?;
     observed
         .until("the WatchList to be given up", |status| {
             matches!(status.watch_list, WatchListUse::Refused(_))
@@ -159,28 +156,28 @@ pub(crate) async fn a_first_state_that_stops_half_way_is_not_shown_and_asked_for
         !waiting.synced && observed.informer().snapshot().is_empty(),
         "{waiting:?}"
     );
-    ensure!(observed.witness.calls().is_empty(), "half a state was told");
+    ensure!(observed.handler.calls().is_empty(), "a partial state was delivered");
 
-    ground.proxy.set_new(Mode::Pass);
-    ground.proxy.set_open(Mode::Reset);
-    observed.settle(&ground.direct).await?;
+    testbed.proxy.set_new(Mode::Pass);
+    testbed.proxy.set_open(Mode::Reset);
+    observed.settle(&testbed.direct).await?;
     let late = observed.metric("informant_reflector_watch_lists_total", &["result=\"late\""]);
     ensure!(late >= 1.0, "{late}");
     Ok(())
 }
 
-pub(crate) async fn watches_that_end_cleanly_all_the_time_lose_nothing(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 5, 10).await?;
+pub(crate) async fn frequent_clean_watch_ends_lose_nothing(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 5, 10).await?;
     let second = Duration::from_secs(1);
     for watch_list in [true, false] {
         let setting = Setting {
             watch_list,
             watch_timeout_min: second,
-            haste: 1,
-            ..Setting::config_maps(&ground.namespace)
+            speed: 1,
+            ..Setting::config_maps(&testbed.namespace)
         };
-        let observed = ground.observe(setting).await?;
+        let observed = testbed.observe(setting).await?;
         let mut round = 0;
         wait::until(
             "a third watch, while something is written",
@@ -188,7 +185,7 @@ pub(crate) async fn watches_that_end_cleanly_all_the_time_lose_nothing(cluster: 
             async || {
                 round += 1;
                 let name = format!("kept-{}", round % 5);
-                let written = ground.change(&name, &round.to_string()).await;
+                let written = testbed.change(&name, &round.to_string()).await;
                 written.map_err(|error| format!("{error:#}"))?;
                 match observed.status().watches {
                     3.. => Ok(()),
@@ -197,7 +194,7 @@ pub(crate) async fn watches_that_end_cleanly_all_the_time_lose_nothing(cluster: 
             },
         )
         .await?;
-        observed.settle(&ground.direct).await?;
+        observed.settle(&testbed.direct).await?;
         let status = observed.status();
         ensure!(status.relists == 0 && status.lists == 1, "{status:?}");
     }

@@ -1,9 +1,9 @@
-//! What informers promise, held against the real kube-apiserver (and, where it can, the embedded one), through a proxy
+//! Checks what informers promise against the real kube-apiserver and, where possible, the embedded one, through a proxy
 //! that resets, slows, slices, holds and half-opens connections.
 //!
-//! Starting a cluster costs more than most scenarios, so that those which leave the API server alone run side by side
-//! on one, each in a namespace of its own and behind a proxy of its own; those which restart it run one after the
-//! other. A failure names its scenario.
+//! Starting a cluster costs more than most scenarios. Scenarios that leave the API server alone therefore run
+//! concurrently on one cluster, each in its own namespace and behind its own proxy; scenarios that restart it run one
+//! after the other. A failure names its scenario.
 
 mod discovery;
 mod disturbances;
@@ -21,17 +21,17 @@ use anyhow::{Result, ensure};
 use futures::future::join_all;
 use informant_tests::cluster::{Cluster, Kind};
 
-/// A scenario by name.
+/// A scenario with its name.
 type Scenario<'a> = (&'static str, Pin<Box<dyn Future<Output = Result<()>> + 'a>>);
 
-/// Names scenarios and begins none of them yet.
+/// Names scenarios without starting them.
 macro_rules! scenarios {
     ($cluster:expr; $($module:ident :: $name:ident),* $(,)?) => {
         vec![$((stringify!($name), Box::pin($module::$name($cluster, stringify!($name))) as _)),*]
     };
 }
 
-/// A cluster of that kind; none where xtask found no Go to build the real one with (never so in CI).
+/// A cluster of that kind; none where xtask found no Go to build the real one with (never in CI).
 async fn cluster(kind: Kind) -> Option<Cluster> {
     if kind == Kind::Real && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
         return None;
@@ -39,7 +39,7 @@ async fn cluster(kind: Kind) -> Option<Cluster> {
     Some(Cluster::start(kind).await.expect("the cluster starts"))
 }
 
-/// Runs all of them at once; tells of each that failed.
+/// Runs all of them concurrently; reports each that failed.
 async fn side_by_side(scenarios: Vec<Scenario<'_>>) -> Result<()> {
     let begin = Instant::now();
     let run = scenarios.into_iter().map(async |(name, scenario)| {
@@ -52,7 +52,7 @@ async fn side_by_side(scenarios: Vec<Scenario<'_>>) -> Result<()> {
     Ok(())
 }
 
-/// What a scenario's namespace and files are called.
+/// The name of a scenario's namespace and files.
 fn label(name: &str) -> String {
     const LENGTH_MAX: usize = 50;
     name.replace('_', "-")
@@ -63,45 +63,47 @@ fn label(name: &str) -> String {
         .to_owned()
 }
 
-/// What may happen on the way to an API server that itself is well, and what it may be asked.
+/// Scenarios for a healthy API server: faults of the network, and requests.
 fn on_one_that_runs(cluster: &Cluster) -> Vec<Scenario<'_>> {
     scenarios![cluster;
         disturbances::everything_arrives_through_slices_drips_cuts_and_resets,
-        disturbances::a_half_open_watch_is_found_out_and_loses_nothing,
-        disturbances::a_network_that_swallows_everything_shows_as_stale_and_heals,
-        disturbances::a_first_state_that_stops_half_way_is_not_shown_and_asked_for_otherwise,
-        disturbances::watches_that_end_cleanly_all_the_time_lose_nothing,
-        resources::a_custom_resource_is_waited_for_and_may_go_and_come_back,
-        resources::field_selectors_of_each_kind_select_what_they_say,
-        resources::a_field_that_cannot_be_selected_by_is_said_so,
+        disturbances::half_open_watch_is_detected_and_loses_nothing,
+        disturbances::blackholed_network_shows_as_stale_and_recovers,
+        disturbances::stalled_watch_list_falls_back_to_list_without_partial_state,
+        disturbances::frequent_clean_watch_ends_lose_nothing,
+        resources::custom_resource_may_appear_disappear_and_return,
+        resources::field_selectors_match_for_each_kind,
+        resources::unsupported_field_selector_is_reported,
         resources::resources_are_found_by_any_of_their_names,
-        discovery::kinds_are_found_in_two_answers_and_come_and_go,
-        discovery::either_way_of_asking_finds_the_same,
-        versions::versions_of_lists_mean_what_the_api_conventions_say,
-        versions::versions_of_watches_mean_what_the_api_conventions_say,
-        versions::own_writes_are_read_once_their_version_was_seen,
-        shown::a_lost_api_server_is_seen_everywhere_one_looks,
+        discovery::aggregated_discovery_follows_added_and_removed_kinds,
+        discovery::both_discovery_formats_find_the_same,
+        versions::list_resource_versions_follow_the_api_conventions,
+        versions::watch_resource_versions_follow_the_api_conventions,
+        versions::wait_for_version_reads_own_writes,
+        shown::lost_api_server_shows_in_metrics_readiness_and_api,
     ]
 }
 
-/// What only the real one knows.
+/// Scenarios that only the real one supports.
 fn on_the_real_one(cluster: &Cluster) -> Vec<Scenario<'_>> {
     scenarios![cluster;
-        rights::who_may_list_but_not_watch_is_served_by_lists_and_says_so,
-        rights::who_may_watch_but_not_list_is_served_by_watch_list_alone,
-        discovery::a_service_that_is_down_hides_no_other_kind,
-        discovery::the_kinds_of_a_service_that_goes_down_stay,
+        rights::list_without_watch_permission_polls_and_reports_it,
+        rights::watch_without_list_permission_uses_watch_list,
+        discovery::unavailable_api_service_hides_no_other_kind,
+        discovery::kinds_of_a_failing_api_service_are_kept,
     ]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_embedded_api_server_that_runs() {
-    let cluster = cluster(Kind::Embedded).await.expect("it needs nothing");
+async fn running_embedded_api_server() {
+    let cluster = cluster(Kind::Embedded)
+        .await
+        .expect("the embedded API server needs no tools");
     side_by_side(on_one_that_runs(&cluster)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kube_apiserver_that_runs() {
+async fn running_kube_apiserver() {
     let Some(cluster) = cluster(Kind::Real).await else {
         return;
     };
@@ -111,26 +113,30 @@ async fn a_kube_apiserver_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_embedded_api_server_that_is_restarted() {
-    let mut cluster = cluster(Kind::Embedded).await.expect("it needs nothing");
+async fn restarted_embedded_api_server() {
+    let mut cluster = cluster(Kind::Embedded)
+        .await
+        .expect("the embedded API server needs no tools");
     restarts::killed_in_the_middle_of_a_list(&mut cluster).await.unwrap();
     restarts::killed_in_the_middle_of_watches(&mut cluster).await.unwrap();
-    restarts::what_was_compacted_while_away(&mut cluster).await.unwrap();
+    restarts::history_compacted_while_disconnected(&mut cluster)
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kube_apiserver_that_is_restarted() {
+async fn restarted_kube_apiserver() {
     let Some(mut cluster) = cluster(Kind::Real).await else {
         return;
     };
-    // Its token is refused from the first restart on, and the file that holds it is read again within a minute.
+    // Its token is refused from the first restart on, and its token file is read again within a minute.
     let token = restarts::TokenHolder::begin(&mut cluster).await.unwrap();
     restarts::killed_in_the_middle_of_a_list(&mut cluster).await.unwrap();
     token.is_refused().await.unwrap();
     restarts::killed_in_the_middle_of_watches(&mut cluster).await.unwrap();
-    restarts::what_was_compacted_while_away(&mut cluster).await.unwrap();
-    restarts::a_state_that_expires_between_two_pages(&mut cluster)
+    restarts::history_compacted_while_disconnected(&mut cluster)
         .await
         .unwrap();
-    token.is_let_in_again().await.unwrap();
+    restarts::list_that_expires_between_pages(&mut cluster).await.unwrap();
+    token.is_accepted_again().await.unwrap();
 }

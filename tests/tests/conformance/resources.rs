@@ -1,12 +1,12 @@
-//! Kinds: those that come and go, what can be selected of each, and how they are found.
+//! Resources: definitions that are created and deleted, selectors, and lookup by name.
 
 use anyhow::{Result, ensure};
 use informant_cache::SourceState;
 use informant_informer::{GroupVersionResource, ResourceName, discover};
 use informant_tests::client::Client;
 use informant_tests::cluster::{Cluster, Kind, Login};
-use informant_tests::conformance::witness::What;
-use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
+use informant_tests::conformance::recording_handler::CallKind;
+use informant_tests::conformance::{ARRIVES_WITHIN, Setting, Testbed};
 use informant_tests::wait;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::label;
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Gadgets of a group of their own.
+/// Gadgets in a group of their own.
 pub(crate) fn definition(group: &str) -> Value {
     let spec = json!({"type": "object", "properties": {"color": {"type": "string"}}});
     json!({
@@ -38,9 +38,9 @@ pub(crate) fn gadget(group: &str, name: &str, color: &str) -> Value {
     })
 }
 
-fn gadgets(group: &str, ground: &Ground) -> Setting {
+fn gadgets(group: &str, testbed: &Testbed) -> Setting {
     let resource = GroupVersionResource::new(group, "v1", "gadgets");
-    Setting::of(resource, "Gadget", Some(&ground.namespace))
+    Setting::of(resource, "Gadget", Some(&testbed.namespace))
 }
 
 /// Creates an object of a definition that was just applied.
@@ -52,42 +52,39 @@ pub(crate) async fn create_when_served(direct: &Client, path: &str, object: &Val
     .map(drop)
 }
 
-pub(crate) async fn a_custom_resource_is_waited_for_and_may_go_and_come_back(
-    cluster: &Cluster,
-    name: &str,
-) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+pub(crate) async fn custom_resource_may_appear_disappear_and_return(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
     let group = "comes-and-goes.example.com";
-    let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", ground.namespace);
-    let observed = ground.observe(gadgets(group, &ground)).await?;
+    let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", testbed.namespace);
+    let observed = testbed.observe(gadgets(group, &testbed)).await?;
     observed.until_state(SourceState::WaitingForResource).await?;
 
-    ground.direct.post(DEFINITIONS, &definition(group)).await?;
-    create_when_served(&ground.direct, &path, &gadget(group, "first", "red")).await?;
-    observed.settle(&ground.direct).await?;
+    testbed.direct.post(DEFINITIONS, &definition(group)).await?;
+    create_when_served(&testbed.direct, &path, &gadget(group, "first", "red")).await?;
+    observed.settle(&testbed.direct).await?;
 
-    ground.direct.delete(&format!("{DEFINITIONS}/gadgets.{group}")).await?;
+    testbed.direct.delete(&format!("{DEFINITIONS}/gadgets.{group}")).await?;
     observed.until_state(SourceState::WaitingForResource).await?;
     ensure!(observed.status().synced, "{:?}", observed.status());
 
-    ground.direct.post(DEFINITIONS, &definition(group)).await?;
-    create_when_served(&ground.direct, &path, &gadget(group, "second", "red")).await?;
-    observed.settle(&ground.direct).await?;
-    let told = observed.witness.calls_of("first");
+    testbed.direct.post(DEFINITIONS, &definition(group)).await?;
+    create_when_served(&testbed.direct, &path, &gadget(group, "second", "red")).await?;
+    observed.settle(&testbed.direct).await?;
+    let calls = observed.handler.calls_of("first");
     ensure!(
-        told.len() == 2 && matches!(told[1].what, What::Delete { .. }),
-        "{told:?}"
+        calls.len() == 2 && matches!(calls[1].kind, CallKind::Delete { .. }),
+        "{calls:?}"
     );
     Ok(())
 }
 
-/// A selector, and what it is of.
+/// A selector, and its resource.
 struct Case {
     resource: GroupVersionResource,
     kind: &'static str,
     namespaced: bool,
     selector: &'static str,
-    /// Names of those that are selected.
+    /// The names of the selected objects.
     selected: &'static [&'static str],
 }
 
@@ -130,42 +127,42 @@ fn cases() -> [Case; 6] {
     ]
 }
 
-pub(crate) async fn field_selectors_of_each_kind_select_what_they_say(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    populate(&ground).await?;
+pub(crate) async fn field_selectors_match_for_each_kind(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    populate(&testbed).await?;
     let mut all = Vec::new();
     for case in cases() {
-        let namespace = case.namespaced.then_some(ground.namespace.as_str());
+        let namespace = case.namespaced.then_some(testbed.namespace.as_str());
         let setting = Setting {
             field_selector: case.selector.to_owned(),
             ..Setting::of(case.resource.clone(), case.kind, namespace)
         };
-        all.push((ground.observe(setting).await?, case));
+        all.push((testbed.observe(setting).await?, case));
     }
     for (observed, case) in &all {
-        observed.settle(&ground.direct).await?;
-        let view = observed.witness.view();
+        observed.settle(&testbed.direct).await?;
+        let view = observed.handler.view();
         let names: Vec<_> = view.keys().map(|key| key.as_ref().name).collect();
         ensure!(names == case.selected, "{} by {}: {names:?}", case.kind, case.selector);
     }
-    // What leaves a selection is deleted for those who asked for it, what enters it is new; the state in which it
-    // leaves is no secret.
-    let pods = format!("/api/v1/namespaces/{}/pods", ground.namespace);
+    // An object that leaves a selection is deleted for its watchers, and one that enters it is new; the state in which
+    // it leaves is visible.
+    let pods = format!("/api/v1/namespaces/{}/pods", testbed.namespace);
     let failed = json!({"status": {"phase": "Failed"}});
-    ground.direct.merge(&format!("{pods}/on-n1/status"), &failed).await?;
+    testbed.direct.merge(&format!("{pods}/on-n1/status"), &failed).await?;
     let (observed, _) = &all[0];
-    observed.settle(&ground.direct).await?;
-    let told = observed.witness.calls_of("on-n1");
-    let seen = What::Delete {
+    observed.settle(&testbed.direct).await?;
+    let calls = observed.handler.calls_of("on-n1");
+    let seen = CallKind::Delete {
         final_state_unknown: false,
     };
-    ensure!(told.len() == 2 && told[1].what == seen, "{told:?}");
+    ensure!(calls.len() == 2 && calls[1].kind == seen, "{calls:?}");
     Ok(())
 }
 
-async fn populate(ground: &Ground) -> Result<()> {
-    let core = format!("/api/v1/namespaces/{}", ground.namespace);
-    let direct = &ground.direct;
+async fn populate(testbed: &Testbed) -> Result<()> {
+    let core = format!("/api/v1/namespaces/{}", testbed.namespace);
+    let direct = &testbed.direct;
     for (name, node) in [("on-n1", "n1"), ("on-n2", "n2")] {
         let spec = json!({"nodeName": node, "containers": [{"name": "app", "image": "x"}]});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec});
@@ -180,14 +177,14 @@ async fn populate(ground: &Ground) -> Result<()> {
         ("killed", "x", "Killed"),
         ("other", "y", "Started"),
     ] {
-        let about = json!({"kind": "Pod", "name": object, "namespace": ground.namespace});
+        let about = json!({"kind": "Pod", "name": object, "namespace": testbed.namespace});
         let event = json!({
             "apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "reason": reason,
         });
         direct.post(&format!("{core}/events"), &event).await?;
     }
     for name in ["a", "b"] {
-        ground.create(name, "1").await?;
+        testbed.create(name, "1").await?;
     }
     for (name, unschedulable) in [("cordoned", true), ("schedulable", false)] {
         let spec = json!({"unschedulable": unschedulable});
@@ -195,20 +192,20 @@ async fn populate(ground: &Ground) -> Result<()> {
         direct.post("/api/v1/nodes", &node).await?;
     }
     direct.post(DEFINITIONS, &definition(SELECTABLE)).await?;
-    let path = format!("/apis/{SELECTABLE}/v1/namespaces/{}/gadgets", ground.namespace);
+    let path = format!("/apis/{SELECTABLE}/v1/namespaces/{}/gadgets", testbed.namespace);
     for color in ["red", "blue"] {
         create_when_served(direct, &path, &gadget(SELECTABLE, color, color)).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn a_field_that_cannot_be_selected_by_is_said_so(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+pub(crate) async fn unsupported_field_selector_is_reported(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
     let setting = Setting {
         field_selector: "data.value=1".to_owned(),
-        ..Setting::config_maps(&ground.namespace)
+        ..Setting::config_maps(&testbed.namespace)
     };
-    let observed = ground.observe(setting).await?;
+    let observed = testbed.observe(setting).await?;
     let refused = observed
         .until("the refusal to be shown", |status| {
             status.last_error.as_ref().is_some_and(|(text, _)| text.contains("400"))
@@ -223,31 +220,31 @@ pub(crate) async fn a_field_that_cannot_be_selected_by_is_said_so(cluster: &Clus
     Ok(())
 }
 
-/// Has the API server pass on what is asked of `group` to the service `name` of the namespace, on `port`.
-pub(crate) async fn add_api_service(ground: &Ground, group: &str, name: &str, port: u16) -> Result<()> {
+/// Makes the API server forward requests for `group` to the service `name` of the namespace, on `port`.
+pub(crate) async fn add_api_service(testbed: &Testbed, group: &str, name: &str, port: u16) -> Result<()> {
     let service = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": format!("v1.{group}")},
         "spec": {
             "group": group, "version": "v1", "groupPriorityMinimum": 1_000, "versionPriority": 15,
-            "insecureSkipTLSVerify": true, "service": {"name": name, "namespace": ground.namespace, "port": port},
+            "insecureSkipTLSVerify": true, "service": {"name": name, "namespace": testbed.namespace, "port": port},
         },
     });
     let services = "/apis/apiregistration.k8s.io/v1/apiservices";
-    ground.direct.post(services, &service).await.map(drop)
+    testbed.direct.post(services, &service).await.map(drop)
 }
 
 pub(crate) async fn resources_are_found_by_any_of_their_names(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
     let group = "found.example.com";
-    ground.direct.post(DEFINITIONS, &definition(group)).await?;
-    let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", ground.namespace);
-    create_when_served(&ground.direct, &path, &gadget(group, "first", "red")).await?;
+    testbed.direct.post(DEFINITIONS, &definition(group)).await?;
+    let path = format!("/apis/{group}/v1/namespaces/{}/gadgets", testbed.namespace);
+    create_when_served(&testbed.direct, &path, &gadget(group, "first", "red")).await?;
     let broken = cluster.kind() == Kind::Real;
     if broken {
-        // An extension server that nobody runs.
-        add_api_service(&ground, "broken.example.com", "nobody", 443).await?;
+        // An extension server without a backend.
+        add_api_service(&testbed, "broken.example.com", "no-backend", 443).await?;
     }
-    let client = ground.client(&Login::admin()).await?;
+    let client = testbed.client(&Login::admin()).await?;
     for (wanted, found) in [
         ("apps/v1/deployments", "apps/v1/deployments"),
         ("deploy", "apps/v1/deployments"),
@@ -262,9 +259,9 @@ pub(crate) async fn resources_are_found_by_any_of_their_names(cluster: &Cluster,
         ensure!(discovered.await?.gvr.to_string() == found, "{wanted}");
     }
     let unknown: ResourceName = "gadgetz.found.example.com".parse()?;
-    // The API server itself takes a moment to find out that nobody runs the extension server.
+    // The API server itself takes a moment to notice that the extension server is unavailable.
     wait::until(
-        "the refusal to say what could not be asked",
+        "the refusal to name the unavailable group",
         ARRIVES_WITHIN,
         async || {
             let error = discover(&client, &unknown).await.err();

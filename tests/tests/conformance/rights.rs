@@ -1,21 +1,18 @@
-//! Who may list but not watch, and the other way round. The embedded API server asks nobody who he is.
+//! Users who may list but not watch, and vice versa. The embedded API server has no authentication.
 
 use anyhow::{Result, ensure};
 use informant_cache::SourceState;
 use informant_tests::cluster::{Cluster, Login};
-use informant_tests::conformance::{Ground, Setting};
+use informant_tests::conformance::{Setting, Testbed};
 use serde_json::json;
 
 use crate::label;
 
-pub(crate) async fn who_may_list_but_not_watch_is_served_by_lists_and_says_so(
-    cluster: &Cluster,
-    name: &str,
-) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 3, 10).await?;
-    allow(&ground, &["list"]).await?;
-    let observed = ground.observe(as_reader(&ground)).await?;
+pub(crate) async fn list_without_watch_permission_polls_and_reports_it(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 3, 10).await?;
+    allow(&testbed, &["list"]).await?;
+    let observed = testbed.observe(as_reader(&testbed)).await?;
     let status = observed
         .until("the state by LIST, and no watch", |status| {
             status.synced && status.state == SourceState::Forbidden
@@ -23,63 +20,60 @@ pub(crate) async fn who_may_list_but_not_watch_is_served_by_lists_and_says_so(
         .await?;
     ensure!(observed.last_error().contains("cannot watch"), "{status:?}");
 
-    // What changes is seen by the next list, at the pace at which what is forbidden is tried.
-    ground.create("new", "1").await?;
-    ground.delete("kept-0").await?;
+    // Changes are seen by the next list, at the interval at which a forbidden watch is retried.
+    testbed.create("new", "1").await?;
+    testbed.delete("kept-0").await?;
     observed
         .until("both to be seen", |_| {
-            let view = observed.witness.view();
+            let view = observed.handler.view();
             let names: Vec<_> = view.keys().map(|key| key.as_ref().name).collect();
             names == ["kept-1", "kept-2", "new"]
         })
         .await?;
     ensure!(observed.status().state == SourceState::Forbidden && observed.relists("forbidden") >= 1.0);
 
-    allow(&ground, &["list", "watch"]).await?;
-    observed.settle(&ground.direct).await
+    allow(&testbed, &["list", "watch"]).await?;
+    observed.settle(&testbed.direct).await
 }
 
-pub(crate) async fn who_may_watch_but_not_list_is_served_by_watch_list_alone(
-    cluster: &Cluster,
-    name: &str,
-) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 3, 10).await?;
-    allow(&ground, &["watch"]).await?;
-    let streamed = ground.observe(as_reader(&ground)).await?;
+pub(crate) async fn watch_without_list_permission_uses_watch_list(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 3, 10).await?;
+    allow(&testbed, &["watch"]).await?;
+    let streamed = testbed.observe(as_reader(&testbed)).await?;
     let listed = Setting {
         watch_list: false,
-        ..as_reader(&ground)
+        ..as_reader(&testbed)
     };
-    let listed = ground.observe(listed).await?;
+    let listed = testbed.observe(listed).await?;
 
-    streamed.settle(&ground.direct).await?;
-    ground.change("kept-0", "2").await?;
-    streamed.settle(&ground.direct).await?;
+    streamed.settle(&testbed.direct).await?;
+    testbed.change("kept-0", "2").await?;
+    streamed.settle(&testbed.direct).await?;
 
     let status = listed.until_state(SourceState::Forbidden).await?;
-    ensure!(!status.synced && listed.witness.calls().is_empty(), "{status:?}");
+    ensure!(!status.synced && listed.handler.calls().is_empty(), "{status:?}");
     ensure!(listed.last_error().contains("cannot list"), "{status:?}");
 
-    allow(&ground, &["list", "watch"]).await?;
-    listed.settle(&ground.direct).await
+    allow(&testbed, &["list", "watch"]).await?;
+    listed.settle(&testbed.direct).await
 }
 
-fn as_reader(ground: &Ground) -> Setting {
+fn as_reader(testbed: &Testbed) -> Setting {
     Setting {
         login: Login::reader(),
-        ..Setting::config_maps(&ground.namespace)
+        ..Setting::config_maps(&testbed.namespace)
     }
 }
 
 /// `reader` may do this with the config maps of the namespace, and nothing else.
-pub(crate) async fn allow(ground: &Ground, verbs: &[&str]) -> Result<()> {
-    let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", ground.namespace);
+pub(crate) async fn allow(testbed: &Testbed, verbs: &[&str]) -> Result<()> {
+    let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", testbed.namespace);
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "reader"}, "rules": rules,
     });
-    if ground
+    if testbed
         .direct
         .merge(&format!("{rbac}/roles/reader"), &role)
         .await
@@ -87,12 +81,12 @@ pub(crate) async fn allow(ground: &Ground, verbs: &[&str]) -> Result<()> {
     {
         return Ok(());
     }
-    ground.direct.post(&format!("{rbac}/roles"), &role).await?;
+    testbed.direct.post(&format!("{rbac}/roles"), &role).await?;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "reader"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}],
     });
-    ground.direct.post(&format!("{rbac}/rolebindings"), &binding).await?;
+    testbed.direct.post(&format!("{rbac}/rolebindings"), &binding).await?;
     Ok(())
 }

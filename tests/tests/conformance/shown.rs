@@ -1,30 +1,30 @@
-//! What the program shows of trouble: metrics, readiness, the JSON API.
+//! How the program reports failures: metrics, readiness, the JSON API.
 
 use anyhow::{Result, ensure};
 use informant_tests::chaos::Mode;
 use informant_tests::cluster::{Cluster, Login};
-use informant_tests::conformance::{ARRIVES_WITHIN, Ground};
+use informant_tests::conformance::{ARRIVES_WITHIN, Testbed};
 use informant_tests::daemon::Daemon;
 use informant_tests::wait;
 use serde_json::Value;
 
 use crate::label;
 
-pub(crate) async fn a_lost_api_server_is_seen_everywhere_one_looks(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.fill("kept", 3, 10).await?;
-    let kubeconfig = ground.kubeconfig(&Login::admin()).await?;
+pub(crate) async fn lost_api_server_shows_in_metrics_readiness_and_api(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.fill("kept", 3, 10).await?;
+    let kubeconfig = testbed.kubeconfig(&Login::admin()).await?;
     let config = format!(
         "[informer.maps]\nresource = \"v1/configmaps\"\nnamespaces = [\"{}\"]\n",
-        ground.namespace
+        testbed.namespace
     );
     let folder = tempfile::tempdir()?;
     let daemon = Daemon::start(folder.path(), &kubeconfig, &config).await?;
     daemon.wait_until_ready().await?;
     until_shown(&daemon, "Live").await?;
 
-    ground.proxy.set(Mode::Reset);
-    ground.create("new", "1").await?;
+    testbed.proxy.set(Mode::Reset);
+    testbed.create("new", "1").await?;
     let source = until_shown(&daemon, "Stale").await?;
     let error = source["lastError"]["message"].as_str();
     ensure!(error.is_some_and(|text| text.contains("watch: ")), "{source}");
@@ -33,7 +33,7 @@ pub(crate) async fn a_lost_api_server_is_seen_everywhere_one_looks(cluster: &Clu
     let (_, ready) = daemon.http_get("/readyz?verbose").await?;
     ensure!(ready.contains("Stale"), "{ready}");
 
-    ground.proxy.set(Mode::Pass);
+    testbed.proxy.set(Mode::Pass);
     let source = until_shown(&daemon, "Live").await?;
     ensure!(source["watches"].as_u64() > Some(1), "{source}");
     Ok(())

@@ -1,5 +1,5 @@
-//! What `resourceVersion` and `resourceVersionMatch` mean, for lists and for watches: the same on both API servers; and
-//! reading one's own writes.
+//! The semantics of `resourceVersion` and `resourceVersionMatch` for lists and watches, which both API servers share;
+//! and reading your own writes.
 //!
 //! Source: Kubernetes' API concepts, "Resource versions".
 
@@ -10,22 +10,22 @@ use informant_informer::NotFresh;
 use informant_object::{KeyRef, ResourceVersion};
 use informant_tests::chaos::Mode;
 use informant_tests::cluster::Cluster;
-use informant_tests::conformance::{ARRIVES_WITHIN, Ground, Setting};
+use informant_tests::conformance::{ARRIVES_WITHIN, Setting, Testbed};
 use informant_tests::objects::version_of;
 use serde_json::Value;
 
 use crate::label;
 
-/// A version that no cluster of a test comes to.
+/// A version that no test cluster reaches.
 const FAR: u64 = 1_000_000;
 
-pub(crate) async fn versions_of_lists_mean_what_the_api_conventions_say(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    let first = version_of(&ground.create("a", "old").await?);
-    let second = version_of(&ground.change("a", "new").await?);
+pub(crate) async fn list_resource_versions_follow_the_api_conventions(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    let first = version_of(&testbed.create("a", "old").await?);
+    let second = version_of(&testbed.change("a", "new").await?);
     let future = second.parse::<u64>()? + FAR;
     let mut wrong = Vec::new();
-    // The first is consistent: whatever answers from memory has seen the second version from then on.
+    // The first list is consistent: every cache that answers later has seen the second version.
     for (query, expected) in [
         (String::new(), "new"),
         ("limit=1".to_owned(), "new"),
@@ -57,7 +57,7 @@ pub(crate) async fn versions_of_lists_mean_what_the_api_conventions_say(cluster:
         (format!("resourceVersion={first}&resourceVersionMatch=Newer"), "422"),
         ("sendInitialEvents=true".to_owned(), "422"),
     ] {
-        let found = list(&ground, &query).await?;
+        let found = list(&testbed, &query).await?;
         if found != expected {
             wrong.push(format!("list ?{query}: {found}, not {expected}"));
         }
@@ -66,12 +66,12 @@ pub(crate) async fn versions_of_lists_mean_what_the_api_conventions_say(cluster:
     Ok(())
 }
 
-pub(crate) async fn versions_of_watches_mean_what_the_api_conventions_say(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    let first = version_of(&ground.create("a", "old").await?);
-    ground.change("a", "new").await?;
-    // A consistent list: the memory that watches are served from has seen the second version then.
-    list(&ground, "").await?;
+pub(crate) async fn watch_resource_versions_follow_the_api_conventions(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    let first = version_of(&testbed.create("a", "old").await?);
+    testbed.change("a", "new").await?;
+    // A consistent list: after it, the watch cache has seen the second version.
+    list(&testbed, "").await?;
     let mut wrong = Vec::new();
     for (query, expected) in [
         (String::new(), "ADDED new"),
@@ -94,7 +94,7 @@ pub(crate) async fn versions_of_watches_mean_what_the_api_conventions_say(cluste
         ("sendInitialEvents=true".to_owned(), "422"),
         ("sendInitialEvents=true&resourceVersionMatch=Exact".to_owned(), "422"),
     ] {
-        let found = first_event(&ground, &query).await?;
+        let found = first_event(&testbed, &query).await?;
         if found != expected {
             wrong.push(format!("watch ?{query}: {found}, not {expected}"));
         }
@@ -103,48 +103,52 @@ pub(crate) async fn versions_of_watches_mean_what_the_api_conventions_say(cluste
     Ok(())
 }
 
-pub(crate) async fn own_writes_are_read_once_their_version_was_seen(cluster: &Cluster, name: &str) -> Result<()> {
-    let ground = Ground::prepare(cluster, &label(name), 1).await?;
-    ground.proxy.set_new(Mode::Slice { bytes_max: 50 });
-    let setting = Setting::config_maps(&ground.namespace);
-    let haste = setting.haste;
-    let observed = ground.observe(setting).await?;
+pub(crate) async fn wait_for_version_reads_own_writes(cluster: &Cluster, name: &str) -> Result<()> {
+    let testbed = Testbed::prepare(cluster, &label(name), 1).await?;
+    testbed.proxy.set_new(Mode::Slice { bytes_max: 50 });
+    let setting = Setting::config_maps(&testbed.namespace);
+    let speed = setting.speed;
+    let observed = testbed.observe(setting).await?;
     let mut newest = ResourceVersion::default();
     for round in 0..30 {
         let name = format!("own-{}", round % 3);
         let written = match round {
-            0..3 => ground.create(&name, "0").await?,
-            _ => ground.change(&name, &round.to_string()).await?,
+            0..3 => testbed.create(&name, "0").await?,
+            _ => testbed.change(&name, &round.to_string()).await?,
         };
         newest = ResourceVersion::new(&version_of(&written));
         let snapshot = observed
             .informer()
-            .wait_for_version(&newest, None, ARRIVES_WITHIN * haste)
+            .wait_for_version(&newest, None, ARRIVES_WITHIN * speed)
             .await?;
         let key = KeyRef {
-            namespace: &ground.namespace,
+            namespace: &testbed.namespace,
             name: &name,
         };
-        let kept = snapshot.get(key).with_context(|| format!("{name} is not there"))?;
+        let kept = snapshot.get(key).with_context(|| format!("{name} is missing"))?;
         let seen = kept.version().number();
         ensure!(
             seen == newest.number(),
-            "{name}: {seen:?} is kept, {newest} was written"
+            "{name}: {seen:?} is cached, {newest} was written"
         );
     }
     let number = newest.number().unwrap_or_default();
     let far = ResourceVersion::new(&(number + FAR).to_string());
     let waited = observed
         .informer()
-        .wait_for_version(&far, None, haste * ARRIVES_WITHIN / 1_000)
+        .wait_for_version(&far, None, speed * ARRIVES_WITHIN / 1_000)
         .await;
     ensure!(matches!(waited, Err(NotFresh::Timeout { .. })), "{waited:?}");
-    observed.settle(&ground.direct).await
+    observed.settle(&testbed.direct).await
 }
 
 /// The state of the only object, or the HTTP status of a refusal.
-async fn list(ground: &Ground, query: &str) -> Result<String> {
-    let list = match ground.direct.get(&format!("{}?{query}", ground.config_maps(""))).await {
+async fn list(testbed: &Testbed, query: &str) -> Result<String> {
+    let list = match testbed
+        .direct
+        .get(&format!("{}?{query}", testbed.config_maps("")))
+        .await
+    {
         Ok(list) => list,
         Err(error) => return refusal(error),
     };
@@ -153,12 +157,12 @@ async fn list(ground: &Ground, query: &str) -> Result<String> {
 }
 
 /// Type and value of the first event of a watch, or the HTTP status of a refusal.
-async fn first_event(ground: &Ground, query: &str) -> Result<String> {
-    let path = format!("{}?watch=true&timeoutSeconds=5&{query}", ground.config_maps(""));
+async fn first_event(testbed: &Testbed, query: &str) -> Result<String> {
+    let path = format!("{}?watch=true&timeoutSeconds=5&{query}", testbed.config_maps(""));
     let request = Request::get(path)
         .header(header::ACCEPT_ENCODING, "identity")
         .body(Vec::new())?;
-    let stream = match ground.direct.kube().request_stream(request).await {
+    let stream = match testbed.direct.kube().request_stream(request).await {
         Ok(stream) => stream,
         Err(error) => return refusal(error.into()),
     };

@@ -1,4 +1,5 @@
-//! Plugins that write: what they write appears, they do not chase it, and they write only what config.toml grants.
+//! Plugins that write: their writes arrive, they ignore their own writes, and they can write only what config.toml
+//! grants.
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use informant_tests::{guests, wait};
 use serde_json::{Value, json};
 
 crate::on_both_clusters!(
-    a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it,
-    without_the_grant_it_is_refused_with_the_line_that_it_takes,
-    every_verb_reaches_the_cluster_and_its_refusals_come_back,
+    plugin_writes_once_per_pod_and_ignores_its_own_writes,
+    plugin_without_grant_is_refused_with_the_missing_line,
+    every_verb_reaches_the_cluster_and_returns_its_errors,
 );
 
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Pods of the test, and the plugin that marks them, with `allow`.
+/// The pods of the test, and the plugin that labels them, with `allow`.
 fn marker(allow: &str) -> Result<String> {
     let component = guests::component("image-mark")?;
     Ok(format!(
@@ -51,7 +52,7 @@ async fn calls(daemon: &Daemon, labels: &[&str]) -> Result<f64> {
         .unwrap_or_default())
 }
 
-/// Waits until the plugin has been called so often, and nothing waits for it.
+/// Waits until the plugin handled at least this many events and none are pending.
 async fn wait_for_handled(daemon: &Daemon, at_least: f64) -> Result<()> {
     wait::until(
         &format!("{at_least} events to be handled"),
@@ -69,14 +70,14 @@ async fn wait_for_handled(daemon: &Daemon, at_least: f64) -> Result<()> {
             if handled >= at_least && pending == 0.0 {
                 Ok(())
             } else {
-                Err(format!("{handled}, {pending} wait"))
+                Err(format!("{handled} handled, {pending} pending"))
             }
         },
     )
     .await
 }
 
-async fn a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it(cluster: Cluster) -> Result<()> {
+async fn plugin_writes_once_per_pod_and_ignores_its_own_writes(cluster: Cluster) -> Result<()> {
     let client = cluster.client().await?;
     let images = [("floats", "nginx", "floating"), ("tagged", "nginx:1.29", "tagged")];
     for (name, image, _) in images {
@@ -90,7 +91,7 @@ async fn a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it(cluster: C
         wait_for_label(&client, name, wanted).await?;
     }
     wait_for_label(&client, "pinned", "pinned").await?;
-    // Each pod was told twice: as it came, and as it was after the plugin's own write.
+    // Each pod was delivered twice: when it was created, and after the plugin's own write.
     wait_for_handled(&daemon, 6.0).await?;
     ensure!(
         calls(&daemon, &["verb=\"patch\"", "result=\"ok\""]).await? == 3.0,
@@ -98,7 +99,7 @@ async fn a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it(cluster: C
     );
     ensure!(calls(&daemon, &[]).await? == 3.0, "and nothing else");
 
-    // Somebody takes the label away: one more write puts it back.
+    // Another client removes the label: one more write restores it.
     let without = json!({"metadata": {"labels": {"informant/images": null}}});
     client.merge(&pods("tagged"), &without).await?;
     wait_for_handled(&daemon, 8.0).await?;
@@ -113,12 +114,12 @@ async fn a_plugin_marks_each_pod_with_one_write_and_does_not_chase_it(cluster: C
     let by_plugin = managers
         .iter()
         .any(|manager| manager["manager"] == "informant-image-mark");
-    // The embedded API server keeps no managers.
+    // The embedded API server does not record managers.
     ensure!(by_plugin || managers.is_empty(), "{managers:?}");
     Ok(())
 }
 
-async fn without_the_grant_it_is_refused_with_the_line_that_it_takes(cluster: Cluster) -> Result<()> {
+async fn plugin_without_grant_is_refused_with_the_missing_line(cluster: Cluster) -> Result<()> {
     let client = cluster.client().await?;
     client.post(&pods(""), &pod("floats", "nginx")).await?;
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &marker("")?).await?;
@@ -144,13 +145,13 @@ async fn without_the_grant_it_is_refused_with_the_line_that_it_takes(cluster: Cl
         "{untouched}"
     );
 
-    // The line is pasted while it runs, at the end of the file, which is the plugin's section.
+    // The line is appended while Informant runs, at the end of the file, which is the plugin's section.
     let config = std::fs::read_to_string(daemon.config())?;
     std::fs::write(daemon.config(), format!("{config}{line}\n"))?;
     wait_for_label(&client, "floats", "floating").await
 }
 
-/// A guest that makes `calls` for each config map that is added; answers by number.
+/// A guest that makes `calls` for each config map that is added; its answers in order.
 async fn answers(cluster: &Cluster, client: &Client, calls: &str, count: usize) -> Result<(Daemon, Vec<Value>)> {
     let component = guests::component("guest-kube")?;
     let config = format!(
@@ -174,14 +175,14 @@ async fn answers(cluster: &Cluster, client: &Client, calls: &str, count: usize) 
     Ok((daemon, found))
 }
 
-/// What the guest has written into the log's line.
+/// The answer that the guest wrote into the log line.
 fn answer(line: &str) -> Option<Value> {
     let line: Value = serde_json::from_str(line).ok()?;
     let answer: Value = serde_json::from_str(line.pointer("/fields/message")?.as_str()?).ok()?;
     (answer["event"] == "add" && answer["object"] == "trigger").then_some(answer)
 }
 
-async fn every_verb_reaches_the_cluster_and_its_refusals_come_back(cluster: Cluster) -> Result<()> {
+async fn every_verb_reaches_the_cluster_and_returns_its_errors(cluster: Cluster) -> Result<()> {
     let client = cluster.client().await?;
     let map = "resource = \"v1/configmaps\", namespace = \"default\"";
     let made = "document = { apiVersion = \"v1\", kind = \"ConfigMap\", metadata = { name = \"made\" }, data = { a = \"1\" } }";

@@ -1,4 +1,4 @@
-//! What is wrong from outside is said clearly, shows in the metrics and leaves everything else running.
+//! Bad external input is reported clearly, shows in the metrics and leaves everything else running.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn wait_for_metric(daemon: &Daemon, name: &str, labels: &[&str], at_least:
     .await
 }
 
-/// Waits until `plugin` has handled so many adds well.
+/// Waits until `plugin` has handled this many adds successfully.
 async fn wait_for_adds(daemon: &Daemon, plugin: &str, count: usize) -> Result<()> {
     wait::until(
         &format!("{plugin} to handle {count} adds"),
@@ -63,7 +63,7 @@ async fn wait_for_adds(daemon: &Daemon, plugin: &str, count: usize) -> Result<()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plugins_that_trap_loop_and_grow_disturb_no_other() {
+async fn misbehaving_plugins_do_not_affect_others() {
     misbehave().await.unwrap();
 }
 
@@ -123,7 +123,7 @@ async fn misbehave() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_component_and_an_unknown_resource_leave_the_rest_running() {
+async fn broken_component_and_unknown_resource_leave_the_rest_running() {
     partly_broken().await.unwrap();
 }
 
@@ -132,7 +132,7 @@ async fn partly_broken() -> Result<()> {
     let client = cluster.client().await?;
     client.post(&config_maps(""), &config_map("one", "1")).await?;
     let broken = cluster.folder().join("broken.wasm");
-    std::fs::write(&broken, "this is no component")?;
+    std::fs::write(&broken, "this is not a component")?;
     let config = [
         MAPS.to_owned(),
         recorder("good", "")?,
@@ -146,19 +146,19 @@ async fn partly_broken() -> Result<()> {
     let said = daemon
         .process()
         .lines(0, |line| line.contains("broken.wasm").then(|| line.to_owned()));
-    ensure!(!said.is_empty(), "nothing was said of the broken component");
+    ensure!(!said.is_empty(), "the broken component was not reported");
     ensure!(
         daemon.json("/api/v1/plugins").await?.to_string().contains("broken"),
         "it is not listed"
     );
 
-    // Mended, it is taken without a restart.
+    // Once fixed, it is loaded without a restart.
     std::fs::copy(guests::component("guest-recorder")?, &broken)?;
     wait_for_adds(&daemon, "broken", 1).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_right_to_list_a_source_is_forbidden_until_it_is_granted() {
+async fn source_is_forbidden_until_list_is_granted() {
     if let Some(cluster) = crate::cluster(Kind::Real).await {
         forbidden(cluster).await.unwrap();
     }
@@ -198,14 +198,14 @@ async fn forbidden(cluster: Cluster) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unreachable_cluster_is_said_and_waited_for() {
+async fn unreachable_cluster_is_reported_and_retried() {
     unreachable().await.unwrap();
 }
 
 async fn unreachable() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let kubeconfig = folder.path().join("kubeconfig");
-    // Port 9 is `discard`: nobody listens there.
+    // Port 9 is `discard`: no process listens there.
     let content = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "x",
         "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:9"}}],
@@ -218,7 +218,7 @@ async fn unreachable() -> Result<()> {
     let said = |line: &str| line.contains("127.0.0.1:9").then_some(());
     daemon
         .process_mut()
-        .wait_for_line("a word about the cluster", ARRIVES_WITHIN, said)
+        .wait_for_line("a log line about the cluster", ARRIVES_WITHIN, said)
         .await?;
     let (alive, _) = daemon.http_get("/livez").await?;
     let (ready, text) = daemon.http_get("/readyz?verbose").await?;
@@ -230,7 +230,7 @@ async fn unreachable() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_configuration_is_refused_with_its_line() {
+async fn invalid_configuration_is_refused_with_its_line() {
     wrong_configuration().await.unwrap();
 }
 

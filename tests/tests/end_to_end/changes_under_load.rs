@@ -1,5 +1,5 @@
-//! Thirty plugin swaps and sixty changes of the configuration, valid, invalid and partly wrong, while 1,000 updates a
-//! second flow for a minute.
+//! Thirty plugin swaps and sixty configuration changes, valid, invalid and partly invalid, while 1,000 updates a second
+//! flow for a minute.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ const LOAD: Load = Load {
 };
 const CHANGES: usize = 60;
 const SWAPS: usize = 30;
-/// Which of the swaps are with a file that must be refused; those of `replays`, whose section does not change.
+/// The swaps with a file that must be refused; they are swaps of `replays`, whose section does not change.
 const BROKEN_SWAPS: [usize; 3] = [5, 13, 21];
 
-const CALM_WITHIN: Duration = Duration::from_secs(120);
+const HANDLED_WITHIN: Duration = Duration::from_secs(120);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_changes_every_event_is_handled_exactly_once_and_a_replay_ends_equal_to_the_store() {
+async fn events_are_handled_exactly_once_during_swaps_and_configuration_changes() {
     let world = World::start().await.unwrap();
     let mut written = world.written.clone();
     let writing = tokio::spawn(LOAD.write(world.cluster.client().await.unwrap()));
-    world.change_now_and_then().await.unwrap();
+    world.change_periodically().await.unwrap();
     load::append(&mut written, writing.await.unwrap().unwrap());
-    world.wait_until_calm(&written).await.unwrap();
+    world.wait_until_handled(&written).await.unwrap();
 
-    load::assert_handled_exactly_once(&written, &recording::calls(&world.daemon, "goes-on", 0));
+    load::assert_handled_exactly_once(&written, &recording::calls(&world.daemon, "continues", 0));
     load::assert_view_equals_the_store(&written, &recording::calls(&world.daemon, "replays", 0));
-    let coalesced = ["plugin=\"goes-on\""];
+    let coalesced = ["plugin=\"continues\""];
     let coalesced = world
         .daemon
         .metric("informant_listener_coalesced_total", &coalesced)
@@ -57,7 +57,7 @@ struct World {
     written: Versions,
 }
 
-/// What a version of the configuration leads to.
+/// The expected result of a version of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Ok,
@@ -69,7 +69,7 @@ impl World {
     async fn start() -> Result<Self> {
         let cluster = Cluster::start(Kind::Embedded).await?;
         let written = Load::prepare(&cluster.client().await?).await?;
-        for plugin in ["goes-on", "replays", "visitor"] {
+        for plugin in ["continues", "replays", "visitor"] {
             put_in_place(&guests::component("guest-recorder")?, &component(&cluster, plugin))?;
         }
         let first = Version::default().text(cluster.folder());
@@ -80,7 +80,7 @@ impl World {
             daemon,
             written,
         };
-        for plugin in ["goes-on", "replays"] {
+        for plugin in ["continues", "replays"] {
             world
                 .reaches(&format!("the first list to be handled by {plugin}"), async || {
                     let labels = [&*format!("plugin=\"{plugin}\""), "event=\"sync\"", "result=\"ok\""];
@@ -91,8 +91,8 @@ impl World {
         Ok(world)
     }
 
-    /// Two changes of the configuration, a swap, and so on, evenly over the time that updates flow.
-    async fn change_now_and_then(&self) -> Result<()> {
+    /// Makes two changes of the configuration, a swap, and so on, spread evenly over the time of the updates.
+    async fn change_periodically(&self) -> Result<()> {
         let begin = Instant::now();
         let (mut changes, mut swaps) = (0, 0);
         let steps = CHANGES + SWAPS;
@@ -111,7 +111,11 @@ impl World {
     }
 
     async fn swap(&self, number: usize) -> Result<()> {
-        let plugin = if number.is_multiple_of(2) { "goes-on" } else { "replays" };
+        let plugin = if number.is_multiple_of(2) {
+            "continues"
+        } else {
+            "replays"
+        };
         let broken = BROKEN_SWAPS.contains(&number);
         let result = if broken { "refused" } else { "ok" };
         let before = load::reloads(&self.daemon, plugin, result).await?;
@@ -119,7 +123,7 @@ impl World {
         if broken {
             put_broken(&file, number == BROKEN_SWAPS[0])?;
         } else {
-            // Never the bytes that run: those would rightly change nothing.
+            // Never the running bytes: Informant correctly ignores those.
             let builds = ["guest-recorder-v2", "guest-recorder"];
             let good_before = (0..number)
                 .filter(|other| other % 2 == number % 2 && !BROKEN_SWAPS.contains(other))
@@ -152,17 +156,17 @@ impl World {
         .await
     }
 
-    /// Waits until the last version of each object was handled by both, and nothing is left to be told.
-    async fn wait_until_calm(&self, written: &Versions) -> Result<()> {
+    /// Waits until both plugins handled the last version of each object, and no events are pending.
+    async fn wait_until_handled(&self, written: &Versions) -> Result<()> {
         let events: usize = written.values().map(Vec::len).sum();
         self.reaches("every event to be handled", async || {
-            let labels = ["plugin=\"goes-on\"", "result=\"ok\""];
+            let labels = ["plugin=\"continues\"", "result=\"ok\""];
             let handled = self.daemon.metric("informant_handler_events_total", &labels).await?;
-            // One of them is that the first list was complete.
+            // One of them is `synced` of the first list.
             Ok(handled.filter(|handled| *handled > events as f64))
         })
         .await?;
-        self.reaches("nothing to wait", async || {
+        self.reaches("no pending events", async || {
             let plugins = self.daemon.json("/api/v1/plugins").await?;
             let mut plugins = plugins["items"].as_array().into_iter().flatten();
             let idle = plugins.all(|plugin| plugin["pending"] == 0 && plugin["inFlight"] == 0);
@@ -172,7 +176,7 @@ impl World {
         // The log is read a little later than it is written.
         self.reaches("the log to be read", async || {
             let of = |plugin| recording::calls(&self.daemon, plugin, 0);
-            let handled = of("goes-on")
+            let handled = of("continues")
                 .iter()
                 .filter(|call| call.event == "add" || call.event == "update")
                 .count();
@@ -186,9 +190,9 @@ impl World {
         .await
     }
 
-    /// Waits until a number is there and not zero.
+    /// Waits until a number exists and is not zero.
     async fn reaches(&self, what: &str, mut number: impl AsyncFnMut() -> Result<Option<f64>>) -> Result<()> {
-        let reached = wait::until(what, CALM_WITHIN, async || match number().await {
+        let reached = wait::until(what, HANDLED_WITHIN, async || match number().await {
             Ok(Some(number)) if number > 0.0 => Ok(()),
             Ok(_) => Err(self.daemon.process().tail()),
             Err(error) => Err(format!("{error:#}")),
@@ -201,16 +205,16 @@ fn component(cluster: &Cluster, plugin: &str) -> PathBuf {
     cluster.folder().join(format!("{plugin}.wasm"))
 }
 
-/// What differs from one configuration to the next.
+/// The differences between configurations.
 #[derive(Default)]
 struct Version {
-    /// A label: with another one `goes-on` gets another instance.
+    /// A label: a different one gives `continues` another instance.
     label: usize,
-    /// How many events more may wait for `goes-on`: it keeps its instance.
+    /// The number of additional pending events that `continues` may have: it keeps its instance.
     pending: usize,
     /// A plugin on an informer of its own, with this label.
     visitor: Option<usize>,
-    /// A key that `goes-on` does not know.
+    /// A key that `continues` does not know.
     wrong_key: bool,
 }
 
@@ -222,10 +226,10 @@ impl Version {
         let component = |plugin: &str| folder.join(format!("{plugin}.wasm"));
         let mut text = format!(
             "[informer.maps]\nresource = \"v1/configmaps\"\nlabel-selector = \"app=test\"\n\n\
-             [plugin.goes-on]\ncomponent = {:?}\ninformers = [\"maps\"]\non-reload = \"continue\"\n\
+             [plugin.continues]\ncomponent = {:?}\ninformers = [\"maps\"]\non-reload = \"continue\"\n\
              limits = {{ pending = {pending} }}\nconfig = {{ {key} = \"{label}\" }}\n\n\
              [plugin.replays]\ncomponent = {:?}\ninformers = [\"maps\"]\non-reload = \"replay\"\nlimits = {{ pending = 100000 }}\n\n",
-            component("goes-on"),
+            component("continues"),
             component("replays"),
         );
         if let Some(label) = self.visitor {
@@ -240,7 +244,7 @@ impl Version {
     }
 }
 
-/// The configuration of a change, and what is to become of it.
+/// The configuration of a change, and its expected result.
 fn version(number: usize, folder: &Path) -> (String, Expected) {
     let round = number / 6;
     let now = Version {
@@ -249,10 +253,10 @@ fn version(number: usize, folder: &Path) -> (String, Expected) {
         ..Version::default()
     };
     let (version, broken, expected) = match number % 6 {
-        // Another instance of one plugin.
+        // One plugin gets another instance.
         0 => (now, None, Expected::Ok),
-        1 => (now, Some("[plugin.goes-on\n"), Expected::Refused),
-        // An informer and a plugin come.
+        1 => (now, Some("[plugin.continues\n"), Expected::Refused),
+        // An informer and a plugin are added.
         2 => (
             Version {
                 visitor: Some(0),
@@ -266,7 +270,7 @@ fn version(number: usize, folder: &Path) -> (String, Expected) {
             Some("[plugin.other]\ncomponent = \"x.wasm\"\ninformers = [\"nowhere\"]\n"),
             Expected::Refused,
         ),
-        // One section is refused, another is taken in.
+        // One section is refused, another is applied.
         4 => (
             Version {
                 visitor: Some(1),
@@ -276,7 +280,7 @@ fn version(number: usize, folder: &Path) -> (String, Expected) {
             None,
             Expected::Partial,
         ),
-        // They go again, and one plugin keeps its instance with another limit.
+        // They are removed, and one plugin keeps its instance with another limit.
         _ => (
             Version {
                 pending: round + 1,

@@ -1,4 +1,4 @@
-//! Two clusters in one process: one cache over both, each with its own fate, on the embedded and on the real API
+//! Two clusters in one process: one cache over both, each with its own failures, on the embedded and on the real API
 //! server.
 
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ struct Clusters {
 
 impl Clusters {
     async fn start(east: Cluster, west: Cluster) -> Result<Self> {
-        // West is a context of a file with two, as people have them.
+        // `west` is a context of a file with two contexts, which is common.
         let (file, context) = with_another_context(&west)?;
         let config = format!(
             "[cluster.east]\nkubeconfig = {:?}\n[cluster.west]\nkubeconfig = {file:?}\ncontext = {context:?}\n\n\
@@ -63,7 +63,7 @@ impl Clusters {
     }
 }
 
-/// A kubeconfig of `cluster` with a current context that leads nowhere, and the name of the one that does not.
+/// A kubeconfig of `cluster` with an unreachable current context, and the name of the reachable context.
 fn with_another_context(cluster: &Cluster) -> Result<(PathBuf, String)> {
     let text = std::fs::read_to_string(cluster.kubeconfig())?;
     let current = text
@@ -126,7 +126,7 @@ async fn queries_are_answered_over_both(east: Cluster, west: Cluster) -> Result<
         "{out}{err}"
     );
 
-    // West goes away and comes back; the cache answers all the while, and east's changes go on.
+    // `west` stops and returns; meanwhile the cache keeps answering and the changes of `east` arrive.
     in_west.delete(&pods("web-0")).await?;
     clusters.names(&["web-0", "--cluster", "east"], &["pod/web-0"]).await?;
     clusters.west.restart_apiserver().await?;

@@ -54,7 +54,7 @@ async fn custom_resources_are_watched_and_indexed_like_any_other(cluster: Cluste
     );
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
     daemon.wait_until_ready().await?;
-    // Who comes late is shown what is there, and nothing of what came and went before.
+    // A late handler receives the current objects, and no earlier ones.
     wait::until("the first list to be handled", ARRIVES_WITHIN, async || {
         let calls = recording::calls(&daemon, "recorder", 0);
         let synced = calls.iter().any(|call| call.event == "synced");

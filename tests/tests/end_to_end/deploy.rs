@@ -1,4 +1,4 @@
-//! `deploy/`: a cluster takes the manifests, the configuration in them is good, and what they grant is what it needs.
+//! `deploy/`: a cluster accepts the manifests, their configuration is valid, and they grant what it needs.
 
 use anyhow::{Context, Result, ensure};
 use informant_tests::cluster::{Cluster, tools_folder};
@@ -6,11 +6,11 @@ use informant_tests::{guests, scripts};
 use serde_json::Value;
 use tokio::process::Command;
 
-crate::on_both_clusters!(the_manifests_are_taken_and_grant_what_their_configuration_needs);
+crate::on_both_clusters!(manifests_apply_and_grant_what_their_configuration_needs);
 
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/informant";
 
-/// Runs a program to its end; what it wrote to stdout.
+/// Runs a program to its end; returns its stdout.
 async fn run(command: &mut Command) -> Result<String> {
     let output = command.output().await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -30,7 +30,7 @@ async fn apply(cluster: &Cluster, file: &std::path::Path) -> Result<String> {
     run(kubectl.args(["apply", "-f"]).arg(file)).await
 }
 
-async fn the_manifests_are_taken_and_grant_what_their_configuration_needs(cluster: Cluster) -> Result<()> {
+async fn manifests_apply_and_grant_what_their_configuration_needs(cluster: Cluster) -> Result<()> {
     let manifests = guests::workspace_folder().join("deploy").join("informant.yaml");
     let said = apply(&cluster, &manifests).await?;
     ensure!(said.lines().all(|line| line.ends_with(" created")), "{said}");

@@ -1,4 +1,4 @@
-//! What outlives the process: killed as nothing can be prepared for, then started again.
+//! State that survives the process: killed without warning, then started again.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,13 +12,13 @@ use informant_tests::recording::{self, Call};
 use informant_tests::{guests, wait};
 use serde_json::json;
 
-/// How long something may take to happen.
+/// The deadline of every wait.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Objects that are deleted while nothing runs.
+/// The number of objects that are deleted while no process runs.
 const DELETED: usize = 100;
 
-/// A recorder on durable config maps that goes on where it was; `rules` say what it does about some of them.
+/// A recorder on durable config maps that continues where it stopped; `rules` define its behavior for some of them.
 fn config(rules: &str) -> Result<String> {
     Ok(format!(
         "[state]\npath = \"state.redb\"\n\n\
@@ -36,7 +36,7 @@ async fn start(cluster: &Cluster, rules: &str) -> Result<Daemon> {
     Ok(daemon)
 }
 
-/// The calls up to the end of what it is shown at first.
+/// The calls up to the end of the initial events.
 async fn calls_until_synced(daemon: &Daemon) -> Result<Vec<Call>> {
     wait::until("the end of the first list", WITHIN, async || {
         let calls = recording::calls(daemon, "recorder", 0);
@@ -47,15 +47,15 @@ async fn calls_until_synced(daemon: &Daemon) -> Result<Vec<Call>> {
     .await
 }
 
-/// Waits until so many keys are kept as not acknowledged.
+/// Waits until this many keys are stored as unacknowledged.
 async fn open_keys(daemon: &Daemon, keys: f64) -> Result<()> {
-    wait::until("the keys that are open", WITHIN, async || {
+    wait::until("the unacknowledged keys", WITHIN, async || {
         let open = daemon
             .metric("informant_state_open_keys", &["plugin=\"recorder\""])
             .await;
         match open.map_err(|error| format!("{error:#}"))? {
             Some(open) if open == keys => Ok(()),
-            open => Err(format!("{open:?} are open, {keys} are to be")),
+            open => Err(format!("{open:?} keys are unacknowledged, expected {keys}")),
         }
     })
     .await
@@ -63,7 +63,7 @@ async fn open_keys(daemon: &Daemon, keys: f64) -> Result<()> {
 
 async fn kill(daemon: &mut Daemon) -> Result<()> {
     daemon.process().signal("KILL").await?;
-    wait::until("the daemon to be gone", WITHIN, async || {
+    wait::until("the daemon to end", WITHIN, async || {
         let running = daemon.process_mut().is_running();
         if running { Err("it runs".to_owned()) } else { Ok(()) }
     })
@@ -78,7 +78,7 @@ fn names<'c>(calls: &'c [Call], event: &str) -> Vec<&'c str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_and_started_again_every_delete_and_every_unacknowledged_event_is_told_and_nothing_else() {
+async fn restart_after_kill_delivers_only_missed_deletes_and_unacknowledged_events() {
     let cluster = Cluster::start(Kind::Embedded).await.unwrap();
     killed_and_started_again(&cluster).await.unwrap();
 }
@@ -93,7 +93,7 @@ async fn killed_and_started_again(cluster: &Cluster) -> Result<()> {
     {
         client.post(&config_maps(""), &config_map(name, "1")).await?;
     }
-    // The update of `stuck` takes its handler half a minute, and what comes after it waits.
+    // The handler takes half a minute for the update of `stuck`, and later events wait.
     let rules = r#"{ name = "stuck", event = "update", do = { spin = 30000000000 } }"#;
     let mut daemon = start(cluster, rules).await?;
     open_keys(&daemon, 0.0).await?;
@@ -131,33 +131,33 @@ async fn killed_and_started_again(cluster: &Cluster) -> Result<()> {
     );
     ensure!(calls.iter().all(|call| call.event != "update"), "{calls:?}");
 
-    // Once more, with everything acknowledged: there is nothing to tell.
+    // Once more, with everything acknowledged: there is nothing to deliver.
     open_keys(&daemon, 0.0).await?;
     kill(&mut daemon).await?;
     drop(daemon);
     let daemon = start(cluster, "").await?;
-    let told: BTreeSet<String> = calls_until_synced(&daemon)
+    let delivered: BTreeSet<String> = calls_until_synced(&daemon)
         .await?
         .into_iter()
         .filter(|call| call.event != "init")
         .map(|call| format!("{} {}", call.event, call.name))
         .collect();
-    ensure!(told.is_empty(), "{told:?}");
+    ensure!(delivered.is_empty(), "{delivered:?}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_state_file_is_set_aside_and_one_in_use_refuses_a_second_process() {
+async fn foreign_state_file_is_moved_aside_and_locked_one_refused() {
     let cluster = Cluster::start(Kind::Embedded).await.unwrap();
     files(&cluster).await.unwrap();
 }
 
 async fn files(cluster: &Cluster) -> Result<()> {
     let file = cluster.folder().join("state.redb");
-    std::fs::write(&file, "this is no database")?;
+    std::fs::write(&file, "this is not a database")?;
     let first = start(cluster, "").await?;
     let aside = cluster.folder().join("state.redb.broken-1");
-    ensure!(std::fs::read(&aside)? == b"this is no database");
+    ensure!(std::fs::read(&aside)? == b"this is not a database");
     ensure!(first.metric("informant_state_set_aside_total", &[]).await? == Some(1.0));
 
     let other = cluster.folder().join("other");

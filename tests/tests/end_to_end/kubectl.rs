@@ -35,7 +35,7 @@ metadata: {name: web, namespace: default, labels: {app: test}}
 spec: {selector: {app: test}, ports: [{port: 80}]}
 "#;
 
-/// kubectl with a kubeconfig, and a folder for what it reads and remembers.
+/// kubectl with a kubeconfig, and a folder for its input files and cache.
 struct Kubectl {
     kubeconfig: PathBuf,
     folder: PathBuf,
@@ -60,7 +60,7 @@ impl Kubectl {
         command
     }
 
-    /// Runs and returns stdout; a failure is an error with what kubectl said.
+    /// Runs and returns stdout; a failure is an error with kubectl's message.
     async fn run(&self, args: &[&str]) -> Result<String> {
         self.output_of(self.command(args), args).await
     }
@@ -78,13 +78,13 @@ impl Kubectl {
         Ok(text(&output.stdout))
     }
 
-    /// Runs and expects a failure that says `expected`.
+    /// Runs and expects a failure with the message `expected`.
     async fn expect_failure(&self, args: &[&str], expected: &str) -> Result<()> {
-        let said = self.run(args).await.err().map(|error| error.to_string());
-        let said = said.unwrap_or_else(|| "nothing, and succeeded".to_owned());
+        let output = self.run(args).await.err().map(|error| error.to_string());
+        let output = output.unwrap_or_else(|| "nothing, and succeeded".to_owned());
         ensure!(
-            said.contains(expected),
-            "kubectl {} said {said:?}, not {expected:?}",
+            output.contains(expected),
+            "kubectl {} printed {output:?}, not {expected:?}",
             args.join(" ")
         );
         Ok(())
@@ -94,7 +94,7 @@ impl Kubectl {
         let out = self.run(args).await?;
         ensure!(
             out.trim() == expected,
-            "kubectl {} said {out:?}, not {expected:?}",
+            "kubectl {} printed {out:?}, not {expected:?}",
             args.join(" ")
         );
         Ok(())
@@ -146,7 +146,7 @@ impl Kubectl {
         let mut watch = Process::start_command(watch)?;
         let is = |name: &'static str| move |line: &str| (line == name).then_some(());
         watch
-            .wait_for_line("the object that is there", ANSWERS_WITHIN, is("configmap/settings"))
+            .wait_for_line("the existing object", ANSWERS_WITHIN, is("configmap/settings"))
             .await?;
         self.expect(
             &["create", "configmap", "more", "--from-literal=b=2"],

@@ -1,4 +1,4 @@
-//! The way of an object: first list, add, update, delete, and the API server's restart in between.
+//! The life cycle of an object: first list, add, update, delete, and a restart of the API server in between.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use serde_json::json;
 crate::on_both_clusters!(
     a_handler_sees_the_first_list_then_each_change_once,
     a_restart_of_the_api_server_loses_and_repeats_nothing,
-    a_delete_during_the_restart_is_told_with_the_last_state,
+    delete_during_restart_is_delivered_with_the_last_state,
 );
 
-/// How long a change may take to arrive.
+/// The deadline for a change to arrive.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
 /// A daemon with a recorder on config maps that carry the tests' label.
@@ -32,7 +32,7 @@ async fn recorder(cluster: &Cluster) -> Result<Daemon> {
     Ok(daemon)
 }
 
-/// Waits until a call fits.
+/// Waits for a matching call.
 async fn call(daemon: &Daemon, what: &str, fits: impl Fn(&Call) -> bool) -> Result<Call> {
     wait::until(what, ARRIVES_WITHIN, async || {
         let calls = recording::calls(daemon, "recorder", 0);
@@ -125,7 +125,7 @@ async fn a_restart_of_the_api_server_loses_and_repeats_nothing(mut cluster: Clus
     };
     ensure!(
         versions("kept").len() == 1,
-        "an unchanged object was told again: {calls:?}"
+        "an unchanged object was redelivered: {calls:?}"
     );
     ensure!(versions("changed").len() == 2, "{calls:?}");
     ensure!(versions("new") == [version_of(&created)], "{calls:?}");
@@ -136,13 +136,14 @@ async fn a_restart_of_the_api_server_loses_and_repeats_nothing(mut cluster: Clus
     Ok(())
 }
 
-async fn a_delete_during_the_restart_is_told_with_the_last_state(mut cluster: Cluster) -> Result<()> {
+async fn delete_during_restart_is_delivered_with_the_last_state(mut cluster: Cluster) -> Result<()> {
     let client = cluster.client().await?;
     client.post(&config_maps(""), &config_map("gone", "1")).await?;
     let daemon = recorder(&cluster).await?;
     let add = call(&daemon, "the first list", |call| call.name == "gone").await?;
 
-    // Stopped, it misses the delete whatever the watch does; the restart ends the watch it would have come on.
+    // While stopped, it misses the delete whatever the watch does; the restart ends the watch that would have delivered
+    // it.
     daemon.process().signal("STOP").await?;
     client.delete(&config_maps("gone")).await?;
     cluster.restart_apiserver().await?;
@@ -161,9 +162,9 @@ async fn a_delete_during_the_restart_is_told_with_the_last_state(mut cluster: Cl
     Ok(())
 }
 
-/// Just after a restart, authorization may still be warming up.
+/// Just after a restart, authorization may not be ready yet.
 async fn put_when_possible(client: &Client, name: &str, value: &str) -> Result<String> {
-    let written = wait::until("the API server to take a write", ARRIVES_WITHIN, async || {
+    let written = wait::until("the API server to accept a write", ARRIVES_WITHIN, async || {
         let patch = json!({"data": {"value": value}});
         client
             .merge(&config_maps(name), &patch)

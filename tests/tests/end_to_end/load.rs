@@ -1,4 +1,4 @@
-//! A stream of updates with every version that was written, and files that are put in place meanwhile.
+//! A stream of updates that records every written version, and files that are replaced meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,14 +13,14 @@ use informant_tests::recording::Call;
 use serde_json::{Value, json};
 use tokio::time::interval;
 
-/// How many objects the writes go round.
+/// The number of objects that are updated in turn.
 const OBJECTS: usize = 100;
 const WRITERS: usize = 4;
 
 /// By name: the versions that were written, in order.
 pub(crate) type Versions = BTreeMap<String, Vec<String>>;
 
-/// How many updates are written.
+/// The rate and number of updates.
 #[derive(Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) updates_per_second: u64,
@@ -39,8 +39,8 @@ impl Load {
         Ok(written)
     }
 
-    /// Updates every object in turn at the fixed rate; returns the versions by name. Each writer has objects of its
-    /// own, so that the versions of one object are in order.
+    /// Updates every object in turn at the fixed rate; returns the versions by name. Each writer has its own objects,
+    /// so that the versions of one object are in order.
     pub(crate) async fn write(self, client: Client) -> Result<Versions> {
         let writers = (0..WRITERS).map(|writer| tokio::spawn(self.write_some(client.clone(), writer)));
         let mut all = Versions::new();
@@ -66,7 +66,7 @@ impl Load {
     }
 }
 
-/// Appends what was written later.
+/// Appends the later versions.
 pub(crate) fn append(written: &mut Versions, later: Versions) {
     for (name, versions) in later {
         written.entry(name).or_default().extend(versions);
@@ -87,13 +87,13 @@ pub(crate) fn assert_handled_exactly_once(written: &Versions, calls: &[Call]) {
         assert_eq!(
             handled.get(name),
             Some(versions),
-            "{name}: what was handled is not what was written"
+            "{name}: the handled versions differ from the written ones"
         );
     }
     assert_eq!(handled.len(), written.len());
 }
 
-/// Asserts that the view of the last instance, of what it was told since it began, is what was written last.
+/// Asserts that the view of the last instance, built from its calls, equals what was written last.
 pub(crate) fn assert_view_equals_the_store(written: &Versions, calls: &[Call]) {
     let begin = calls
         .iter()
@@ -113,11 +113,11 @@ pub(crate) fn assert_view_equals_the_store(written: &Versions, calls: &[Call]) {
     assert_eq!(view, last);
     assert!(
         calls[begin..].iter().any(|call| call.event == "synced"),
-        "the replay's end was never told"
+        "the end of the replay was never delivered"
     );
 }
 
-/// How many reloads of a plugin ended so.
+/// The number of reloads of a plugin with this result.
 pub(crate) async fn reloads(daemon: &Daemon, plugin: &str, result: &str) -> Result<f64> {
     let labels = [format!("plugin=\"{plugin}\""), format!("result=\"{result}\"")];
     let labels = labels.each_ref().map(String::as_str);
@@ -125,7 +125,7 @@ pub(crate) async fn reloads(daemon: &Daemon, plugin: &str, result: &str) -> Resu
     Ok(count.unwrap_or_default())
 }
 
-/// Writes beside and renames, as every careful tool does.
+/// Writes a temporary file and renames it, as careful tools do.
 pub(crate) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
     let beside = to.with_extension("new");
     std::fs::copy(from, &beside).with_context(|| format!("copying {}", from.display()))?;

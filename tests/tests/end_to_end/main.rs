@@ -1,7 +1,7 @@
 //! Informant as a whole: the binary, real components, an API server in another process.
 //!
-//! One program, because each one that is linked costs minutes on a small machine. Scenarios that make sense on both run
-//! against the embedded API server and against the real kube-apiserver.
+//! This is one program, because linking each program takes minutes on a small machine. Scenarios that make sense on
+//! both API servers run against the embedded one and against the real kube-apiserver.
 
 mod acting;
 mod bad_input;
@@ -21,7 +21,7 @@ mod swap_under_load;
 
 use informant_tests::cluster::{Cluster, Kind};
 
-/// A cluster of that kind; none where xtask found no Go to build the real one with (never so in CI).
+/// A cluster of that kind; none where xtask found no Go to build the real one with (never in CI).
 async fn cluster(kind: Kind) -> Option<Cluster> {
     if kind == Kind::Real && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
         return None;
@@ -29,7 +29,7 @@ async fn cluster(kind: Kind) -> Option<Cluster> {
     Some(Cluster::start(kind).await.expect("the cluster starts"))
 }
 
-/// Makes a test of each scenario for each kind of cluster.
+/// Turns each scenario into a test for each kind of cluster.
 macro_rules! on_both_clusters {
     ($($scenario:ident),* $(,)?) => {
         mod on_the_embedded_api_server {

@@ -1,4 +1,4 @@
-//! What the cache answers: `informant get`, by name, namespace and index, native and from a plugin.
+//! Queries of the cache: `informant get` by name, namespace and index, native and from a plugin.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use informant_tests::{guests, wait};
 
 crate::on_both_clusters!(
     an_index_plugin_answers_who_runs_an_image,
-    what_is_not_there_is_told_apart
+    missing_resources_have_distinct_messages
 );
 
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
@@ -70,11 +70,11 @@ async fn an_index_plugin_answers_who_runs_an_image(cluster: Cluster) -> Result<(
     Ok(())
 }
 
-async fn what_is_not_there_is_told_apart(cluster: Cluster) -> Result<()> {
+async fn missing_resources_have_distinct_messages(cluster: Cluster) -> Result<()> {
     let daemon = daemon(&cluster).await?;
-    let (code, _, err) = daemon.command(&["get", "pods", "nobody", "-n", "default"]).await?;
+    let (code, _, err) = daemon.command(&["get", "pods", "missing", "-n", "default"]).await?;
     ensure!(
-        code != 0 && err.contains("has no object \"nobody\" in namespace default"),
+        code != 0 && err.contains("has no object \"missing\" in namespace default"),
         "{err}"
     );
     let (code, _, err) = daemon.command(&["get", "pods", "--index", "color=red"]).await?;

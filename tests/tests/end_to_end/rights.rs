@@ -1,4 +1,4 @@
-//! `informant rbac`: what it prints can be applied, it is enough to run, and it is no more than that.
+//! `informant rbac`: its output can be applied, suffices to run, and grants no more than that.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use informant_tests::{guests, wait};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-crate::on_both_clusters!(the_rights_that_rbac_prints_are_taken_by_kubectl);
+crate::on_both_clusters!(rbac_output_is_accepted_by_kubectl);
 
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Reads nodes everywhere and pods in one namespace; marks pods there.
+/// Reads nodes everywhere and pods in one namespace; labels pods there.
 fn config() -> Result<String> {
     let component = guests::component("image-mark")?;
     Ok(format!(
@@ -26,13 +26,13 @@ fn config() -> Result<String> {
     ))
 }
 
-/// Runs a program; its exit code and what it said.
+/// Runs a program; returns its exit code and output.
 async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
     let output = Command::new(program).args(args).output().await?;
-    let said = [output.stdout, output.stderr].concat();
+    let output = [output.stdout, output.stderr].concat();
     Ok((
         output.status.code().unwrap_or(-1),
-        String::from_utf8_lossy(&said).into_owned(),
+        String::from_utf8_lossy(&output).into_owned(),
     ))
 }
 
@@ -40,12 +40,12 @@ async fn kubectl(cluster: &Cluster, args: &[&str]) -> Result<String> {
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let cache = cluster.folder().join("cache").display().to_string();
     let args = [&["--kubeconfig", &kubeconfig, "--cache-dir", &cache], args].concat();
-    let (code, said) = run(&tools_folder().join("kubectl"), &args).await?;
-    ensure!(code == 0, "kubectl {}: {said}", args.join(" "));
-    Ok(said)
+    let (code, output) = run(&tools_folder().join("kubectl"), &args).await?;
+    ensure!(code == 0, "kubectl {}: {output}", args.join(" "));
+    Ok(output)
 }
 
-/// What `informant rbac` prints for [`config`], in a file.
+/// The output of `informant rbac` for [`config`], in a file.
 async fn printed(cluster: &Cluster) -> Result<PathBuf> {
     let (config_file, rights) = (
         cluster.folder().join("rights.toml"),
@@ -53,13 +53,13 @@ async fn printed(cluster: &Cluster) -> Result<PathBuf> {
     );
     std::fs::write(&config_file, config()?)?;
     let config_file = config_file.display().to_string();
-    let (code, said) = run(&guests::informant()?, &["rbac", "-c", &config_file, "-n", "default"]).await?;
-    ensure!(code == 0, "{said}");
-    std::fs::write(&rights, said)?;
+    let (code, output) = run(&guests::informant()?, &["rbac", "-c", &config_file, "-n", "default"]).await?;
+    ensure!(code == 0, "{output}");
+    std::fs::write(&rights, output)?;
     Ok(rights)
 }
 
-async fn the_rights_that_rbac_prints_are_taken_by_kubectl(cluster: Cluster) -> Result<()> {
+async fn rbac_output_is_accepted_by_kubectl(cluster: Cluster) -> Result<()> {
     let rights = printed(&cluster).await?.display().to_string();
     kubectl(&cluster, &["apply", "-f", &rights]).await?;
     let client = cluster.client().await?;
@@ -74,7 +74,7 @@ async fn the_rights_that_rbac_prints_are_taken_by_kubectl(cluster: Cluster) -> R
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn informant_runs_with_these_rights_and_check_says_so_and_what_is_missing_without() {
+async fn printed_rights_suffice_and_check_reports_missing_ones() {
     if let Some(cluster) = crate::cluster(Kind::Real).await {
         least_rights(cluster).await.unwrap();
     }
@@ -96,17 +96,20 @@ async fn least_rights(cluster: Cluster) -> Result<()> {
         &kubeconfig_text,
     ];
 
-    let (code, said) = run(&guests::informant()?, &check).await?;
-    ensure!(code == 3, "{code}: {said}");
-    let granted = "[plugin.image-mark] has grants that Informant itself has no permission for: patch v1/pods in namespace default";
-    ensure!(said.contains(granted) && said.contains("rights.toml:12:"), "{said}");
+    let (code, output) = run(&guests::informant()?, &check).await?;
+    ensure!(code == 3, "{code}: {output}");
+    let granted = "[plugin.image-mark] is granted what we may not do ourselves: patch v1/pods in namespace default";
+    ensure!(
+        output.contains(granted) && output.contains("rights.toml:12:"),
+        "{output}"
+    );
 
     kubectl(&cluster, &["apply", "-f", &rights]).await?;
-    let (code, said) = run(&guests::informant()?, &check).await?;
-    ensure!(code == 0, "{code}: {said}");
+    let (code, output) = run(&guests::informant()?, &check).await?;
+    ensure!(code == 0, "{code}: {output}");
     ensure!(
-        said.contains("plugin image-mark: all grants are permitted on the cluster"),
-        "{said}"
+        output.contains("plugin image-mark: may do on the cluster what it is granted"),
+        "{output}"
     );
 
     let client = cluster.client().await?;

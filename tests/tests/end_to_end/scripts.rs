@@ -1,5 +1,5 @@
-//! A newcomer's way: the README's handler, saved into a folder, answers the next kubectl, and no tool has built
-//! anything.
+//! A new user's first steps: the README's handler, saved into a folder, reacts to the next kubectl command, without a
+//! build.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// From a save to the first call of what was saved. What is promised is 100 ms; a machine that builds besides gets
-/// more.
+/// From a save to the first call of the saved script. The promise is 100 ms; a machine that builds at the same time
+/// gets more.
 const LIVE_WITHIN: Duration = Duration::from_secs(2);
 
 const CONFIG: &str = r#"
@@ -25,10 +25,11 @@ resource = "v1/pods"
 [plugin.handler]
 script = "handler.js"
 informers = ["pods"]
+on-reload = "replay"
 required = true
 "#;
 
-/// Saves as editors do: beside, then renamed.
+/// Saves as editors do: to a temporary file, then renamed.
 fn save(folder: &Path, text: &str) -> Result<Instant> {
     std::fs::write(folder.join("handler.js~"), text)?;
     let saved = Instant::now();
@@ -36,7 +37,7 @@ fn save(folder: &Path, text: &str) -> Result<Instant> {
     Ok(saved)
 }
 
-/// Labels a pod: with kubectl, or without it where there was no Go to build one (never so in CI).
+/// Labels a pod: with kubectl, or without it where there was no Go to build it (never in CI).
 async fn label(cluster: &Cluster, name: &str, key: &str, value: &str) -> Result<()> {
     let kubectl = tools_folder().join("kubectl");
     if !kubectl.is_file() && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
@@ -59,7 +60,7 @@ async fn label(cluster: &Cluster, name: &str, key: &str, value: &str) -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_handler_of_the_readme_runs_when_it_is_saved() {
+async fn readme_handler_runs_when_saved() {
     if scripts::can_run().await.unwrap() {
         newcomer().await.unwrap();
     }
@@ -92,10 +93,10 @@ async fn newcomer() -> Result<()> {
         .await?;
     ensure!(
         line == r#"default/web is now labeled {"app":"test","team":"blue"}"#,
-        "it said {line:?}"
+        "it logged {line:?}"
     );
 
-    // A slip leaves it running, and says where.
+    // A syntax error leaves the old script running, and its position is reported.
     from = process.line_count();
     save(
         &folder,

@@ -1,4 +1,4 @@
-//! An informer that goes gives its memory back without a restart, and can come again.
+//! A removed informer returns its memory without a restart, and can be added again.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use tokio::net::TcpListener;
 
 const OBJECTS: usize = 50_000;
 
-/// How much of the growth in resident memory is to come back.
+/// The minimum share of the growth in resident memory that must be returned.
 const RETURNED_MIN: f64 = 0.95;
 
-/// The allocator gives whole stretches of memory back ten seconds after the last of it was freed.
+/// The allocator returns a region ten seconds after its last object was freed.
 const RETURNED_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long the daemon may take to list everything on a busy machine.
+/// The deadline for the daemon to list everything on a busy machine.
 const LISTED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Another informer: something still runs.
+/// Another informer, so that something still runs.
 const WITHOUT: &str = "[informer.maps]\nresource = \"v1/configmaps\"\n\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_informer_of_50_000_objects_that_is_removed_gives_its_memory_back_and_can_come_again() {
+async fn removed_informer_returns_its_memory_and_can_be_readded() {
     let folder = tempfile::tempdir().expect("a folder");
     let (server, kubeconfig) = serve(folder.path()).await.unwrap();
     (0..OBJECTS).for_each(|number| put(&server, number));
@@ -55,30 +55,30 @@ async fn comes_and_goes(daemon: &Daemon, with: &str) -> Result<()> {
         "from {before} to {grown} bytes for {OBJECTS} objects"
     );
     daemon.write_config(WITHOUT).await?;
-    wait::until("the memory to be given back", RETURNED_WITHIN, async || {
+    wait::until("the memory to be returned", RETURNED_WITHIN, async || {
         let now = resident_bytes(daemon).map_err(|error| error.to_string())?;
         let returned = (grown - now) / (grown - before);
         if returned >= RETURNED_MIN {
             return Ok(());
         }
         Err(format!(
-            "{:.1} % of the growth from {before} to {grown} bytes came back; the store has {:?} objects",
+            "{:.1} % of the growth from {before} to {grown} bytes was returned; the store has {:?} objects",
             returned * 100.0,
             objects(daemon).await
         ))
     })
     .await?;
-    ensure!(objects(daemon).await?.is_none(), "its metrics go too");
+    ensure!(objects(daemon).await?.is_none(), "its metrics are removed too");
     Ok(())
 }
 
-/// How many objects the store of the informer has; none while there is no such informer.
+/// The number of objects in the informer's store; none while there is no such informer.
 async fn objects(daemon: &Daemon) -> Result<Option<usize>> {
     let objects = daemon.metric("informant_store_objects", &["informer=\"pods\""]).await?;
     Ok(objects.map(|objects| objects as usize))
 }
 
-/// What the process holds of the machine's memory.
+/// The resident memory of the process.
 fn resident_bytes(daemon: &Daemon) -> Result<f64> {
     let id = daemon.process().id().context("the daemon runs")?;
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -88,7 +88,7 @@ fn resident_bytes(daemon: &Daemon) -> Result<f64> {
     Ok(kilobytes.context("no VmRSS in /proc")?.trim().parse::<f64>()? * 1_024.0)
 }
 
-/// An API server in this process: the daemon's memory alone is looked at, and nothing has to be posted.
+/// An API server in this process, because only the daemon's memory is measured and nothing has to be posted.
 async fn serve(folder: &Path) -> Result<(ApiServer, std::path::PathBuf)> {
     let server = ApiServer::new(Options::default());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -106,7 +106,7 @@ async fn serve(folder: &Path) -> Result<(ApiServer, std::path::PathBuf)> {
     Ok((server, path))
 }
 
-/// A pod of some three kilobytes.
+/// A pod of about three kilobytes.
 fn put(server: &ApiServer, number: usize) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -17,19 +17,19 @@ const LOAD: Load = Load {
     seconds: 20,
 };
 const SWAPS: u64 = 10;
-/// Which of the swaps are with a file that must be refused.
+/// The swaps with a file that must be refused.
 const BROKEN_SWAPS: [u64; 2] = [3, 7];
 
-const CALM_WITHIN: Duration = Duration::from_secs(60);
+const HANDLED_WITHIN: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_continue_every_event_is_handled_exactly_once_and_in_order() {
+async fn continue_handles_every_event_exactly_once_in_order() {
     let (written, calls) = swap_under_load("continue").await.unwrap();
     load::assert_handled_exactly_once(&written, &calls);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_replay_the_view_ends_equal_to_the_store() {
+async fn replay_ends_with_a_view_equal_to_the_store() {
     let (written, calls) = swap_under_load("replay").await.unwrap();
     load::assert_view_equals_the_store(&written, &calls);
 }
@@ -46,7 +46,7 @@ async fn swap_under_load(on_reload: &str) -> Result<(Versions, Vec<Call>)> {
     );
     let daemon = Daemon::start(cluster.folder(), &cluster.kubeconfig(), &config).await?;
     daemon.wait_until_ready().await?;
-    wait::until("the first list to be handled", CALM_WITHIN, async || {
+    wait::until("the first list to be handled", HANDLED_WITHIN, async || {
         let calls = recording::calls(&daemon, "recorder", 0);
         if calls.iter().any(|call| call.event == "synced") {
             Ok(())
@@ -57,9 +57,9 @@ async fn swap_under_load(on_reload: &str) -> Result<(Versions, Vec<Call>)> {
     .await?;
 
     let writing = tokio::spawn(LOAD.write(client));
-    swap_now_and_then(&daemon, &component).await?;
+    swap_periodically(&daemon, &component).await?;
     load::append(&mut written, writing.await??);
-    wait_until_calm(&daemon, &written).await?;
+    wait_until_handled(&daemon, &written).await?;
     let calls = recording::calls(&daemon, "recorder", 0);
     let lost = daemon.metric("informant_listener_coalesced_total", &[]).await?;
     ensure!(
@@ -69,7 +69,7 @@ async fn swap_under_load(on_reload: &str) -> Result<(Versions, Vec<Call>)> {
     Ok((written, calls))
 }
 
-async fn swap_now_and_then(daemon: &Daemon, component: &Path) -> Result<()> {
+async fn swap_periodically(daemon: &Daemon, component: &Path) -> Result<()> {
     let builds = [
         guests::component("guest-recorder-v2")?,
         guests::component("guest-recorder")?,
@@ -83,12 +83,12 @@ async fn swap_now_and_then(daemon: &Daemon, component: &Path) -> Result<()> {
             put_broken(component, swap == BROKEN_SWAPS[0])?;
         } else {
             let good = BROKEN_SWAPS.iter().filter(|broken| **broken < swap).count() as u64;
-            // Never the bytes that run: those would rightly change nothing.
+            // Never the running bytes: Informant correctly ignores those.
             put_in_place(&builds[((swap - good + 1) % 2) as usize], component)?;
         }
         wait::until(
             &format!("swap {swap} to be counted as {counted}"),
-            CALM_WITHIN,
+            HANDLED_WITHIN,
             async || {
                 let now = load::reloads(daemon, "recorder", counted)
                     .await
@@ -106,20 +106,24 @@ async fn swap_now_and_then(daemon: &Daemon, component: &Path) -> Result<()> {
 }
 
 /// Waits until the last version of each object was handled.
-async fn wait_until_calm(daemon: &Daemon, written: &Versions) -> Result<()> {
-    wait::until("every object's last version to be handled", CALM_WITHIN, async || {
-        let calls = recording::calls(daemon, "recorder", 0);
-        let missing = written.iter().find(|(name, versions)| {
-            let last = versions.last();
-            !calls
-                .iter()
-                .rev()
-                .any(|call| &call.name == *name && Some(&call.version) == last)
-        });
-        match missing {
-            None => Ok(()),
-            Some((name, versions)) => Err(format!("{name} at {:?} was not handled", versions.last())),
-        }
-    })
+async fn wait_until_handled(daemon: &Daemon, written: &Versions) -> Result<()> {
+    wait::until(
+        "every object's last version to be handled",
+        HANDLED_WITHIN,
+        async || {
+            let calls = recording::calls(daemon, "recorder", 0);
+            let missing = written.iter().find(|(name, versions)| {
+                let last = versions.last();
+                !calls
+                    .iter()
+                    .rev()
+                    .any(|call| &call.name == *name && Some(&call.version) == last)
+            });
+            match missing {
+                None => Ok(()),
+                Some((name, versions)) => Err(format!("{name} at {:?} was not handled", versions.last())),
+            }
+        },
+    )
     .await
 }

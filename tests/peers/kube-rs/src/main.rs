@@ -1,5 +1,5 @@
-//! A subject of the benchmark: kube-rs' reflector with typed pods, two indexes kept by hand, and one handler. What it
-//! is told and what it answers is described in `tests/src/bench/subject.rs`.
+//! A subject of the benchmark: kube-rs' reflector with typed pods, two manually maintained indexes, and one handler.
+//! `tests/src/bench/subject.rs` describes its arguments and output.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -18,21 +18,21 @@ use kube::{Api, Client, Config};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How a pod says when it was written: microseconds since 1970.
+/// The annotation with the time at which a pod was written, in microseconds since 1970.
 const WRITTEN_ANNOTATION: &str = "bench/written-us";
 
-/// How many lags make a line.
+/// The number of lags per output line.
 const LAGS_IN_A_LINE: usize = 1_000;
 
-/// How often it is said how much was handled.
-const SAID_EVERY: Duration = Duration::from_millis(10);
+/// The interval at which the counts are printed.
+const PRINTED_EVERY: Duration = Duration::from_millis(10);
 
 #[derive(Parser)]
 struct Args {
     /// The cluster to watch.
     #[arg(long)]
     kubeconfig: PathBuf,
-    /// How the first state is asked for; by itself kube-rs lists.
+    /// How the initial state is fetched; kube-rs' default is a list.
     #[arg(long, value_enum, default_value = "list")]
     sync: Sync,
 }
@@ -45,7 +45,7 @@ enum Sync {
 
 /// How often the handler was called.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct Counts {
     adds: u64,
     updates: u64,
     lists: u64,
@@ -65,7 +65,7 @@ struct Handler {
 struct Indexes {
     namespaces: HashMap<String, HashSet<ObjectRef<Pod>>>,
     nodes: HashMap<String, HashSet<ObjectRef<Pod>>>,
-    /// What each object is filed under, to take it out again.
+    /// The index values of each object, to remove it again.
     filed: HashMap<ObjectRef<Pod>, (String, String)>,
 }
 
@@ -102,7 +102,7 @@ impl Indexes {
 }
 
 impl Handler {
-    fn look_at(&mut self, pod: &Pod) {
+    fn read(&mut self, pod: &Pod) {
         if let Some(status) = &pod.status {
             let statuses = status.container_statuses.iter().flatten();
             self.restarts += statuses.map(|status| i64::from(status.restart_count)).sum::<i64>();
@@ -141,14 +141,14 @@ async fn main() -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(&args.kubeconfig)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let api = Api::<Pod>::all(Client::try_from(config)?);
-    let told = Arc::new(Mutex::new(Told::default()));
-    tokio::spawn(watch(api, args.sync, Arc::clone(&told)));
-    let mut said = Told::default();
+    let counts = Arc::new(Mutex::new(Counts::default()));
+    tokio::spawn(watch(api, args.sync, Arc::clone(&counts)));
+    let mut printed = Counts::default();
     loop {
-        tokio::time::sleep(SAID_EVERY).await;
-        let now = *told.lock().unwrap_or_else(PoisonError::into_inner);
-        if now != said {
-            said = now;
+        tokio::time::sleep(PRINTED_EVERY).await;
+        let now = *counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if now != printed {
+            printed = now;
             println!(
                 "{}",
                 serde_json::json!({"adds": now.adds, "updates": now.updates, "lists": now.lists})
@@ -157,7 +157,7 @@ async fn main() -> Result<()> {
     }
 }
 
-async fn watch(api: Api<Pod>, sync: Sync, told: Arc<Mutex<Told>>) {
+async fn watch(api: Api<Pod>, sync: Sync, counts: Arc<Mutex<Counts>>) {
     let config = match sync {
         Sync::List => watcher::Config::default(),
         Sync::WatchList => watcher::Config::default().streaming_lists(),
@@ -169,21 +169,21 @@ async fn watch(api: Api<Pod>, sync: Sync, told: Arc<Mutex<Told>>) {
         .boxed();
     let (mut indexes, mut handler) = (Indexes::default(), Handler::default());
     while let Some(event) = events.next().await {
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Ok(watcher::Event::InitApply(pod)) => {
                 indexes.file(&pod);
-                handler.look_at(&pod);
-                // A relist announces everything again.
-                told.adds += u64::from(told.lists == 0);
+                handler.read(&pod);
+                // A relist emits every object again.
+                counts.adds += u64::from(counts.lists == 0);
             }
             Ok(watcher::Event::Apply(pod)) => {
                 indexes.file(&pod);
-                handler.look_at(&pod);
-                told.updates += 1;
+                handler.read(&pod);
+                counts.updates += 1;
             }
             Ok(watcher::Event::Delete(pod)) => indexes.remove(&ObjectRef::from_obj(&pod)),
-            Ok(watcher::Event::InitDone) => told.lists += 1,
+            Ok(watcher::Event::InitDone) => counts.lists += 1,
             Ok(watcher::Event::Init) => {}
             Err(error) => eprintln!("kube-rs: {error}"),
         }

@@ -1,85 +1,89 @@
-//! The clauses that a call can break, when it begins and when it ends.
+//! The clauses that a call can violate, when it begins and when it ends.
 
-use super::super::history::{Call, Ended, ObjectVersion, Told};
-use super::{Believed, Checker, Clause, Key, Running};
+use super::super::history::{Call, Ended, EventKind, ObjectVersion};
+use super::{Checker, Clause, Key, KeyState, Running};
 
-/// A breach, before it is known where.
-type Breach = (Clause, String);
+/// A violation without its position.
+type Finding = (Clause, String);
 
 impl Checker {
     pub(super) fn begin(&mut self, at: usize, call: &Call) {
         let Call {
             handler: id,
-            told,
+            kind,
             object,
             ..
         } = call;
         let running = Running {
-            told: *told,
+            kind: *kind,
             object: object.clone(),
             old: call.old.clone(),
             unknown: call.unknown,
-            reason: self.occasion(*id, *told, object, &call.reason),
+            reason: self.effective_reason(*id, *kind, object, &call.reason),
         };
-        let mut breaches = Vec::new();
-        breaches.extend(self.invented(&running));
+        let mut findings = Vec::new();
+        findings.extend(self.invented(&running));
         let informer = self.handlers.entry(*id).or_default().informer;
-        // Such a delete says that the object does not belong: it may, again.
-        if !(*told == Told::Delete && self.left_the_selection(informer, object)) {
-            breaches.extend(stale(&running, call.stored));
+        // Such a delete means that the object is no longer selected; it may be selected again.
+        if !(*kind == EventKind::Delete && self.left_the_selection(informer, object)) {
+            findings.extend(stale(&running, call.stored));
         }
-        breaches.extend(self.badly_marked(informer, &running));
-        breaches.extend(self.skipped(*id, &running));
+        findings.extend(self.badly_marked(informer, &running));
+        findings.extend(self.skipped(*id, &running));
         let key = (object.namespace.clone(), object.name.clone());
         let handler = self.handlers.entry(*id).or_default();
         handler.attempted.insert(key.clone());
         if handler.deleted.contains(&(key.clone(), object.uid.clone())) {
-            let again = if *told == Told::Delete { "the delete" } else { "life" };
-            breaches.push((
+            let again = if *kind == EventKind::Delete {
+                "the delete"
+            } else {
+                "a state"
+            };
+            findings.push((
                 Clause::DeleteSeenOnce,
-                format!("was told of {again} of {object} after its delete"),
+                format!("received {again} of {object} after its delete"),
             ));
         }
-        let believed = handler.keys.entry(key).or_default();
-        breaches.extend(believed.contradicted_by(&running));
-        believed.newest = Some(object.clone());
-        believed.running = Some(running);
-        for (clause, message) in breaches {
+        let key_state = handler.keys.entry(key).or_default();
+        findings.extend(key_state.contradicted_by(&running));
+        key_state.newest = Some(object.clone());
+        key_state.running = Some(running);
+        for (clause, message) in findings {
             self.violate(at, clause, format!("handler {id} {message}"));
         }
     }
 
-    /// Why a call is made. A delete for another request that comes again by a requeue is one still.
-    fn occasion(&mut self, id: u32, told: Told, object: &ObjectVersion, reason: &str) -> String {
+    /// The reason of a call. If a requeue repeats a delete for a changed selection, the reason is still the changed
+    /// selection.
+    fn effective_reason(&mut self, id: u32, kind: EventKind, object: &ObjectVersion, reason: &str) -> String {
         let key = (object.namespace.clone(), object.name.clone());
-        let believed = self.handlers.entry(id).or_default().keys.entry(key).or_default();
-        match (told, reason) {
-            (Told::Delete, "reconfigured") => believed.left = Some(object.clone()),
-            (Told::Delete, "requeue") if believed.left.as_ref() == Some(object) => return "reconfigured".to_owned(),
+        let key_state = self.handlers.entry(id).or_default().keys.entry(key).or_default();
+        match (kind, reason) {
+            (EventKind::Delete, "reconfigured") => key_state.left_selection = Some(object.clone()),
+            (EventKind::Delete, "requeue") if key_state.left_selection.as_ref() == Some(object) => {
+                return "reconfigured".to_owned();
+            }
             _ => {}
         }
         reason.to_owned()
     }
 
-    fn invented(&self, call: &Running) -> Option<Breach> {
+    fn invented(&self, call: &Running) -> Option<Finding> {
         let mut states = std::iter::once(&call.object).chain(&call.old);
-        let ghost = states.find(|state| !self.was(state))?;
-        Some((Clause::NoInvention, format!("was told of {ghost}, which never was")))
+        let ghost = states.find(|state| !self.existed(state))?;
+        Some((Clause::NoInvention, format!("received {ghost}, which never existed")))
     }
 
-    /// A delete with its final state shows the removal, or the state in which the object left the selection.
-    fn badly_marked(&self, informer: u32, call: &Running) -> Option<Breach> {
-        if call.told != Told::Delete || call.reason == "reconfigured" {
+    /// A delete with its final state has the removed state, or the state in which the object left the selection.
+    fn badly_marked(&self, informer: u32, call: &Running) -> Option<Finding> {
+        if call.kind != EventKind::Delete || call.reason == "reconfigured" {
             return None;
         }
         let seen = self.removed.contains(&call.object) || self.left_the_selection(informer, &call.object);
         if call.unknown || seen {
             return None;
         }
-        let message = format!(
-            "was told that {} is how the object ended, which it did not",
-            call.object
-        );
+        let message = format!("received {} as the final state, which it was not", call.object);
         Some((Clause::TombstoneMarked, message))
     }
 
@@ -88,12 +92,12 @@ impl Checker {
             return false;
         };
         let mut selections = self.selections.get(&informer).into_iter().flatten();
-        selections.any(|selection| !selection.takes(&state.namespace, group))
+        selections.any(|selection| !selection.selects(&state.namespace, group))
     }
 
-    /// What a watch shows to a handler that keeps all follows what it was told before, without a gap; and nobody hears
-    /// twice of a state that he accepted.
-    fn skipped(&self, id: u32, call: &Running) -> Option<Breach> {
+    /// The states that a watch shows to a handler that receives every state follow the delivered ones without a gap;
+    /// and no handler receives a state again that it accepted.
+    fn skipped(&self, id: u32, call: &Running) -> Option<Finding> {
         let handler = self.handlers.get(&id)?;
         let key = (call.object.namespace.clone(), call.object.name.clone());
         let (is_there, accepted) = handler.keys.get(&key)?.accepted.as_ref()?;
@@ -101,16 +105,20 @@ impl Checker {
             return None;
         }
         let by_source = matches!(call.reason.as_str(), "watch" | "relist");
-        if by_source && call.told != Told::Delete && accepted.version == call.object.version {
-            let message = format!("was told again of {accepted}, which it had accepted");
+        if by_source && call.kind != EventKind::Delete && accepted.version == call.object.version {
+            let message = format!("received {accepted} again, which it had accepted");
             return Some((Clause::Resumable, message));
         }
-        if !handler.keeps_all || call.reason != "watch" || call.unknown || accepted.version >= call.object.version {
+        if !handler.receives_every_state
+            || call.reason != "watch"
+            || call.unknown
+            || accepted.version >= call.object.version
+        {
             return None;
         }
         let mut between = self.written.range(accepted.clone()..call.object.clone()).skip(1);
         let (missed, _) = between.next()?;
-        let message = format!("was told of {} after {accepted}, and not of {missed}", call.object);
+        let message = format!("received {} after {accepted}, but not {missed}", call.object);
         Some((Clause::Resumable, message))
     }
 
@@ -118,19 +126,19 @@ impl Checker {
         let key = (namespace.to_owned(), name.to_owned());
         let handler = self.handlers.entry(id).or_default();
         let informer = handler.informer;
-        let believed = handler.keys.entry(key.clone()).or_default();
-        let Some(call) = believed.running.take() else {
+        let key_state = handler.keys.entry(key.clone()).or_default();
+        let Some(call) = key_state.running.take() else {
             let message = format!("handler {id}: an end without a begin for {namespace}/{name}");
             return self.violate(at, Clause::OneAtATime, message);
         };
-        believed.take(&call, ended);
-        if call.told == Told::Delete && ended == Ended::Ok && self.is_final(informer, &call) {
+        key_state.record_end(&call, ended);
+        if call.kind == EventKind::Delete && ended == Ended::Ok && self.is_final(informer, &call) {
             let handler = self.handlers.entry(id).or_default();
             handler.deleted.insert((key, call.object.uid));
         }
     }
 
-    /// Whether nothing may be told of the incarnation after this delete: it is gone, not only out of the selection.
+    /// Whether no call may be made for the incarnation after this delete: it is deleted, not only deselected.
     fn is_final(&self, informer: u32, call: &Running) -> bool {
         let may_return = call.reason == "reconfigured" || (call.unknown && self.ever_selected_by_state(informer));
         !may_return && !self.left_the_selection(informer, &call.object)
@@ -141,70 +149,70 @@ impl Checker {
         handler.synced = true;
         let missed = there.iter().find(|key| !handler.attempted.contains(*key)).cloned();
         if let Some((namespace, name)) = missed {
-            let message = format!("handler {id} was told it is synced, but never of {namespace}/{name}");
+            let message = format!("handler {id} is synced, but never received {namespace}/{name}");
             self.violate(at, Clause::SyncComplete, message);
         }
     }
 }
 
-/// A handler that looks its object up finds that state or a newer one; after a delete a newer one or none.
-fn stale(call: &Running, stored: Option<u64>) -> Option<Breach> {
-    let fresh = match (call.told, stored) {
-        (Told::Delete, Some(stored)) => stored > call.object.version,
+/// A handler that looks up its object finds that state or a newer one; after a delete a newer one or none.
+fn stale(call: &Running, stored: Option<u64>) -> Option<Finding> {
+    let fresh = match (call.kind, stored) {
+        (EventKind::Delete, Some(stored)) => stored > call.object.version,
         (_, Some(stored)) => stored >= call.object.version,
-        // Gone already: a delete follows, or is told.
+        // Already deleted: a delete follows or is delivered.
         (_, None) => true,
     };
-    // What is told for another request may be there still: it only does not belong any more.
+    // With a changed selection the object may still be in the store: it is only no longer selected.
     if fresh || call.reason == "reconfigured" {
         return None;
     }
     let message = format!(
-        "was told of {:?} {} while the store held version {stored:?}",
-        call.told, call.object
+        "received {:?} {} while the store had version {stored:?}",
+        call.kind, call.object
     );
     Some((Clause::SnapshotAtLeastAsNew, message))
 }
 
-impl Believed {
-    /// What a new call contradicts of what the handler believes.
-    fn contradicted_by(&self, call: &Running) -> Vec<Breach> {
-        let Running { told, object, old, .. } = call;
-        let mut breaches = Vec::new();
+impl KeyState {
+    /// How a new call contradicts what the handler has received.
+    fn contradicted_by(&self, call: &Running) -> Vec<Finding> {
+        let Running { kind, object, old, .. } = call;
+        let mut findings = Vec::new();
         if let Some(running) = &self.running {
-            let message = format!("still runs {:?} of {}", running.told, running.object);
-            breaches.push((Clause::OneAtATime, message));
+            let message = format!("still runs {:?} of {}", running.kind, running.object);
+            findings.push((Clause::OneAtATime, message));
         }
         if let Some(newest) = &self.newest
             && newest.uid == object.uid
             && object.version < newest.version
         {
-            breaches.push((Clause::Ordered, format!("was told of {object} after {newest}")));
+            findings.push((Clause::Ordered, format!("received {object} after {newest}")));
         }
-        if *told != Told::Delete
+        if *kind != EventKind::Delete
             && let Some((true, accepted)) = &self.accepted
             && accepted.uid != object.uid
         {
             let message = format!("went from {accepted} to {object} without a delete");
-            breaches.push((Clause::IncarnationSafe, message));
+            findings.push((Clause::IncarnationSafe, message));
         }
-        let Some(old) = old else { return breaches };
+        let Some(old) = old else { return findings };
         if old.uid != object.uid {
             let message = format!("got {old} as the old state of {object}");
-            breaches.push((Clause::IncarnationSafe, message));
-        } else if let Some(over) = self.over.as_ref().filter(|over| over.uid == old.uid)
+            findings.push((Clause::IncarnationSafe, message));
+        } else if let Some(last_ended) = self.last_ended.as_ref().filter(|last_ended| last_ended.uid == old.uid)
             && matches!(call.reason.as_str(), "watch" | "relist")
-            && over != old
+            && last_ended != old
         {
-            let message = format!("got {old} as the old state of {object}, but was told of {over} last");
-            breaches.push((Clause::Ordered, message));
+            let message = format!("got {old} as the old state of {object}, but last received {last_ended}");
+            findings.push((Clause::Ordered, message));
         }
-        breaches
+        findings
     }
 
-    /// A call has ended.
-    fn take(&mut self, call: &Running, ended: Ended) {
-        let is_there = call.told != Told::Delete;
+    /// Records the end of a call.
+    fn record_end(&mut self, call: &Running, ended: Ended) {
+        let is_there = call.kind != EventKind::Delete;
         match ended {
             Ended::Ok => {
                 self.refused = None;
@@ -214,11 +222,11 @@ impl Believed {
             Ended::Permanent => {
                 self.refused = Some((is_there, call.object.clone()));
                 if !is_there {
-                    // It was told of the delete; what it makes of it is its own affair.
+                    // The delete was delivered, even if the handler failed on it.
                     self.accepted = None;
                 }
             }
         }
-        self.over = is_there.then(|| call.object.clone());
+        self.last_ended = is_there.then(|| call.object.clone());
     }
 }

@@ -1,4 +1,4 @@
-use super::super::history::{Call, Ended, Entry, History, ObjectVersion, Selection, Told};
+use super::super::history::{Call, Ended, Entry, EventKind, History, ObjectVersion, Selection};
 use super::{Clause, check};
 
 fn object(name: &str, uid: &str, version: u64) -> ObjectVersion {
@@ -17,10 +17,10 @@ fn written(object: &ObjectVersion) -> Entry {
     }
 }
 
-fn begin(told: Told, object: &ObjectVersion, stored: Option<u64>) -> Entry {
+fn begin(kind: EventKind, object: &ObjectVersion, stored: Option<u64>) -> Entry {
     Entry::Begin(Call {
         handler: 0,
-        told,
+        kind,
         object: object.clone(),
         old: None,
         unknown: false,
@@ -40,11 +40,11 @@ fn end(object: &ObjectVersion, ended: Ended) -> Entry {
 
 const NOTHING: [Clause; 0] = [];
 
-fn came(keeps_all: bool) -> Entry {
-    Entry::Came {
+fn handler_added(receives_every_state: bool) -> Entry {
+    Entry::HandlerAdded {
         handler: 0,
         informer: 0,
-        keeps_all,
+        receives_every_state,
     }
 }
 
@@ -65,16 +65,16 @@ fn synced() -> Entry {
     }
 }
 
-fn quiet(objects: &[&ObjectVersion]) -> Entry {
+fn at_rest(objects: &[&ObjectVersion]) -> Entry {
     let held: Vec<_> = objects.iter().map(|object| (*object).clone()).collect();
-    Entry::Quiet {
+    Entry::AtRest {
         informer: 0,
         cluster: held.clone(),
         store: held,
     }
 }
 
-/// The clauses that a history breaks.
+/// The clauses that a history violates.
 fn clauses(entries: Vec<Entry>) -> Vec<Clause> {
     let history = History {
         entries: entries
@@ -87,98 +87,101 @@ fn clauses(entries: Vec<Entry>) -> Vec<Clause> {
 }
 
 #[test]
-fn a_life_from_add_to_delete_keeps_the_contract() {
+fn add_update_and_delete_keep_the_contract() {
     let (first, second, last) = (object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3));
     let entries = vec![
         written(&first),
-        begin(Told::Add, &first, Some(1)),
+        begin(EventKind::Add, &first, Some(1)),
         end(&first, Ended::Ok),
         written(&second),
-        begin(Told::Update, &second, Some(2)),
+        begin(EventKind::Update, &second, Some(2)),
         end(&second, Ended::Retry),
-        begin(Told::Update, &second, Some(2)),
+        begin(EventKind::Update, &second, Some(2)),
         end(&second, Ended::Ok),
         Entry::Removed { object: last.clone() },
-        begin(Told::Delete, &last, None),
+        begin(EventKind::Delete, &last, None),
         end(&last, Ended::Ok),
         synced(),
-        quiet(&[]),
+        at_rest(&[]),
     ];
     assert_eq!(clauses(entries), NOTHING);
 }
 
 #[test]
-fn an_older_state_after_a_newer_one_is_out_of_order() {
+fn older_state_after_newer_one_is_out_of_order() {
     let (old, new) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&old),
         written(&new),
-        begin(Told::Add, &new, Some(2)),
+        begin(EventKind::Add, &new, Some(2)),
         end(&new, Ended::Ok),
-        begin(Told::Update, &old, Some(2)),
+        begin(EventKind::Update, &old, Some(2)),
         end(&old, Ended::Ok),
     ];
     assert_eq!(clauses(entries), [Clause::Ordered]);
 }
 
 #[test]
-fn two_calls_about_one_key_at_once_are_noticed() {
+fn concurrent_calls_for_one_key_are_detected() {
     let (one, two) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&one),
         written(&two),
-        begin(Told::Add, &one, Some(2)),
-        begin(Told::Update, &two, Some(2)),
+        begin(EventKind::Add, &one, Some(2)),
+        begin(EventKind::Update, &two, Some(2)),
     ];
     assert_eq!(clauses(entries), [Clause::OneAtATime]);
 }
 
 #[test]
-fn a_state_that_never_was_is_an_invention() {
+fn state_that_never_existed_is_detected() {
     let ghost = object("a", "u1", 7);
-    assert_eq!(clauses(vec![begin(Told::Add, &ghost, Some(7))]), [Clause::NoInvention]);
+    assert_eq!(
+        clauses(vec![begin(EventKind::Add, &ghost, Some(7))]),
+        [Clause::NoInvention]
+    );
 }
 
 #[test]
-fn a_delete_told_twice_is_noticed() {
+fn repeated_delete_is_detected() {
     let gone = object("a", "u1", 2);
     let entries = vec![
         Entry::Removed { object: gone.clone() },
-        begin(Told::Delete, &gone, None),
+        begin(EventKind::Delete, &gone, None),
         end(&gone, Ended::Ok),
-        begin(Told::Delete, &gone, None),
+        begin(EventKind::Delete, &gone, None),
         end(&gone, Ended::Ok),
     ];
     assert_eq!(clauses(entries), [Clause::DeleteSeenOnce]);
 }
 
 #[test]
-fn an_update_from_one_incarnation_to_the_next_is_noticed() {
+fn update_across_incarnations_is_detected() {
     let (first, second) = (object("a", "u1", 1), object("a", "u2", 5));
     let entries = vec![
         written(&first),
         written(&second),
-        begin(Told::Add, &first, Some(1)),
+        begin(EventKind::Add, &first, Some(1)),
         end(&first, Ended::Ok),
-        begin(Told::Update, &second, Some(5)),
+        begin(EventKind::Update, &second, Some(5)),
         end(&second, Ended::Ok),
     ];
     assert_eq!(clauses(entries), [Clause::IncarnationSafe]);
 }
 
 #[test]
-fn a_store_older_than_the_call_is_noticed() {
+fn store_older_than_the_call_is_detected() {
     let (old, new) = (object("a", "u1", 1), object("a", "u1", 2));
-    let entries = vec![written(&old), written(&new), begin(Told::Add, &new, Some(1))];
+    let entries = vec![written(&old), written(&new), begin(EventKind::Add, &new, Some(1))];
     assert_eq!(clauses(entries), [Clause::SnapshotAtLeastAsNew]);
 }
 
 #[test]
-fn synced_before_every_key_was_attempted_is_noticed() {
+fn synced_before_every_key_was_attempted_is_detected() {
     let one = object("a", "u1", 1);
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Ok),
         Entry::Synced {
             handler: 0,
@@ -189,66 +192,66 @@ fn synced_before_every_key_was_attempted_is_noticed() {
 }
 
 #[test]
-fn a_last_state_that_nobody_was_told_of_is_lost() {
+fn undelivered_last_state_is_detected() {
     let (one, two) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Ok),
         written(&two),
         synced(),
-        quiet(&[&two]),
+        at_rest(&[&two]),
     ];
     assert_eq!(clauses(entries), [Clause::LastStateNeverLost]);
 }
 
 #[test]
-fn a_missed_delete_is_a_lost_last_state() {
+fn missed_delete_is_a_lost_last_state() {
     let one = object("a", "u1", 1);
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Ok),
         synced(),
-        quiet(&[]),
+        at_rest(&[]),
     ];
     assert_eq!(clauses(entries), [Clause::LastStateNeverLost]);
 }
 
 #[test]
-fn what_was_refused_for_good_is_a_dead_letter_and_not_lost() {
+fn permanently_rejected_state_is_not_lost() {
     let one = object("a", "u1", 1);
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Permanent),
         synced(),
-        quiet(&[&one]),
+        at_rest(&[&one]),
     ];
     assert_eq!(clauses(entries), NOTHING);
 }
 
 #[test]
-fn what_comes_after_a_dead_letter_and_is_not_told_is_lost() {
+fn undelivered_state_after_a_dead_letter_is_lost() {
     let (one, two) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Permanent),
         written(&two),
         synced(),
-        quiet(&[&two]),
+        at_rest(&[&two]),
     ];
     assert_eq!(clauses(entries), [Clause::LastStateNeverLost]);
 }
 
 #[test]
-fn a_store_that_differs_from_the_cluster_at_rest_is_noticed() {
+fn store_that_differs_at_rest_is_detected() {
     let (one, two) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&one),
         written(&two),
-        Entry::Quiet {
+        Entry::AtRest {
             informer: 0,
             cluster: vec![two],
             store: vec![one],
@@ -258,8 +261,8 @@ fn a_store_that_differs_from_the_cluster_at_rest_is_noticed() {
 }
 
 #[test]
-fn an_index_that_differs_from_a_scan_is_noticed() {
-    let entries = vec![Entry::Looked {
+fn index_that_differs_from_a_scan_is_detected() {
+    let entries = vec![Entry::IndexChecked {
         informer: 0,
         index: vec![("x".into(), vec!["default/a".into()])],
         scan: vec![],
@@ -267,9 +270,9 @@ fn an_index_that_differs_from_a_scan_is_noticed() {
     assert_eq!(clauses(entries), [Clause::IndexCoherent]);
 }
 
-/// An update as a watch tells it, with the old state.
+/// An update as a watch delivers it, with the old state.
 fn update(old: &ObjectVersion, new: &ObjectVersion) -> Entry {
-    let mut entry = begin(Told::Update, new, Some(new.version));
+    let mut entry = begin(EventKind::Update, new, Some(new.version));
     if let Entry::Begin(call) = &mut entry {
         call.old = Some(old.clone());
     }
@@ -277,14 +280,14 @@ fn update(old: &ObjectVersion, new: &ObjectVersion) -> Entry {
 }
 
 #[test]
-fn an_old_state_that_is_not_the_one_told_last_is_out_of_order() {
+fn old_state_other_than_the_last_one_is_detected() {
     let states = [object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3)];
     let [one, two, three] = &states;
     let entries = vec![
         written(one),
         written(two),
         written(three),
-        begin(Told::Add, one, Some(1)),
+        begin(EventKind::Add, one, Some(1)),
         end(one, Ended::Ok),
         update(two, three),
         end(three, Ended::Ok),
@@ -293,14 +296,14 @@ fn an_old_state_that_is_not_the_one_told_last_is_out_of_order() {
 }
 
 #[test]
-fn a_delete_that_shows_another_state_than_the_last_and_does_not_say_so_is_noticed() {
+fn unmarked_delete_without_the_final_state_is_detected() {
     let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Ok),
         Entry::Removed { object: gone },
-        begin(Told::Delete, &one, None),
+        begin(EventKind::Delete, &one, None),
         end(&one, Ended::Ok),
     ];
     assert_eq!(clauses(entries), [Clause::TombstoneMarked]);
@@ -315,17 +318,17 @@ fn with_reason(entry: Entry, because: &str) -> Entry {
 }
 
 #[test]
-fn a_delete_for_another_request_may_show_a_state_in_between_and_so_may_its_requeue() {
+fn reconfigured_delete_and_its_requeue_may_carry_intermediate_states() {
     let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
     let refused_and_requeued = |first: &str| {
         vec![
             written(&one),
-            begin(Told::Add, &one, Some(1)),
+            begin(EventKind::Add, &one, Some(1)),
             end(&one, Ended::Ok),
             Entry::Removed { object: gone.clone() },
-            with_reason(begin(Told::Delete, &one, None), first),
+            with_reason(begin(EventKind::Delete, &one, None), first),
             end(&one, Ended::Permanent),
-            with_reason(begin(Told::Delete, &one, None), "requeue"),
+            with_reason(begin(EventKind::Delete, &one, None), "requeue"),
             end(&one, Ended::Ok),
         ]
     };
@@ -334,50 +337,50 @@ fn a_delete_for_another_request_may_show_a_state_in_between_and_so_may_its_reque
 }
 
 #[test]
-fn life_after_a_delete_is_noticed() {
+fn call_after_the_delete_is_detected() {
     let (one, gone) = (object("a", "u1", 1), object("a", "u1", 2));
     let entries = vec![
         written(&one),
         Entry::Removed { object: gone.clone() },
-        begin(Told::Delete, &gone, None),
+        begin(EventKind::Delete, &gone, None),
         end(&gone, Ended::Ok),
-        begin(Told::Add, &one, None),
+        begin(EventKind::Add, &one, None),
     ];
     assert_eq!(clauses(entries), [Clause::DeleteSeenOnce, Clause::Ordered]);
 }
 
 #[test]
-fn an_object_that_leaves_the_selection_may_come_back() {
+fn object_that_leaves_the_selection_may_come_back() {
     let (inside, outside, again) = (object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3));
     let entries = vec![
         selected(Some("a")),
         written(&inside),
-        begin(Told::Add, &inside, Some(1)),
+        begin(EventKind::Add, &inside, Some(1)),
         end(&inside, Ended::Ok),
         Entry::Written {
             object: outside.clone(),
             group: "b".into(),
         },
-        begin(Told::Delete, &outside, None),
+        begin(EventKind::Delete, &outside, None),
         end(&outside, Ended::Ok),
         written(&again),
-        begin(Told::Add, &again, Some(3)),
+        begin(EventKind::Add, &again, Some(3)),
         end(&again, Ended::Ok),
         synced(),
-        quiet(&[&again]),
+        at_rest(&[&again]),
     ];
     assert_eq!(clauses(entries), NOTHING);
 }
 
 #[test]
-fn a_state_that_a_watch_leaves_out_is_noticed() {
+fn skipped_watch_state_is_detected() {
     let states = [object("a", "u1", 1), object("a", "u1", 2), object("a", "u1", 3)];
     let [one, two, three] = &states;
-    let entries = |keeps_all| {
+    let entries = |receives_every_state| {
         vec![
-            came(keeps_all),
+            handler_added(receives_every_state),
             written(one),
-            begin(Told::Add, one, Some(1)),
+            begin(EventKind::Add, one, Some(1)),
             end(one, Ended::Ok),
             written(two),
             written(three),
@@ -386,43 +389,43 @@ fn a_state_that_a_watch_leaves_out_is_noticed() {
         ]
     };
     assert_eq!(clauses(entries(true)), [Clause::Resumable]);
-    // Others may be told the difference alone.
+    // Other handlers may receive only the folded change.
     assert_eq!(clauses(entries(false)), NOTHING);
 }
 
 #[test]
-fn a_state_that_is_told_again_without_a_reason_is_noticed() {
+fn repeated_state_without_a_reason_is_detected() {
     let one = object("a", "u1", 1);
     let entries = vec![
         written(&one),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Ok),
-        begin(Told::Add, &one, Some(1)),
+        begin(EventKind::Add, &one, Some(1)),
         end(&one, Ended::Ok),
     ];
     assert_eq!(clauses(entries), [Clause::Resumable]);
 }
 
 #[test]
-fn a_handler_that_was_never_told_of_an_object_is_noticed() {
+fn object_never_delivered_is_detected() {
     let one = object("a", "u1", 1);
-    let entries = vec![came(true), written(&one), synced(), quiet(&[&one])];
+    let entries = vec![handler_added(true), written(&one), synced(), at_rest(&[&one])];
     assert_eq!(clauses(entries), [Clause::AtLeastOnce]);
 }
 
 #[test]
-fn a_handler_that_is_never_told_it_is_synced_is_noticed() {
-    let entries = vec![came(true), quiet(&[])];
+fn handler_that_never_synced_is_detected() {
+    let entries = vec![handler_added(true), at_rest(&[])];
     assert_eq!(clauses(entries), [Clause::SyncComplete]);
 }
 
 #[test]
-fn what_a_handler_is_told_after_it_left_is_not_judged() {
+fn calls_after_removal_are_not_checked() {
     let ghost = object("a", "u1", 7);
     let entries = vec![
-        came(true),
-        Entry::Left { handler: 0 },
-        begin(Told::Add, &ghost, None),
+        handler_added(true),
+        Entry::HandlerRemoved { handler: 0 },
+        begin(EventKind::Add, &ghost, None),
         end(&ghost, Ended::Ok),
     ];
     assert_eq!(clauses(entries), NOTHING);

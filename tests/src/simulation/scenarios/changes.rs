@@ -1,4 +1,4 @@
-//! Cases about an informer that asks for something else while its handlers are busy.
+//! Cases in which an informer's selection changes while its handlers are busy.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use informant_cache::seeded_bug::SeededBug;
 use informant_informer::ReflectorOptions;
 
 use super::super::history::Selection;
+use super::super::recorder::Script;
 use super::super::scenario::{NAMESPACE, Scenario, Stage};
 use super::super::watched::Watched;
-use super::super::witness::Script;
 use super::super::world::Setting;
-use super::playing;
+use super::play_fn;
 
 pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
     case: "T4",
-    name: "what_leaves_an_informer_and_comes_back_unseen_is_told_in_that_order",
-    bugs: &[SeededBug::ReattachOvertakesDeletes],
+    name: "namespace_removed_and_readded_delivers_deletes_then_adds",
+    bugs: &[SeededBug::ReturnOvertakesLeaving],
     setting: Setting::default,
-    play: playing!(away_and_back),
+    play: play_fn!(away_and_back),
 }];
 
-/// The namespace that comes and goes.
+/// The namespace that is removed and added.
 const OTHER: &str = "kube-system";
 
 async fn ask_for(stage: &Stage, watched: &Watched, namespaces: &[&str]) {
@@ -38,7 +38,7 @@ async fn ask_for(stage: &Stage, watched: &Watched, namespaces: &[&str]) {
         .await;
 }
 
-/// A namespace leaves and comes back while a handler is held back, and again while it is slow.
+/// A namespace is removed and added again while a handler is paused, and again while it is slow.
 async fn away_and_back(stage: Arc<Stage>) {
     let names: Vec<_> = (0..20).map(|number| format!("map-{number:02}")).collect();
     let versions: Vec<_> = names
@@ -55,7 +55,7 @@ async fn away_and_back(stage: Arc<Stage>) {
     let handler = stage.handle_by(&watched, slow, ListenerOptions::default());
     stage.pass(60).await;
     for holds_back in [true, false] {
-        let before = stage.told(&handler).len();
+        let before = stage.calls(&handler).len();
         if holds_back {
             handler.listener.pause(Pause::Swap);
         }
@@ -65,10 +65,10 @@ async fn away_and_back(stage: Arc<Stage>) {
         stage.pass(2).await;
         handler.resume();
         stage.pass(120).await;
-        let told = stage.told(&handler).split_off(before);
+        let calls = stage.calls(&handler).split_off(before);
         for (name, version) in names.iter().zip(&versions) {
             let shown = format!(" {name}@");
-            let of_it: Vec<_> = told.iter().filter(|line| line.contains(&shown)).collect();
+            let of_it: Vec<_> = calls.iter().filter(|line| line.contains(&shown)).collect();
             let expected = [
                 format!("delete {name}@{version} (reconfigured)"),
                 format!("add {name}@{version} (initial)"),

@@ -1,4 +1,4 @@
-//! Cases about lists: histories that end while they are read.
+//! Cases about lists: the history expires while they are read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,40 +11,40 @@ use serde_json::json;
 
 use super::super::scenario::{NAMESPACE, Scenario, Stage};
 use super::super::world::{RESOURCE, Setting};
-use super::playing;
+use super::play_fn;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T7",
-        name: "a_history_that_ends_between_two_pages_is_listed_anew_and_no_half_is_shown",
-        bugs: &[SeededBug::FirstPageTakenForList],
+        name: "history_expired_between_pages_relists_without_partial_state",
+        bugs: &[SeededBug::FirstPageIsAll],
         setting: || Setting {
             server_knows_watch_list: false,
             paging_at_zero: true,
             ..Setting::default()
         },
-        play: playing!(between_pages),
+        play: play_fn!(between_pages),
     },
     Scenario {
         case: "T7",
-        name: "a_history_that_ends_in_the_midst_of_a_watch_is_listed_anew_and_what_vanished_is_told",
-        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::TombstoneUnmarked],
+        name: "history_expired_during_watch_relists_and_delivers_missed_deletes",
+        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::TombstoneUnmarked],
         setting: Setting::default,
-        play: playing!(mid_stream),
+        play: play_fn!(mid_stream),
     },
     Scenario {
         case: "T7",
-        name: "a_history_that_ends_among_the_initial_events_is_asked_for_anew_and_no_half_is_shown",
-        bugs: &[SeededBug::SyncedDeliveredFirst],
+        name: "history_expired_during_initial_events_retries_without_partial_state",
+        bugs: &[SeededBug::SyncedToldFirst],
         setting: Setting::default,
-        play: playing!(mid_initial_events),
+        play: play_fn!(mid_initial_events),
     },
     Scenario {
         case: "T7",
-        name: "a_history_compacted_to_the_very_version_of_a_watch_needs_no_list",
-        bugs: &[SeededBug::WatchSkipsVersion],
+        name: "compaction_at_the_watch_version_needs_no_relist",
+        bugs: &[SeededBug::WatchResumesTooLate],
         setting: Setting::default,
-        play: playing!(compacted_exactly),
+        play: play_fn!(compacted_exactly),
     },
 ];
 
@@ -66,16 +66,17 @@ async fn between_pages(stage: Arc<Stage>) {
     stage.delete("a");
     stage.put("d", "A");
     stage.faults().compact();
-    assert!(!watched.named.has_synced() && stage.told(&handler).is_empty());
+    assert!(!watched.named.has_synced() && stage.calls(&handler).is_empty());
     stage.synced(&watched).await;
     stage.pass(10).await;
     assert_eq!(watched.stored(), stage.world.cluster(&watched.selection()));
-    let told = stage.told(&handler);
-    assert_eq!(told.len(), 3, "{told:?}");
+    let calls = stage.calls(&handler);
+    assert_eq!(calls.len(), 3, "{calls:?}");
     assert!(
-        told.iter()
+        calls
+            .iter()
             .all(|line| line.starts_with("add") && !line.starts_with("add a@")),
-        "{told:?}"
+        "{calls:?}"
     );
 }
 
@@ -86,7 +87,7 @@ async fn mid_stream(stage: Arc<Stage>) {
     let watched = stage.watch();
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
-    let before = stage.told(&handler).len();
+    let before = stage.calls(&handler).len();
     stage.faults().freeze_watches(&Filter::any());
     stage.delete("goes");
     stage.put("changes", "B");
@@ -94,18 +95,21 @@ async fn mid_stream(stage: Arc<Stage>) {
     stage.faults().compact();
     stage.faults().drop_watches(&Filter::any(), Ending::Expired);
     stage.pass(10).await;
-    let told = stage.told(&handler).split_off(before);
-    assert_eq!(told.len(), 3, "{told:?}");
+    let calls = stage.calls(&handler).split_off(before);
+    assert_eq!(calls.len(), 3, "{calls:?}");
     assert!(
-        told[0].starts_with("delete unknown goes@") && told[0].ends_with("(relist)"),
-        "{told:?}"
+        calls[0].starts_with("delete unknown goes@") && calls[0].ends_with("(relist)"),
+        "{calls:?}"
     );
-    assert!(told.iter().any(|line| line.starts_with("update changes@")), "{told:?}");
-    assert!(told.iter().any(|line| line.starts_with("add comes@")), "{told:?}");
+    assert!(
+        calls.iter().any(|line| line.starts_with("update changes@")),
+        "{calls:?}"
+    );
+    assert!(calls.iter().any(|line| line.starts_with("add comes@")), "{calls:?}");
     assert_eq!((watched.status().relists, watched.state()), (1, SourceState::Live));
 }
 
-/// A WatchList that brings a part of the initial events, and then an ERROR 410 in place of their end.
+/// A WatchList that sends a part of the initial events, and then an ERROR 410 instead of their end.
 async fn mid_initial_events(stage: Arc<Stage>) {
     for name in ["a", "b", "c"] {
         stage.put(name, "A");
@@ -125,13 +129,13 @@ async fn mid_initial_events(stage: Arc<Stage>) {
     stage.faults().answer(Filter::any().verb("watch"), 2, half);
     let watched = stage.watch();
     let handler = stage.handle(&watched);
-    // What the half brought is gone meanwhile.
+    // The objects of the partial list are deleted meanwhile.
     stage.delete("a");
     stage.synced(&watched).await;
     stage.pass(10).await;
-    let told = stage.told(&handler);
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told.iter().all(|line| !line.contains(" a@")), "{told:?}");
+    let calls = stage.calls(&handler);
+    assert_eq!(calls.len(), 2, "{calls:?}");
+    assert!(calls.iter().all(|line| !line.contains(" a@")), "{calls:?}");
     assert_eq!(stage.times_synced(&handler), 1);
 }
 
@@ -150,8 +154,8 @@ async fn compacted_exactly(stage: Arc<Stage>) {
     let missed = stage.put("map", "C");
     stage.faults().compact_before(shown.version);
     stage.pass(10).await;
-    let told = stage.told(&handler);
+    let calls = stage.calls(&handler);
     let expected = format!("update map@{} from {} (watch)", missed.version, shown.version);
-    assert_eq!(told.last(), Some(&expected));
+    assert_eq!(calls.last(), Some(&expected));
     assert_eq!(watched.status().relists, 0);
 }

@@ -1,5 +1,5 @@
-//! Cases about versions: the past shown again, bookmarks that are ahead or behind, events twice, deletes at the very
-//! version a watch begins at.
+//! Cases about versions: old events again, bookmarks that are ahead or behind, duplicate events, deletes at exactly the
+//! version at which a watch starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,72 +11,72 @@ use informant_informer::ReflectorOptions;
 
 use super::super::scenario::{Scenario, Stage};
 use super::super::world::Setting;
-use super::playing;
+use super::play_fn;
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T8",
-        name: "a_past_that_is_shown_again_after_a_reconnect_is_refused_and_counted",
+        name: "past_replayed_after_reconnect_is_rejected_and_counted",
         bugs: &[SeededBug::VersionGuardOff],
         setting: Setting::default,
-        play: playing!(past_again),
+        play: play_fn!(past_again),
     },
     Scenario {
         case: "T9",
-        name: "events_that_come_after_a_bookmark_ahead_of_them_are_told",
+        name: "events_after_a_bookmark_ahead_of_them_are_delivered",
         bugs: &[SeededBug::BookmarkHidesEvents],
         setting: Setting::default,
-        play: playing!(bookmark_ahead),
+        play: play_fn!(bookmark_ahead),
     },
     Scenario {
         case: "T9",
-        name: "a_bookmark_of_the_future_or_of_the_past_loses_and_repeats_nothing",
-        bugs: &[SeededBug::BookmarkHidesEvents, SeededBug::SilentWatchStaysLive],
+        name: "future_and_past_bookmarks_lose_and_repeat_nothing",
+        bugs: &[SeededBug::BookmarkHidesEvents, SeededBug::SilenceIsLife],
         setting: Setting::default,
-        play: playing!(bookmarks_astray),
+        play: play_fn!(bookmarks_astray),
     },
     Scenario {
         case: "T10",
-        name: "an_event_that_comes_twice_is_told_once",
+        name: "duplicate_event_is_delivered_once",
         bugs: &[SeededBug::VersionGuardOff],
         setting: Setting::default,
-        play: playing!(twice),
+        play: play_fn!(twice),
     },
     Scenario {
         case: "T10",
-        name: "what_a_watch_that_was_closed_for_its_slowness_left_out_is_told",
-        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::RelistComparesUidOnly],
+        name: "events_missed_by_a_closed_slow_watch_are_delivered",
+        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::RelistTrustsUid],
         setting: || Setting {
             history_events_max: 3,
             watch_backlog_events_max: 4,
             ..Setting::default()
         },
-        play: playing!(starved),
+        play: play_fn!(starved),
     },
     Scenario {
         case: "T11",
-        name: "a_delete_right_behind_the_version_at_which_a_watch_is_opened_is_told",
-        bugs: &[SeededBug::WatchSkipsVersion],
+        name: "delete_right_after_the_watch_start_version_is_delivered",
+        bugs: &[SeededBug::WatchResumesTooLate],
         setting: Setting::default,
-        play: playing!(delete_behind_a_list),
+        play: play_fn!(delete_behind_a_list),
     },
     Scenario {
         case: "T11",
-        name: "a_delete_right_behind_the_last_event_of_a_watch_is_told_when_it_goes_on",
-        bugs: &[SeededBug::WatchSkipsVersion],
+        name: "delete_right_after_the_last_watch_event_is_delivered",
+        bugs: &[SeededBug::WatchResumesTooLate],
         setting: Setting::default,
-        play: playing!(delete_behind_a_watch),
+        play: play_fn!(delete_behind_a_watch),
     },
     Scenario {
         case: "T11",
-        name: "a_delete_at_the_very_version_that_was_compacted_is_told_as_unknown",
-        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::TombstoneUnmarked],
+        name: "delete_at_the_compacted_version_is_delivered_as_unknown",
+        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::TombstoneUnmarked],
         setting: Setting::default,
-        play: playing!(delete_compacted),
+        play: play_fn!(delete_compacted),
     },
 ];
 
-/// A watch is opened anew, and its server shows everything again from the beginning.
+/// A watch is reopened, and its server sends everything again from the beginning.
 async fn past_again(stage: Arc<Stage>) {
     let begin = stage.world.server.revision();
     let watched = stage.watch();
@@ -91,7 +91,7 @@ async fn past_again(stage: Arc<Stage>) {
     stage.delete("comes-again");
     stage.put("comes-again", "B");
     stage.settle().await;
-    let (told, stored) = (stage.told(&handler), watched.stored());
+    let (calls, stored) = (stage.calls(&handler), watched.stored());
     let rejected = watched.status().rejected;
 
     stage.faults().drop_watches(&Filter::any(), Ending::Reset);
@@ -99,19 +99,19 @@ async fn past_again(stage: Arc<Stage>) {
     let shown = stage.show_again(begin, u64::MAX);
     stage.pass(10).await;
     assert_eq!(shown, 10);
-    assert_eq!(stage.told(&handler), told);
+    assert_eq!(stage.calls(&handler), calls);
     assert_eq!(watched.stored(), stored);
     assert_eq!(watched.status().rejected - rejected, 10, "each is counted");
     assert_eq!(watched.state(), SourceState::Live);
 }
 
-/// A bookmark says "up to here", and what it covers comes after it.
+/// A bookmark covers events that arrive only after it.
 async fn bookmark_ahead(stage: Arc<Stage>) {
     stage.put("map", "A");
     let watched = stage.watch();
     let handler = stage.handle(&watched);
     stage.synced(&watched).await;
-    let before = stage.told(&handler).len();
+    let before = stage.calls(&handler).len();
     let now = stage.world.server.revision();
     stage.show_bookmark(now + 5);
     stage.settle().await;
@@ -119,16 +119,16 @@ async fn bookmark_ahead(stage: Arc<Stage>) {
     stage.settle().await;
     let removed = stage.delete("map");
     stage.settle().await;
-    let told = stage.told(&handler).split_off(before);
+    let calls = stage.calls(&handler).split_off(before);
     let expected = [
         format!("update map@{} from {} (watch)", written[0].version, now),
         format!("add new@{} (watch)", written[1].version),
         format!("delete map@{} (watch)", removed.version),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(calls, expected);
 }
 
-/// Bookmarks of versions that have yet to be, and of such as are long past; after each the watch breaks off.
+/// Bookmarks of future and of long past versions; after each the watch is closed.
 async fn bookmarks_astray(stage: Arc<Stage>) {
     let first = stage.world.server.revision();
     let watched = stage.watch();
@@ -140,22 +140,22 @@ async fn bookmarks_astray(stage: Arc<Stage>) {
         stage.settle().await;
         stage.show_bookmark(version);
         stage.settle().await;
-        stage.put(&name, "told");
+        stage.put(&name, "calls");
         stage.settle().await;
-        let told = stage.told(&handler);
-        assert!(told.iter().any(|line| line.contains(&name)), "{name}: {told:#?}");
+        let calls = stage.calls(&handler);
+        assert!(calls.iter().any(|line| line.contains(&name)), "{name}: {calls:#?}");
         stage.faults().drop_watches(&Filter::any(), Ending::Clean);
         stage.put("map", "changed while away");
-        let waited = stage.until("a store as the cluster", || {
+        let waited = stage.until("a store equal to the cluster", || {
             watched.stored() == stage.world.cluster(&watched.selection()) && watched.state() == SourceState::Live
         });
         let waited = waited.await;
-        // From a version of the future nothing comes, not even bookmarks: silence is what shows it.
+        // No events come from a future version, not even bookmarks: only the silence shows it.
         assert!(waited < Duration::from_secs(300), "{version}: {waited:?}");
     }
 }
 
-/// The same event comes twice in a row: an add, an update, a delete.
+/// Each event comes twice in a row: an add, an update, a delete.
 async fn twice(stage: Arc<Stage>) {
     let watched = stage.watch();
     let handler = stage.handle(&watched);
@@ -174,14 +174,14 @@ async fn twice(stage: Arc<Stage>) {
         }
         before = stage.world.server.revision();
         expected += 1;
-        assert_eq!(stage.told(&handler).len(), expected, "{:?}", stage.told(&handler));
+        assert_eq!(stage.calls(&handler).len(), expected, "{:?}", stage.calls(&handler));
     }
-    // A delete of what is not there says nothing, and is not counted.
+    // A duplicate delete is ignored without being counted.
     assert_eq!(watched.status().rejected, 6);
     assert_eq!(watched.status().relists, 0);
 }
 
-/// A reader is so slow that its server closes the watch, and by then has forgotten where it was.
+/// A reader is so slow that its server closes the watch, and has dropped the reader's position by then.
 async fn starved(stage: Arc<Stage>) {
     for name in ["a", "b", "c"] {
         stage.put(name, "A");
@@ -199,19 +199,19 @@ async fn starved(stage: Arc<Stage>) {
     }
     stage.faults().thaw_watches(&Filter::any());
     stage
-        .until("the end of the lag", || {
+        .until("the replica to catch up", || {
             watched.stored() == stage.world.cluster(&watched.selection())
         })
         .await;
     stage.settle().await;
     assert_eq!((closed(), watched.status().relists), (1, 1));
-    let told = stage.told(&handler);
-    let last = format!(" b@{} ", last.expect("it was written").version);
+    let calls = stage.calls(&handler);
+    let last = format!(" b@{} ", last.expect("it was created").version);
     assert!(
-        told.iter().any(|line| line.starts_with("delete unknown a@")),
-        "{told:#?}"
+        calls.iter().any(|line| line.starts_with("delete unknown a@")),
+        "{calls:#?}"
     );
-    assert!(told.iter().any(|line| line.contains(&last)), "{told:#?}");
+    assert!(calls.iter().any(|line| line.contains(&last)), "{calls:#?}");
 }
 
 /// An object is deleted between a list and its watch, at the list's version plus one.
@@ -228,16 +228,16 @@ async fn delete_behind_a_list(stage: Arc<Stage>) {
         });
         let handler = stage.handle(&watched);
         stage.pass(1).await;
-        // By WatchList the first watch is the list.
+        // With WatchList, the first watch is the list.
         assert_eq!(watched.named.has_synced(), !watch_list);
         let opened_at = stage.world.server.revision();
         let removed = stage.delete(&name);
-        assert_eq!(removed.version, opened_at + 1, "nothing else happens between");
+        assert_eq!(removed.version, opened_at + 1, "nothing else happens in between");
         stage.pass(10).await;
-        let told = stage.told(&handler);
-        let about_it: Vec<_> = told.iter().filter(|line| line.contains(&name)).collect();
+        let calls = stage.calls(&handler);
+        let about_it: Vec<_> = calls.iter().filter(|line| line.contains(&name)).collect();
         if watch_list {
-            assert!(about_it.is_empty(), "it was gone before the list: {told:?}");
+            assert!(about_it.is_empty(), "it was deleted before the list: {calls:?}");
         } else {
             assert_eq!(*about_it[1], format!("delete {name}@{} (watch)", removed.version));
         }
@@ -245,7 +245,7 @@ async fn delete_behind_a_list(stage: Arc<Stage>) {
     }
 }
 
-/// A watch has shown a version last, breaks off, and the next version is a delete.
+/// A watch is closed after its last event, and the next version is a delete.
 async fn delete_behind_a_watch(stage: Arc<Stage>) {
     stage.put("map", "A");
     let watched = stage.watch();
@@ -262,7 +262,7 @@ async fn delete_behind_a_watch(stage: Arc<Stage>) {
         let removed = stage.delete("map");
         assert_eq!(removed.version, shown.version + 1);
         stage.pass(10).await;
-        let last = stage.told(&handler).pop();
+        let last = stage.calls(&handler).pop();
         assert_eq!(
             last,
             Some(format!("delete map@{} (watch)", removed.version)),
@@ -272,8 +272,8 @@ async fn delete_behind_a_watch(stage: Arc<Stage>) {
     assert_eq!((watched.status().relists, watched.status().rejected), (0, 0));
 }
 
-/// The history is compacted to the very version of a delete that was missed; and once to the one before it, which is
-/// soon enough.
+/// The history is compacted to exactly the version of a missed delete, and once to the version before it, which loses
+/// nothing.
 async fn delete_compacted(stage: Arc<Stage>) {
     let watched = stage.watch();
     let handler = stage.handle(&watched);
@@ -289,16 +289,16 @@ async fn delete_compacted(stage: Arc<Stage>) {
         stage.settle().await;
         let removed = stage.delete("map");
         let compacted = if keeps_delete { shown.version } else { removed.version };
-        stage.put("other", "moves on");
+        stage.put("other", "advances");
         stage.faults().compact_before(compacted);
         stage.pass(30).await;
-        let told = stage.told(&handler);
+        let calls = stage.calls(&handler);
         let deleted = if keeps_delete {
             format!("delete map@{} (watch)", removed.version)
         } else {
             format!("delete unknown map@{} (relist)", shown.version)
         };
-        assert!(told.contains(&deleted), "{deleted}: {told:#?}");
+        assert!(calls.contains(&deleted), "{deleted}: {calls:#?}");
         assert_eq!(watched.status().relists - relists, u64::from(!keeps_delete));
     }
 }

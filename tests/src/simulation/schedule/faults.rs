@@ -1,4 +1,4 @@
-//! What happens to the server, its watches and its answers.
+//! Faults of the server, its watches and its answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::Schedule;
 
 impl Schedule {
     pub(super) fn fault(&mut self) {
-        let name = match self.dice.below(12) {
+        let name = match self.rng.below(12) {
             0..4 => self.watch_fault(),
             4..7 => self.server_fault(),
             _ => self.request_fault(),
@@ -19,10 +19,10 @@ impl Schedule {
         self.world.note(name);
     }
 
-    /// Something happens to the watches that are open.
+    /// A fault of the open watches.
     fn watch_fault(&mut self) -> String {
         let (faults, any) = (self.world.server.faults(), Filter::any());
-        match self.dice.below(6) {
+        match self.rng.below(6) {
             5 => self.replay_the_past(),
             0 | 1 => {
                 let endings = [
@@ -32,7 +32,7 @@ impl Schedule {
                     Ending::MidLineClean,
                     Ending::Expired,
                 ];
-                let ending = self.dice.pick(&endings);
+                let ending = self.rng.pick(&endings);
                 faults.drop_watches(&any, ending);
                 format!("drop watches: {ending:?}")
             }
@@ -46,15 +46,15 @@ impl Schedule {
             }
             _ => {
                 let injections = [Injection::Garbage, Injection::NotJson, Injection::UnknownType];
-                let injection = &injections[self.dice.below(3) as usize];
+                let injection = &injections[self.rng.below(3) as usize];
                 faults.inject(&any, injection);
                 format!("inject {injection:?}")
             }
         }
     }
 
-    /// Watches show a state again that is older than what their informers have seen, as after a reconnect to a server
-    /// that forgot.
+    /// Watches send a state again that is older than what their informers have seen, as after a reconnect to a server
+    /// with an older history.
     fn replay_the_past(&mut self) -> String {
         let newest_of = |watched: &Arc<Watched>| watched.stored().iter().map(|object| object.version).max();
         let informers = self.world.informers();
@@ -67,53 +67,53 @@ impl Schedule {
                 .collect()
         };
         if past.is_empty() {
-            return "no past to show again".into();
+            return "no older state to send again".into();
         }
-        let state = &past[self.dice.below(past.len() as u64) as usize];
+        let state = &past[self.rng.below(past.len() as u64) as usize];
         let line = serde_json::json!({"type": "MODIFIED", "object": state}).to_string();
         let all_namespaces = Filter::any().namespace("");
         self.world
             .server
             .faults()
             .inject(&all_namespaces, &Injection::Raw(line));
-        format!("show {} again", version_of(state))
+        format!("send {} again", version_of(state))
     }
 
-    /// Something happens to the server.
+    /// A fault of the server.
     fn server_fault(&mut self) -> String {
         let faults = self.world.server.faults();
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0..3 => {
                 faults.compact();
                 "compact".into()
             }
             3 => {
                 let revision = self.world.server.revision();
-                let before = revision.saturating_sub(self.dice.below(5));
+                let before = revision.saturating_sub(self.rng.below(5));
                 faults.compact_before(before);
                 format!("compact before {before}")
             }
             _ => {
-                let down = Duration::from_millis(self.dice.below(5_000));
-                let empty = self.dice.percent(50);
+                let down = Duration::from_millis(self.rng.below(5_000));
+                let empty = self.rng.percent(50);
                 faults.restart(down, empty);
                 format!("restart for {down:?}, history emptied: {empty}")
             }
         }
     }
 
-    /// Something will happen to the next requests.
+    /// A fault of the next requests.
     fn request_fault(&mut self) -> String {
-        let times = 1 + self.dice.below(3) as u32;
-        let filter = match self.dice.below(4) {
+        let times = 1 + self.rng.below(3) as u32;
+        let filter = match self.rng.below(4) {
             0 => Filter::any().verb("list"),
             1 => Filter::any().verb("watch"),
             _ => Filter::any(),
         };
-        let action = match self.dice.below(9) {
-            0 => Action::DelayMs(self.dice.below(20_000)),
-            1 => Action::CutBodyBytes(self.dice.below(2_000) as usize),
-            2 => Action::SplitFramesBytes(1 + self.dice.below(300) as usize),
+        let action = match self.rng.below(9) {
+            0 => Action::DelayMs(self.rng.below(20_000)),
+            1 => Action::CutBodyBytes(self.rng.below(2_000) as usize),
+            2 => Action::SplitFramesBytes(1 + self.rng.below(300) as usize),
             3 => Action::Freeze,
             4 => Action::LoseAnswer,
             _ => Action::Answer(self.answer()),
@@ -129,7 +129,7 @@ impl Schedule {
     }
 
     fn answer(&mut self) -> Answer {
-        match self.dice.below(8) {
+        match self.rng.below(8) {
             0 => Answer::too_many_requests(2),
             1 => Answer::internal_error(),
             2 => Answer::expired(),

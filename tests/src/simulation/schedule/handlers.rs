@@ -1,4 +1,4 @@
-//! Handlers that come, change and go.
+//! Handlers that are added, changed and removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use informant_cache::Environment;
 use informant_cache::listener::{ListenerOptions, Pause, RetryPolicy};
 
 use super::super::handler::Handler;
+use super::super::recorder::Script;
 use super::super::watched::Watched;
-use super::super::witness::Script;
 use super::Schedule;
 
 impl Schedule {
-    /// A handler comes to one of the informers.
+    /// Adds a handler to one of the informers.
     pub(super) fn add_handler(&mut self) {
         let informers = self.world.informers();
-        let at = self.dice.below(informers.len() as u64) as usize;
+        let at = self.rng.below(informers.len() as u64) as usize;
         self.add_handler_to(&informers[at]);
     }
 
@@ -23,35 +23,36 @@ impl Schedule {
         let id = self.handlers_ever;
         self.handlers_ever += 1;
         let script = Script {
-            call_ms_max: self.dice.pick(&[0, 5, 500, 5_000]),
-            fails_percent: self.dice.pick(&[0, 0, 20, 60]),
-            refuses_percent: self.dice.pick(&[0, 0, 5]),
+            call_ms_max: self.rng.pick(&[0, 5, 500, 5_000]),
+            fails_percent: self.rng.pick(&[0, 0, 20, 60]),
+            refuses_percent: self.rng.pick(&[0, 0, 5]),
             ..Script::default()
         };
         let options = self.options();
-        let native = self.dice.percent(25) && !self.may_move(watched) && watched.selection().namespaces.is_empty();
+        let native =
+            self.rng.percent(25) && !self.namespaces_may_change(watched) && watched.selection().namespaces.is_empty();
         self.world.note(format!(
-            "handler {id} comes to informer {}: {script:?}, {} pending, native: {native}",
+            "handler {id} is added to informer {}: {script:?}, {} pending, native: {native}",
             watched.id, options.pending_events_max
         ));
-        let dice = self.dice.split();
+        let rng = self.rng.split();
         let start = if native { Handler::start_native } else { Handler::start };
-        let handler = start(&self.world, watched, id, script, options, dice);
+        let handler = start(&self.world, watched, id, script, options, rng);
         self.handlers.push(handler);
     }
 
     fn options(&mut self) -> ListenerOptions {
         ListenerOptions {
-            pending_events_max: self.dice.pick(&[1, 2, 8, 1_024]),
-            pending_bytes_max: self.dice.pick(&[500, 5_000, 64 << 20, 64 << 20]),
+            pending_events_max: self.rng.pick(&[1, 2, 8, 1_024]),
+            pending_bytes_max: self.rng.pick(&[500, 5_000, 64 << 20, 64 << 20]),
             resync: self
-                .dice
+                .rng
                 .pick(&[None, Some(Duration::from_secs(5)), Some(Duration::from_secs(90))]),
             retry: RetryPolicy {
                 attempts: 1_000,
                 ..RetryPolicy::default()
             },
-            seed: 1 + self.dice.below(u64::MAX - 1),
+            seed: 1 + self.rng.below(u64::MAX - 1),
             ..ListenerOptions::default()
         }
     }
@@ -60,36 +61,36 @@ impl Schedule {
         if self.handlers.len() < 2 {
             return;
         }
-        let at = self.dice.below(self.handlers.len() as u64) as usize;
-        self.handlers.swap_remove(at).leave(&self.world);
+        let at = self.rng.below(self.handlers.len() as u64) as usize;
+        self.handlers.swap_remove(at).remove(&self.world);
     }
 
-    /// What a reload, a trap or a person may do to a handler.
+    /// What a reload, a trap or a user may do to a handler.
     pub(super) fn change_handler(&mut self) {
         if self.handlers.is_empty() {
             return;
         }
-        let at = self.dice.below(self.handlers.len() as u64) as usize;
-        let (drawn, now) = (self.dice.below(8), self.world.environment.now());
+        let at = self.rng.below(self.handlers.len() as u64) as usize;
+        let (drawn, now) = (self.rng.below(8), self.world.environment.now());
         let handler = &self.handlers[at];
         let listener = &handler.listener;
         let did = match drawn {
-            // One that is to be told every state is shown nothing in their place, and nothing is folded for it.
-            0 if !handler.keeps_all => {
+            // A handler that receives every state gets no replay or fold in their place.
+            0 if !handler.receives_every_state => {
                 listener.replay(now);
                 "is rebuilt and gets a replay"
             }
-            1 if !handler.keeps_all => {
+            1 if !handler.receives_every_state => {
                 listener.recover(now);
-                "lost its memory and recovers"
+                "lost its state and recovers"
             }
             2 | 3 => {
                 listener.pause(Pause::Swap);
                 "is being swapped"
             }
-            4 if !handler.keeps_all => {
+            4 if !handler.receives_every_state => {
                 listener.pause(Pause::Quarantine);
-                "is in quarantine"
+                "is quarantined"
             }
             5 => {
                 let letters = listener.dead_letters();
@@ -100,11 +101,11 @@ impl Schedule {
             }
             6 => {
                 listener.retry_now();
-                "tries again at once"
+                "retries at once"
             }
             _ => {
                 handler.resume();
-                "goes on"
+                "is resumed"
             }
         };
         self.world.note(format!("handler {} {did}", handler.id));

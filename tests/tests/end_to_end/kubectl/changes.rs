@@ -1,4 +1,4 @@
-//! The ways to change things with kubectl, and to ask what there is to change.
+//! The ways to change objects with kubectl, and to query what can be changed.
 
 use anyhow::{Result, ensure};
 use informant_tests::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! What `kubectl get -o wide` prints, for every kind that kubectl has columns for.
+//! The output of `kubectl get -o wide`, for every kind for which kubectl has columns.
 
 use anyhow::{Result, ensure};
 use informant_tests::cluster::Cluster;
@@ -9,7 +9,7 @@ crate::on_both_clusters!(kubectl_prints_the_columns_of_every_kind);
 
 const MANIFEST: &str = include_str!("every_kind.yaml");
 
-/// Of a real API server, spaces collapsed and times masked.
+/// From a real API server, with spaces collapsed and times masked.
 const EXPECTED: &str = include_str!("every_kind.tables");
 
 const KINDS: &str = "namespaces,nodes,configmaps,secrets,serviceaccounts,pods,services,deployments,replicasets,statefulsets,daemonsets,jobs,\

@@ -210,7 +210,7 @@ impl Kubectl {
     async fn undefine(&self, definition: &str) -> Result<()> {
         let deleted = "customresourcedefinition.apiextensions.k8s.io \"widgets.example.com\" deleted";
         self.expect(&["delete", "-f", definition], deleted).await?;
-        // kubectl has remembered the resource, so that it is the server that says no.
+        // kubectl has cached the resource, so that the server refuses.
         self.expect_failure(
             &["get", "--raw", "/apis/example.com/v1/widgets"],
             "the server could not find the requested resource",

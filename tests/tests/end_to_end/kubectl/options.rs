@@ -1,5 +1,5 @@
-//! What only the embedded API server has: TLS on request, a state that it keeps, a second replica, faults by kubectl's
-//! own means.
+//! Options of the embedded API server: TLS on request, a persisted state, a second replica, faults set on the command
+//! line.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ async fn stop(mut server: Process) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_goes_on_with_the_state_that_it_kept_and_refuses_a_torn_one() {
+async fn server_restores_its_snapshot_and_refuses_a_truncated_one() {
     keep_and_tear().await.unwrap();
 }
 
@@ -87,12 +87,12 @@ async fn keep_and_tear() -> Result<()> {
         "{code:?} {}",
         refused.tail()
     );
-    ensure!(std::fs::read(&snapshot)? == torn, "what was refused is left as it was");
+    ensure!(std::fs::read(&snapshot)? == torn, "the refused file is left unchanged");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kubectl_meets_the_faults_that_the_server_began_with() {
+async fn kubectl_meets_faults_configured_at_start() {
     meet_faults().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Where a scenario happens: a namespace of a cluster, a direct client, and a proxy for whoever is observed.
+//! Where a scenario runs: a namespace of a cluster, a direct client, and a proxy for the observed clients.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,28 +7,28 @@ use anyhow::{Context, Result};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-use super::{Observed, Setting};
+use super::{ObservedInformer, Setting};
 use crate::chaos::ChaosProxy;
 use crate::client::Client;
 use crate::cluster::{Cluster, Kubeconfigs, Login};
 
-/// How long a connection may take to come about; as in the daemon, but shorter.
+/// The deadline of a connection; as in the daemon, but shorter.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// A namespace, and two ways to its API server.
-pub struct Ground {
-    /// The namespace, made for this scenario.
+pub struct Testbed {
+    /// The namespace, created for this scenario.
     pub namespace: String,
-    /// With all rights, and not through the proxy.
+    /// With all permissions, and not through the proxy.
     pub direct: Client,
-    /// What stands between the API server and those who are observed.
+    /// The proxy between the API server and the observed clients.
     pub proxy: ChaosProxy,
     kubeconfigs: Kubeconfigs,
     seed: u64,
 }
 
-impl Ground {
-    /// Makes a namespace called `name`, and a proxy whose weather `seed` decides.
+impl Testbed {
+    /// Creates a namespace called `name`, and a proxy that draws from `seed`.
     ///
     /// # Errors
     /// If the API server refuses.
@@ -48,10 +48,10 @@ impl Ground {
     /// Starts an informer behind the proxy.
     ///
     /// # Errors
-    /// If the setting contradicts itself.
-    pub async fn observe(&self, setting: Setting) -> Result<Observed> {
+    /// If the setting is inconsistent.
+    pub async fn observe(&self, setting: Setting) -> Result<ObservedInformer> {
         let client = self.client(&setting.login).await?;
-        Observed::start(setting, client, self.seed)
+        ObservedInformer::start(setting, client, self.seed)
     }
 
     /// A client behind the proxy.
@@ -62,7 +62,7 @@ impl Ground {
         Ok(kube::Client::try_from(self.config(login).await?)?)
     }
 
-    /// What such a client is made of.
+    /// The configuration of such a client.
     ///
     /// # Errors
     /// If its kubeconfig cannot be written.
@@ -70,7 +70,7 @@ impl Ground {
         config(&self.kubeconfig(login).await?).await
     }
 
-    /// A kubeconfig that leads through the proxy.
+    /// A kubeconfig that connects through the proxy.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -80,7 +80,7 @@ impl Ground {
             .await
     }
 
-    /// Creates so many config maps of about `bytes` each, called `prefix-0` and so on.
+    /// Creates `amount` config maps of about `bytes` each, called `prefix-0` and so on.
     ///
     /// # Errors
     /// If the API server refuses.
@@ -126,7 +126,7 @@ impl Ground {
     }
 }
 
-/// As the daemon has it: a client that retries nothing by itself and waits for silent watches.
+/// As in the daemon: a client that does not retry by itself and waits for silent watches.
 async fn config(kubeconfig: &Path) -> Result<kube::Config> {
     let file = Kubeconfig::read_from(kubeconfig).with_context(|| format!("reading {}", kubeconfig.display()))?;
     let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;

@@ -1,25 +1,25 @@
-//! A clock that runs fast, so that deadlines of minutes are met in seconds.
+//! A clock that runs faster, so that deadlines of minutes pass in seconds.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::{BoxFuture, Environment, Moment};
 
-/// Time as `inner` has it, so many times as fast: what sleeps 90 s there sleeps 4.5 s at 20. Sockets and other
-/// processes go at their own pace, so it must stay slow enough for them.
-pub struct Hastened {
+/// The time of `inner`, accelerated: at a factor of 20, a sleep of 90 s takes 4.5 s. Sockets and other processes run at
+/// their own speed, so the factor must stay low enough for them.
+pub struct FastClock {
     inner: Arc<dyn Environment>,
     times: u32,
 }
 
-impl Hastened {
-    /// A clock `times` as fast as `inner`.
+impl FastClock {
+    /// A clock that runs `times` as fast as `inner`.
     pub fn new(inner: Arc<dyn Environment>, times: u32) -> Self {
         Self { inner, times }
     }
 }
 
-impl Environment for Hastened {
+impl Environment for FastClock {
     fn now(&self) -> Moment {
         Moment::from_nanos(self.inner.now().as_nanos().saturating_mul(u64::from(self.times)))
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_minute_passes_in_three_seconds() {
-        let environment = Hastened::new(Arc::new(TokioEnvironment::current(1)), 20);
+        let environment = FastClock::new(Arc::new(TokioEnvironment::current(1)), 20);
         let (outside, inside) = (tokio::time::Instant::now(), environment.now());
         environment.sleep(Duration::from_secs(60)).await;
         assert_eq!(outside.elapsed(), Duration::from_secs(3));

@@ -1,15 +1,15 @@
-//! Every decision of a run, drawn from its seed.
+//! The random numbers of a run, all drawn from its seed.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(super) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Dice of their own, so that what one part of the world draws does not depend on how often another one does.
+    /// A separate generator, so that the draws of one part do not depend on how often another part draws.
     pub(super) fn split(&mut self) -> Self {
         Self(self.draw())
     }
@@ -26,12 +26,12 @@ impl Dice {
         self.draw() % bound.max(1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this percentage of cases.
     pub(super) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of them.
+    /// One of the elements.
     pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

@@ -1,4 +1,4 @@
-//! A native handler that writes down what it is told, and the judgement of its record by the delivery contract.
+//! A native handler that records its calls, and the check of its record against the delivery contract.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use informant_cache::{EventContext, EventHandler, HandlerError, Reason};
 use informant_object::{Key, KeyRef, Object};
 
-/// What a call was about.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// The object is there.
+pub enum CallKind {
+    /// The object was added.
     Add,
     /// It changed.
     Update,
-    /// It is gone.
+    /// It was deleted.
     Delete {
-        /// Nobody saw how it looked in the end.
+        /// Its final state was not seen.
         final_state_unknown: bool,
     },
 }
@@ -23,36 +23,36 @@ pub enum What {
 /// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// About which object.
+    /// The object.
     pub key: Key,
-    /// What.
-    pub what: What,
-    /// The object's uid: of the last state for a delete.
+    /// The kind of the call.
+    pub kind: CallKind,
+    /// The object's uid; for a delete, that of the last state.
     pub uid: String,
-    /// The object's version as a number.
+    /// The object's resource version as a number.
     pub version: u64,
-    /// Why it was told.
+    /// The reason of the call.
     pub reason: Reason,
 }
 
-/// Which incarnation of an object, and which state of it: uid and version.
-pub type State = (String, u64);
+/// An incarnation of an object, and a state of it: uid and version.
+pub type ObjectState = (String, u64);
 
 #[derive(Default)]
 struct Record {
     calls: Vec<Call>,
-    /// What a handler that believes what it is told would think is there.
-    view: BTreeMap<Key, State>,
+    /// The objects that exist according to the calls.
+    view: BTreeMap<Key, ObjectState>,
     synced: u32,
 }
 
 /// The record of one handler. Clones share it.
 #[derive(Clone, Default)]
-pub struct Witness(Arc<Mutex<Record>>);
+pub struct RecordingHandler(Arc<Mutex<Record>>);
 
-impl Witness {
-    /// What a handler that believes what it is told would think is there.
-    pub fn view(&self) -> BTreeMap<Key, State> {
+impl RecordingHandler {
+    /// The objects that exist according to the calls.
+    pub fn view(&self) -> BTreeMap<Key, ObjectState> {
         self.record().view.clone()
     }
 
@@ -61,12 +61,12 @@ impl Witness {
         self.record().calls.clone()
     }
 
-    /// How often the end of a first list or a replay was told.
+    /// How often the end of a first list or a replay was reported.
     pub fn synced(&self) -> u32 {
         self.record().synced
     }
 
-    /// The calls about the object called `name`.
+    /// The calls for the object called `name`.
     pub fn calls_of(&self, name: &str) -> Vec<Call> {
         let calls = self.calls();
         calls
@@ -79,16 +79,16 @@ impl Witness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, what: What, object: &Object, context: &EventContext) {
+    fn note(&self, kind: CallKind, object: &Object, context: &EventContext) {
         let call = Call {
             key: object.key().to_key(),
-            what,
+            kind,
             uid: object.uid().to_owned(),
             version: object.version().number().unwrap_or_default(),
             reason: context.reason,
         };
         let mut record = self.record();
-        if let What::Delete { .. } = what {
+        if let CallKind::Delete { .. } = kind {
             record.view.remove(&call.key);
         } else {
             record.view.insert(call.key.clone(), (call.uid.clone(), call.version));
@@ -97,14 +97,14 @@ impl Witness {
     }
 }
 
-impl EventHandler for Witness {
+impl EventHandler for RecordingHandler {
     fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
-        self.note(What::Add, object, context);
+        self.note(CallKind::Add, object, context);
         Ok(())
     }
 
     fn on_update(&mut self, _: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError> {
-        self.note(What::Update, new, context);
+        self.note(CallKind::Update, new, context);
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl EventHandler for Witness {
         context: &EventContext,
     ) -> Result<(), HandlerError> {
         match last {
-            Some(last) => self.note(What::Delete { final_state_unknown }, last, context),
+            Some(last) => self.note(CallKind::Delete { final_state_unknown }, last, context),
             None => {
                 return Err(HandlerError::Permanent(format!(
                     "{key} was deleted without its last state"
@@ -132,72 +132,74 @@ impl EventHandler for Witness {
     }
 }
 
-/// Each way in which `calls` break the contract that holds within one epoch: each object is added once, then updated to
-/// newer and newer states, then deleted once; another incarnation comes only after the delete of the one before.
+/// Every violation of the contract that holds within one epoch: each object is added once, then updated to newer and
+/// newer states, then deleted once; another incarnation comes only after the delete of the previous one.
 pub fn violations(calls: &[Call]) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     let mut known: BTreeMap<&Key, (&str, u64)> = BTreeMap::new();
     for call in calls {
         let before = known.get(&call.key).copied();
-        let fault = match (call.what, before) {
-            (What::Add, None) => None,
-            (What::Add, Some(_)) => Some("an add of what is there"),
-            (_, None) => Some("an update or a delete of what is not there"),
-            (_, Some((uid, _))) if uid != call.uid => Some("about another incarnation"),
-            (What::Update, Some((_, version))) if call.version <= version => Some("not newer than what was told"),
-            (What::Delete { .. }, Some((_, version))) if call.version < version => Some("older than what was told"),
+        let violation = match (call.kind, before) {
+            (CallKind::Add, None) => None,
+            (CallKind::Add, Some(_)) => Some("an add of an object that exists"),
+            (_, None) => Some("an update or a delete of an object that does not exist"),
+            (_, Some((uid, _))) if uid != call.uid => Some("a call for another incarnation"),
+            (CallKind::Update, Some((_, version))) if call.version <= version => Some("not newer than the last state"),
+            (CallKind::Delete { .. }, Some((_, version))) if call.version < version => {
+                Some("older than the last state")
+            }
             _ => None,
         };
-        if let Some(fault) = fault {
-            found.push(format!("{fault}: {call:?} after {before:?}"));
+        if let Some(violation) = violation {
+            violations.push(format!("{violation}: {call:?} after {before:?}"));
         }
-        match call.what {
-            What::Delete { .. } => drop(known.remove(&call.key)),
+        match call.kind {
+            CallKind::Delete { .. } => drop(known.remove(&call.key)),
             _ => drop(known.insert(&call.key, (&call.uid, call.version))),
         }
     }
-    found
+    violations
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn call(what: What, uid: &str, version: u64) -> Call {
+    fn call(kind: CallKind, uid: &str, version: u64) -> Call {
         Call {
             key: Key::new("default", "a"),
-            what,
+            kind,
             uid: uid.to_owned(),
             version,
             reason: Reason::Watch,
         }
     }
 
-    const DELETE: What = What::Delete {
+    const DELETE: CallKind = CallKind::Delete {
         final_state_unknown: false,
     };
 
     #[test]
-    fn a_life_and_another_one_are_no_violation() {
+    fn two_incarnations_are_no_violation() {
         let lives = [
-            call(What::Add, "x", 1),
-            call(What::Update, "x", 4),
+            call(CallKind::Add, "x", 1),
+            call(CallKind::Update, "x", 4),
             call(DELETE, "x", 5),
-            call(What::Add, "y", 6),
+            call(CallKind::Add, "y", 6),
         ];
         assert_eq!(violations(&lives), Vec::<String>::new());
     }
 
     #[test]
-    fn each_way_to_break_the_contract_is_found() {
-        let add = call(What::Add, "x", 3);
+    fn each_violation_of_the_contract_is_found() {
+        let add = call(CallKind::Add, "x", 3);
         let broken = [
             vec![add.clone(), add.clone()],
-            vec![call(What::Update, "x", 3)],
+            vec![call(CallKind::Update, "x", 3)],
             vec![call(DELETE, "x", 3)],
-            vec![add.clone(), call(What::Update, "x", 3)],
-            vec![add.clone(), call(What::Update, "x", 2)],
-            vec![add.clone(), call(What::Update, "y", 4)],
+            vec![add.clone(), call(CallKind::Update, "x", 3)],
+            vec![add.clone(), call(CallKind::Update, "x", 2)],
+            vec![add.clone(), call(CallKind::Update, "y", 4)],
             vec![add, call(DELETE, "x", 2)],
         ];
         for calls in broken {

@@ -1,53 +1,53 @@
-//! What one handler is told, written down; and how it answers.
+//! Records the calls of one handler, and decides how they end.
 
 use std::sync::Arc;
 
-use informant_cache::listener::{ListenerOptions, Notification};
+use informant_cache::listener::{ListenerOptions, What};
 use informant_cache::{Environment, HandlerError, Moment, Reason};
 use informant_object::{KeyRef, SourceId};
 
-use super::dice::Dice;
-use super::history::{Call, Ended, Entry, ObjectVersion, Told};
+use super::history::{Call, Ended, Entry, EventKind, ObjectVersion};
+use super::rng::Rng;
 use super::watched::Watched;
 use super::world::{World, version_of_object};
 
-/// How a handler behaves while there is trouble.
+/// How a handler behaves while there are faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Script {
-    /// How long a call takes, drawn between these.
+    /// The range of a call's duration.
     pub(super) call_ms_min: u64,
     pub(super) call_ms_max: u64,
     pub(super) fails_percent: u64,
     pub(super) refuses_percent: u64,
-    /// The name of an object that it fails on each time.
+    /// The name of an object on which it always fails.
     pub(super) poison: Option<&'static str>,
-    /// It writes to what it is told of: notes the value that it saw in a label.
+    /// It writes to the objects it receives: it stores the value that it saw in a label.
     pub(super) writes_back: bool,
 }
 
-/// How a call is to end.
-pub(super) enum Verdict {
+/// How a call ends.
+pub(super) enum ScriptedResult {
     Ok,
     Fail(HandlerError),
-    /// It panics: a guest would trap.
+    /// It panics, as a guest would trap.
     Panic,
 }
 
-/// One handler as the history knows it.
-pub(super) struct Witness {
+/// One handler as the history shows it.
+pub(super) struct CallRecorder {
     pub(super) id: u32,
     pub(super) world: Arc<World>,
     pub(super) watched: Arc<Watched>,
-    pub(super) keeps_all: bool,
+    pub(super) receives_every_state: bool,
     script: Script,
-    /// What was there when it came.
+    /// The objects that existed when it was added.
     there: Vec<ObjectVersion>,
     began_unsynced: bool,
 }
 
-impl Witness {
-    /// Writes down that a handler comes. What the informer holds from now on, it is to be told of.
-    pub(super) fn come(
+impl CallRecorder {
+    /// Records a new handler. It must receive everything the informer has from now on.
+    pub(super) fn register(
         world: &Arc<World>,
         watched: &Arc<Watched>,
         id: u32,
@@ -56,19 +56,19 @@ impl Witness {
     ) -> Self {
         let never_fails = script.fails_percent == 0 && script.refuses_percent == 0 && script.poison.is_none();
         let never_full = options.pending_events_max >= 1_000 && options.pending_bytes_max >= 1 << 20;
-        let keeps_all = never_fails && never_full;
-        world.record(Entry::Came {
+        let receives_every_state = never_fails && never_full;
+        world.record(Entry::HandlerAdded {
             handler: id,
             informer: watched.id,
-            keeps_all,
+            receives_every_state,
         });
         let began_unsynced = !watched.named.has_synced();
         Self {
             id,
-            keeps_all,
+            receives_every_state,
             script,
-            // Before the first list everything the cluster held at the start must show up; later, everything the store
-            // does.
+            // Before the first list, everything that the cluster had at the start must be delivered; later, everything
+            // in the store.
             there: if began_unsynced {
                 watched.at_start.clone()
             } else {
@@ -85,27 +85,27 @@ impl Witness {
     }
 
     /// A call begins.
-    pub(super) fn begin(&self, what: &Notification, reason: Reason, source: SourceId) {
-        let (told, object, old, unknown) = match what {
-            Notification::Add(object) => (Told::Add, version_of_object(object), None, false),
-            Notification::Update { old, new } => {
+    pub(super) fn begin(&self, what: &What, reason: Reason, source: SourceId) {
+        let (kind, object, old, unknown) = match what {
+            What::Add(object) => (EventKind::Add, version_of_object(object), None, false),
+            What::Update { old, new } => {
                 let old = old.as_ref().map(version_of_object);
-                (Told::Update, version_of_object(new), old, false)
+                (EventKind::Update, version_of_object(new), old, false)
             }
-            Notification::Delete {
+            What::Delete {
                 last,
                 key,
                 final_state_unknown,
             } => {
                 let last = last.as_ref().map_or_else(|| nothing(key.as_ref()), version_of_object);
-                (Told::Delete, last, None, *final_state_unknown)
+                (EventKind::Delete, last, None, *final_state_unknown)
             }
-            Notification::Synced => return self.synced(source),
+            What::Synced => return self.synced(source),
         };
         let stored = what.key().and_then(|key| self.watched.version_at(key));
         self.world.record(Entry::Begin(Call {
             handler: self.id,
-            told,
+            kind,
             object,
             old,
             unknown,
@@ -114,12 +114,12 @@ impl Witness {
         }));
     }
 
-    /// Whatever was there when the handler came, and is still the same, must have been attempted.
+    /// Every object that existed when the handler was added, and has not changed since, must have been attempted.
     fn synced(&self, source: SourceId) {
         let there = match self.world.catalog.info(source) {
-            // Its first list may have been of the past.
+            // Its first list may have been of an old state.
             _ if self.began_unsynced && self.watched.has_lagged() => Vec::new(),
-            // The source has left since.
+            // The source was removed since.
             None => Vec::new(),
             Some(info) => self.still_there(info.namespace.as_deref()),
         };
@@ -130,8 +130,8 @@ impl Witness {
     }
 
     fn still_there(&self, namespace: Option<&str>) -> Vec<(String, String)> {
-        // What was asked for before may be in force for a while. Where it is the state that decides whether an object
-        // belongs, only one that did not change belonged all the time.
+        // An earlier selection may stay in force for a while. If labels decide whether an object is selected, only an
+        // object that did not change was selected all the time.
         let selections = self.watched.selections_so_far();
         let by_state = selections.iter().any(|selection| selection.group.is_some());
         let mut there = self.there.clone();
@@ -151,43 +151,43 @@ impl Witness {
             .collect()
     }
 
-    /// How long a call takes, in milliseconds.
-    pub(super) fn call_ms(&self, dice: &mut Dice) -> u64 {
+    /// The duration of a call, in milliseconds.
+    pub(super) fn call_ms(&self, rng: &mut Rng) -> u64 {
         let Script {
             call_ms_min: least,
             call_ms_max: most,
             ..
         } = self.script;
-        let drawn = least + dice.below(most.saturating_sub(least) + 1);
-        if self.world.is_troubled() { drawn } else { 0 }
+        let drawn = least + rng.below(most.saturating_sub(least) + 1);
+        if self.world.faults_active() { drawn } else { 0 }
     }
 
-    /// How a call about an object ends.
-    pub(super) fn judge(&self, key: KeyRef<'_>, dice: &mut Dice) -> Verdict {
-        if !self.world.is_troubled() {
-            return Verdict::Ok;
+    /// Decides how a call for an object ends.
+    pub(super) fn draw_result(&self, key: KeyRef<'_>, rng: &mut Rng) -> ScriptedResult {
+        if !self.world.faults_active() {
+            return ScriptedResult::Ok;
         }
         let message = String::from("scripted");
         if self.script.poison == Some(key.name) {
-            return Verdict::Fail(HandlerError::Retryable(message));
+            return ScriptedResult::Fail(HandlerError::Retryable(message));
         }
-        if dice.percent(self.script.refuses_percent) {
-            return Verdict::Fail(HandlerError::Permanent(message));
+        if rng.percent(self.script.refuses_percent) {
+            return ScriptedResult::Fail(HandlerError::Permanent(message));
         }
-        if !dice.percent(self.script.fails_percent) {
-            return Verdict::Ok;
+        if !rng.percent(self.script.fails_percent) {
+            return ScriptedResult::Ok;
         }
-        let after = std::time::Duration::from_millis(dice.below(5_000));
-        match dice.below(3) {
-            0 => Verdict::Fail(HandlerError::Retryable(message)),
-            1 => Verdict::Panic,
-            _ => Verdict::Fail(HandlerError::RetryAfter { message, after }),
+        let after = std::time::Duration::from_millis(rng.below(5_000));
+        match rng.below(3) {
+            0 => ScriptedResult::Fail(HandlerError::Retryable(message)),
+            1 => ScriptedResult::Panic,
+            _ => ScriptedResult::Fail(HandlerError::RetryAfter { message, after }),
         }
     }
 
-    /// Does to the cluster what the handler does in its call.
-    pub(super) fn act(&self, what: &Notification) {
-        let (Notification::Add(object) | Notification::Update { new: object, .. }) = what else {
+    /// Makes the writes that the handler makes in its call.
+    pub(super) fn act(&self, what: &What) {
+        let (What::Add(object) | What::Update { new: object, .. }) = what else {
             return;
         };
         if self.script.writes_back {
@@ -195,12 +195,12 @@ impl Witness {
         }
     }
 
-    /// The call about `key` ends.
-    pub(super) fn end(&self, key: KeyRef<'_>, verdict: &Verdict) {
-        let ended = match verdict {
-            Verdict::Ok => Ended::Ok,
-            Verdict::Fail(HandlerError::Permanent(_)) => Ended::Permanent,
-            Verdict::Fail(_) | Verdict::Panic => Ended::Retry,
+    /// Records the end of the call for `key`.
+    pub(super) fn end(&self, key: KeyRef<'_>, result: &ScriptedResult) {
+        let ended = match result {
+            ScriptedResult::Ok => Ended::Ok,
+            ScriptedResult::Fail(HandlerError::Permanent(_)) => Ended::Permanent,
+            ScriptedResult::Fail(_) | ScriptedResult::Panic => Ended::Retry,
         };
         self.world.record(Entry::End {
             handler: self.id,
@@ -211,14 +211,14 @@ impl Witness {
     }
 }
 
-impl Verdict {
-    /// What a native handler does: returns, or panics, quietly.
+impl ScriptedResult {
+    /// Ends a native handler's call: returns, or panics, quietly.
     pub(super) fn carry_out(self) -> Result<(), HandlerError> {
         match self {
-            Verdict::Ok => Ok(()),
-            Verdict::Fail(error) => Err(error),
+            ScriptedResult::Ok => Ok(()),
+            ScriptedResult::Fail(error) => Err(error),
             // Unlike `panic!`, without a message on standard error.
-            Verdict::Panic => std::panic::resume_unwind(Box::new("scripted")),
+            ScriptedResult::Panic => std::panic::resume_unwind(Box::new("scripted")),
         }
     }
 }

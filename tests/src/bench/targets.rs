@@ -1,0 +1,43 @@
+//! The targets of Informant's figures.
+
+use super::figure::Figure;
+use super::results::Column;
+use super::subject::Sync;
+
+/// Memory has targets from this number of objects on: below it, the memory of the empty process dominates.
+const MEMORY_TARGET_FROM: u32 = 100_000;
+
+/// The maximum of peak memory divided by steady memory.
+pub(super) const PEAK_RATIO_MAX: f64 = 1.4;
+
+/// 99.9 % of the events must wait less than this for a swap.
+pub(super) const SWAP_WAIT_US: f64 = 20_000.0;
+
+/// The maximum share of intervals of a swap measurement that may be excluded because the machine itself stalled.
+pub(super) const EXCLUDED_SHARE_MAX: f64 = 0.05;
+
+/// The maximum of the lag's p99 divided by that of kube-rs.
+const LAG_BY_KUBE_RS: f64 = 1.2;
+
+/// The minimum ratio of `peer`'s figure to Informant's. None: there is no target.
+pub(super) fn of(figure: Figure, peer: &Column) -> Option<f64> {
+    let has_memory_target = peer.objects >= MEMORY_TARGET_FROM;
+    match (figure, peer.program.as_str(), peer.sync) {
+        (Figure::Sync, "client-go", Sync::List) => Some(8.0),
+        // Its default.
+        (Figure::Sync, "client-go", Sync::WatchList | Sync::Default) => Some(18.0),
+        (Figure::Sync, "kube-rs", _) => Some(6.0),
+        (Figure::Relist, "client-go", _) => Some(15.0),
+        (Figure::Steady, "client-go", _) if has_memory_target => Some(3.5),
+        (Figure::Steady, "kube-rs", _) if has_memory_target => Some(10.0),
+        (Figure::Burst, "client-go", _) => Some(25.0),
+        (Figure::Burst, "kube-rs", _) => Some(6.0),
+        (Figure::LagP99, "kube-rs", _) => Some(1.0 / LAG_BY_KUBE_RS),
+        _ => None,
+    }
+}
+
+/// "met", or that it is not.
+pub(super) const fn word(met: bool) -> &'static str {
+    if met { "met" } else { "**not met**" }
+}
