@@ -42,7 +42,8 @@ pub async fn can_run() -> Result<bool> {
 /// The message that the script of `plugin` wrote in a line of Informant's log.
 pub fn said(line: &str, plugin: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
-    let is_its = line.pointer("/fields/plugin")? == plugin && line.get("target")? == "informant::guest";
+    // Lines of guests have a stream: `log`, `stdout` or `stderr`.
+    let is_its = line.pointer("/fields/plugin")? == plugin && line.pointer("/fields/stream").is_some();
     let message = line.pointer("/fields/message")?.as_str()?;
     is_its.then(|| message.to_owned())
 }

@@ -17,14 +17,14 @@ const SEEDS_MAX: u64 = 300;
 /// a change of namespaces at the right moment. Scenarios catch these bugs.
 const BY_SCENARIO: [SeededBug; 3] = [
     SeededBug::BookmarkHidesEvents,
-    SeededBug::SilenceIsLife,
-    SeededBug::ReturnOvertakesLeaving,
+    SeededBug::SilentWatchStaysLive,
+    SeededBug::ReattachOvertakesDeletes,
 ];
 
 /// The effects of a run with a bug: the violated clauses, or a panic.
 fn symptoms(bug: SeededBug, seed: u64) -> Option<String> {
     // A bug may make the code panic; the panic message is not wanted.
-    let ran = bug.in_force(|| std::panic::catch_unwind(|| run(seed).violations));
+    let ran = bug.run_with(|| std::panic::catch_unwind(|| run(seed).violations));
     let Ok(violations) = ran else {
         return Some("the run panicked".to_owned());
     };
@@ -45,7 +45,7 @@ fn caught(bug: SeededBug) -> Option<String> {
 fn caught_by_scenario(bug: SeededBug) -> Option<String> {
     let mut scenarios = SCENARIOS.iter().copied().flatten();
     let notice = |scenario: &Scenario| {
-        let failure = bug.in_force(|| scenario.failure());
+        let failure = bug.run_with(|| scenario.failure());
         failure.map(|failure| format!("by {}: {}", scenario.name, failure.lines().next().unwrap_or_default()))
     };
     scenarios.find_map(|scenario| scenario.bugs.contains(&bug).then(|| notice(scenario)).flatten())

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         "simulation",
         "--",
         "--exact",
-        "the_delivery_contract_holds_over_a_fixed_set_of_seeds",
+        "delivery_contract_holds_for_fixed_seeds",
         "--nocapture",
     ]);
     command

@@ -150,7 +150,8 @@ impl Cluster {
 }
 
 impl ClusterFlags {
-    /// A cluster section with these flags applied. They override the section of an only cluster; where there are several, those without a kubeconfig use the flag's.
+    /// A cluster section with these flags applied. They override the section of an only cluster; where there are
+    /// several, those without a kubeconfig use the flag's.
     #[must_use]
     pub fn over(&self, name: &str, section: &ClusterSection) -> ClusterSection {
         if !name.is_empty() {

@@ -129,7 +129,7 @@ async fn swap(daemon: &Daemon, version: &Path, component: &Path) -> Result<Swap>
     let from = daemon.process().line_count();
     let put = super::since_1970_us();
     put_in_place(version, component)?;
-    let is_swapped = |line: &str| line.contains("\"plugin swapped\"").then_some(());
+    let is_swapped = |line: &str| line.contains("\"plugin reloaded\"").then_some(());
     let process = daemon.process();
     process
         .wait_for_line_after(from, "a swap", DONE_WITHIN, is_swapped)
@@ -235,6 +235,6 @@ mod tests {
     fn a_logged_event_is_found_among_other_lines() {
         let line = r#"{"level":"INFO","fields":{"message":"{\"written_us\":5,\"handled_us\":7}","plugin":"measured"}}"#;
         assert_eq!(event(line).map(|event| event.wait_us()), Some(2));
-        assert!(event(r#"{"fields":{"message":"plugin swapped"}}"#).is_none());
+        assert!(event(r#"{"fields":{"message":"plugin reloaded"}}"#).is_none());
     }
 }

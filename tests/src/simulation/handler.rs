@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use informant_cache::listener::{Delivery, ListenerOptions, Next, Outcome, Pause, What};
+use informant_cache::listener::{Delivery, DeliveryOutcome, ListenerOptions, NextDelivery, Notification, Pause};
 use informant_cache::{Environment, EventContext, EventHandler, HandlerError, ListenerHandle};
 use informant_object::{KeyRef, Object};
 use tokio::sync::Notify;
@@ -118,18 +118,19 @@ impl Pulling {
             let next = if calls.len() < CALLS_AT_ONCE_MAX {
                 self.listener.next(now)
             } else {
-                Next::Idle
+                NextDelivery::Idle
             };
             let wait = match next {
-                Next::Deliver(delivery) => {
-                    self.recorder.begin(&delivery.what, delivery.reason, delivery.source);
+                NextDelivery::Deliver(delivery) => {
+                    self.recorder
+                        .begin(&delivery.notification, delivery.reason, delivery.source);
                     calls.push(self.call(delivery, rng.split()));
                     continue;
                 }
-                Next::WaitUntil(moment) => moment.since(now),
-                Next::Idle => Duration::MAX,
-                Next::Closed if calls.is_empty() => return,
-                Next::Closed => Duration::MAX,
+                NextDelivery::WaitUntil(moment) => moment.since(now),
+                NextDelivery::Idle => Duration::MAX,
+                NextDelivery::Closed if calls.is_empty() => return,
+                NextDelivery::Closed => Duration::MAX,
             };
             let timer = self
                 .recorder
@@ -151,14 +152,14 @@ impl Pulling {
             self.recorder.world.environment.sleep(pause).await;
         }
         let outcome = match delivery.key() {
-            None => Outcome::Ok,
+            None => DeliveryOutcome::Ok,
             Some(key) => {
-                self.recorder.act(&delivery.what);
+                self.recorder.act(&delivery.notification);
                 let result = self.recorder.draw_result(key, &mut rng);
                 self.recorder.end(key, &result);
                 match result {
-                    ScriptedResult::Ok => Outcome::Ok,
-                    ScriptedResult::Panic => Outcome::Trapped("scripted".into()),
+                    ScriptedResult::Ok => DeliveryOutcome::Ok,
+                    ScriptedResult::Panic => DeliveryOutcome::Trapped("scripted".into()),
                     ScriptedResult::Fail(error) => error.into(),
                 }
             }
@@ -174,7 +175,7 @@ struct Native {
 }
 
 impl Native {
-    fn call(&mut self, what: &What, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
+    fn call(&mut self, what: &Notification, key: KeyRef<'_>, context: &EventContext) -> Result<(), HandlerError> {
         self.recorder.begin(what, context.reason, context.source);
         let result = self.recorder.draw_result(key, &mut self.rng);
         self.recorder.end(key, &result);
@@ -184,11 +185,11 @@ impl Native {
 
 impl EventHandler for Native {
     fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError> {
-        self.call(&What::Add(object.clone()), object.key(), context)
+        self.call(&Notification::Add(object.clone()), object.key(), context)
     }
 
     fn on_update(&mut self, old: Option<&Object>, new: &Object, context: &EventContext) -> Result<(), HandlerError> {
-        let what = What::Update {
+        let what = Notification::Update {
             old: old.cloned(),
             new: new.clone(),
         };
@@ -202,7 +203,7 @@ impl EventHandler for Native {
         final_state_unknown: bool,
         context: &EventContext,
     ) -> Result<(), HandlerError> {
-        let what = What::Delete {
+        let what = Notification::Delete {
             last: last.cloned(),
             key: key.to_key(),
             final_state_unknown,
@@ -211,7 +212,8 @@ impl EventHandler for Native {
     }
 
     fn on_synced(&mut self, context: &EventContext) -> Result<(), HandlerError> {
-        self.recorder.begin(&What::Synced, context.reason, context.source);
+        self.recorder
+            .begin(&Notification::Synced, context.reason, context.source);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use informant_cache::listener::{ListenerOptions, What};
+use informant_cache::listener::{ListenerOptions, Notification};
 use informant_cache::{Environment, HandlerError, Moment, Reason};
 use informant_object::{KeyRef, SourceId};
 
@@ -85,14 +85,14 @@ impl CallRecorder {
     }
 
     /// A call begins.
-    pub(super) fn begin(&self, what: &What, reason: Reason, source: SourceId) {
+    pub(super) fn begin(&self, what: &Notification, reason: Reason, source: SourceId) {
         let (kind, object, old, unknown) = match what {
-            What::Add(object) => (EventKind::Add, version_of_object(object), None, false),
-            What::Update { old, new } => {
+            Notification::Add(object) => (EventKind::Add, version_of_object(object), None, false),
+            Notification::Update { old, new } => {
                 let old = old.as_ref().map(version_of_object);
                 (EventKind::Update, version_of_object(new), old, false)
             }
-            What::Delete {
+            Notification::Delete {
                 last,
                 key,
                 final_state_unknown,
@@ -100,7 +100,7 @@ impl CallRecorder {
                 let last = last.as_ref().map_or_else(|| nothing(key.as_ref()), version_of_object);
                 (EventKind::Delete, last, None, *final_state_unknown)
             }
-            What::Synced => return self.synced(source),
+            Notification::Synced => return self.synced(source),
         };
         let stored = what.key().and_then(|key| self.watched.version_at(key));
         self.world.record(Entry::Begin(Call {
@@ -186,8 +186,8 @@ impl CallRecorder {
     }
 
     /// Makes the writes that the handler makes in its call.
-    pub(super) fn act(&self, what: &What) {
-        let (What::Add(object) | What::Update { new: object, .. }) = what else {
+    pub(super) fn act(&self, what: &Notification) {
+        let (Notification::Add(object) | Notification::Update { new: object, .. }) = what else {
             return;
         };
         if self.script.writes_back {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Result, ensure};
 use http::{HeaderValue, Request, header};
 use informant_cache::SourceState;
-use informant_informer::{Exclude, GroupVersionResource, ResourcePattern, Served, TokioEnvironment, discover_matching};
+use informant_informer::{
+    Exclude, GroupVersionResource, ResourcePattern, ServedResources, TokioEnvironment, discover_matching,
+};
 use informant_tests::cluster::{Cluster, EmbeddedOptions, Login};
 use informant_tests::conformance::{ARRIVES_WITHIN, Setting, Testbed};
 use informant_tests::wait;
@@ -51,7 +53,7 @@ pub(crate) async fn both_discovery_formats_find_the_same(cluster: &Cluster, name
     let aggregated = counting_client(&testbed, &requests, None).await?;
     let classic = counting_client(&testbed, &classic_requests, Some("application/json")).await?;
     // Other scenarios add and remove kinds meanwhile.
-    let own = |served: Served| -> Vec<String> {
+    let own = |served: ServedResources| -> Vec<String> {
         let found = served.resources.into_values();
         let built_in = found.filter(|found| !found.gvr.group.ends_with("example.com"));
         built_in.map(|found| format!("{found:?}")).collect()
@@ -150,13 +152,13 @@ async fn counting_client(
     Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
 
-async fn everything(client: &kube::Client) -> Result<Served> {
+async fn everything(client: &kube::Client) -> Result<ServedResources> {
     let environment = Arc::new(TokioEnvironment::current(1));
     let pattern = ResourcePattern::Everything;
     Ok(discover_matching(client, environment, &pattern, &Exclude::default()).await?)
 }
 
-async fn until_served(client: &kube::Client, what: &str, condition: impl Fn(&Served) -> bool) -> Result<()> {
+async fn until_served(client: &kube::Client, what: &str, condition: impl Fn(&ServedResources) -> bool) -> Result<()> {
     wait::until(what, ARRIVES_WITHIN, async || {
         let served = everything(client).await.map_err(|error| format!("{error:#}"))?;
         if condition(&served) {

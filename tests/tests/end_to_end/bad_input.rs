@@ -116,7 +116,7 @@ async fn misbehave() -> Result<()> {
     wait_for_metric(&daemon, "informant_plugin_restarts_total", &["plugin=\"grows\""], 1.0).await?;
     let letters = daemon.json("/api/v1/dead-letters").await?.to_string();
     ensure!(
-        letters.contains("map-7") && letters.contains("told to fail for good"),
+        letters.contains("map-7") && letters.contains("asked to fail for good"),
         "{letters}"
     );
     Ok(())

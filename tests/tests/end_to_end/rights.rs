@@ -29,10 +29,10 @@ fn config() -> Result<String> {
 /// Runs a program; returns its exit code and output.
 async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
     let output = Command::new(program).args(args).output().await?;
-    let output = [output.stdout, output.stderr].concat();
+    let text = [output.stdout, output.stderr].concat();
     Ok((
         output.status.code().unwrap_or(-1),
-        String::from_utf8_lossy(&output).into_owned(),
+        String::from_utf8_lossy(&text).into_owned(),
     ))
 }
 
@@ -98,7 +98,7 @@ async fn least_rights(cluster: Cluster) -> Result<()> {
 
     let (code, output) = run(&guests::informant()?, &check).await?;
     ensure!(code == 3, "{code}: {output}");
-    let granted = "[plugin.image-mark] is granted what we may not do ourselves: patch v1/pods in namespace default";
+    let granted = "[plugin.image-mark] has grants that Informant itself has no permission for: patch v1/pods in namespace default";
     ensure!(
         output.contains(granted) && output.contains("rights.toml:12:"),
         "{output}"
@@ -108,7 +108,7 @@ async fn least_rights(cluster: Cluster) -> Result<()> {
     let (code, output) = run(&guests::informant()?, &check).await?;
     ensure!(code == 0, "{code}: {output}");
     ensure!(
-        output.contains("plugin image-mark: may do on the cluster what it is granted"),
+        output.contains("plugin image-mark: all grants are permitted on the cluster"),
         "{output}"
     );
 

@@ -46,8 +46,8 @@ fn help_names_every_command() {
       -V, --version  Print version
 
     Log:
-          --log-level <FILTER>   What is logged: a level, or per module as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
-          --log-format <FORMAT>  How lines look [default: plain] [possible values: plain, json]
+          --log-level <FILTER>   Set the log level, optionally per module, as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-format <FORMAT>  Set the format of log lines [default: plain] [possible values: plain, json]
 
     Exit codes:
       0    success; for run: stopped cleanly by one SIGINT or SIGTERM

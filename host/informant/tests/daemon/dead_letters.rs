@@ -27,7 +27,7 @@ async fn dead_letter_is_logged_with_the_command_to_requeue_it() {
     ] {
         assert_eq!(fields[field], value, "{fields}");
     }
-    assert_eq!(fields["error"], "told to fail for good");
+    assert_eq!(fields["error"], "asked to fail for good");
     assert_eq!(fields["attempts"], 1);
 
     let listens = program.logged("admin server listening").await;

@@ -60,11 +60,12 @@ async fn exclude_entry_with_effect_in_one_cluster_is_accepted() {
 async fn exclude_entry_without_effect_is_logged() {
     let world = World::start().await;
     let program = Program::run(&world, &config("\"v1/secret\", \"v1/configmaps\"")).await;
-    let line = program.logged("excludes nothing").await;
+    let line = program.logged("exclude entry has no effect").await;
     assert_eq!(line["level"], "WARN");
     assert_eq!(line["fields"]["informer"], "all");
+    assert_eq!(line["fields"]["exclude"], "v1/secret");
     assert_eq!(
-        line["fields"]["message"],
-        "`exclude`: of `*`, `v1/secret` excludes nothing that is served; did you mean `v1/secrets`"
+        line["fields"]["hint"],
+        "excludes nothing that is served; did you mean `v1/secrets`"
     );
 }

@@ -29,7 +29,7 @@ async fn objects_missing_from_an_index_are_listed_and_warned_of() {
         failures().await,
         json!([{
             "index": "app", "failures": 1,
-            "failed": [{ "key": "default/fail-0", "message": "told to fail" }],
+            "failed": [{ "key": "default/fail-0", "message": "asked to fail" }],
         }])
     );
     let address = daemon.address().to_string();
@@ -46,7 +46,7 @@ async fn objects_missing_from_an_index_are_listed_and_warned_of() {
     let other = informant("get pods --index node=node-1 -o name").await;
     assert_eq!(other, "exit 0\npod/fail-0\npod/web-0\n--", "the other index has all");
     let status = informant("status").await;
-    let said = "index app of pods lacks 1 object: default/fail-0: told to fail";
+    let said = "index app of pods lacks 1 object: default/fail-0: asked to fail";
     assert!(status.contains(said), "{status}");
 
     world.server.delete("v1/pods", "default", "fail-0").unwrap();
@@ -68,7 +68,7 @@ async fn first_index_failure_is_logged_at_once() {
     assert!(
         line["fields"]["key"] == "default/fail-0"
             && line["fields"]["index"] == "app"
-            && line["fields"]["error"] == "told to fail",
+            && line["fields"]["error"] == "asked to fail",
         "{message}"
     );
     assert_eq!(line["level"], "WARN");

@@ -94,7 +94,7 @@ impl Program {
             log,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
         };
-        let line = program.logged("admin server listens").await;
+        let line = program.logged("admin server listening").await;
         program.address = line["fields"]["address"].as_str().unwrap().parse().unwrap();
         program
     }

@@ -98,11 +98,11 @@ impl Output {
         }
         let plugin: &str = &state.plugin;
         match level {
-            Level::Trace => tracing::trace!(target: "informant::guest", plugin, "{line}"),
-            Level::Debug => tracing::debug!(target: "informant::guest", plugin, "{line}"),
-            Level::Info => tracing::info!(target: "informant::guest", plugin, "{line}"),
-            Level::Warn => tracing::warn!(target: "informant::guest", plugin, "{line}"),
-            Level::Error => tracing::error!(target: "informant::guest", plugin, "{line}"),
+            Level::Trace => tracing::trace!(target: "informant::guest", plugin, stream = "log", "{line}"),
+            Level::Debug => tracing::debug!(target: "informant::guest", plugin, stream = "log", "{line}"),
+            Level::Info => tracing::info!(target: "informant::guest", plugin, stream = "log", "{line}"),
+            Level::Warn => tracing::warn!(target: "informant::guest", plugin, stream = "log", "{line}"),
+            Level::Error => tracing::error!(target: "informant::guest", plugin, stream = "log", "{line}"),
         }
     }
 

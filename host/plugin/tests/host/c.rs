@@ -36,12 +36,12 @@ async fn state_is_transferred_between_versions_in_c() {
     assert_eq!(counted(&world, &mut pods, "restore-fails").await, 4);
     let refused = plugin.swap(&guest(GUEST)).await.unwrap_err();
     assert!(
-        refused.to_string().contains("restore failed: told to fail"),
+        refused.to_string().contains("restore failed: asked to fail"),
         "{refused}"
     );
     assert_eq!(counted(&world, &mut pods, "save-fails").await, 5);
     let refused = plugin.swap(&guest(GUEST)).await.unwrap_err();
-    assert!(refused.to_string().contains("save failed: told to fail"), "{refused}");
+    assert!(refused.to_string().contains("save failed: asked to fail"), "{refused}");
     assert_eq!(
         counted(&world, &mut pods, "after").await,
         6,

@@ -54,7 +54,7 @@ async fn every_trap_is_reported_and_survived() {
     plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" cause="it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" frames=""
     plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" cause="it ran for more than 500ms, the limit for one call (limits.cpu)" last_lines="" frames=""
     plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" cause="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:132:27: told to trap" frames=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:132:27: asked to trap" frames=""
     "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
     informant_plugin_restarts_total{plugin="guest_recorder",reason="timeout"} 1
@@ -97,7 +97,7 @@ async fn a_poisoned_object_is_dead_lettered_without_delaying_others() {
     let attempts = world.recorded(10, |line| line["name"] == "a-poison").await;
     assert_eq!(attempts.len(), 10);
     let letter = &plugin.listener().dead_letters()[0];
-    assert!(letter.error.contains("told to trap"), "{}", letter.error);
+    assert!(letter.error.contains("asked to trap"), "{}", letter.error);
     assert_eq!(plugin.status().dead_letters, 1);
     assert_eq!(plugin.status().state, PluginState::Running);
 }
@@ -115,7 +115,7 @@ async fn constant_traps_lead_to_quarantine_and_resume_loses_nothing() {
         .await;
     let status = plugin.status();
     assert!(
-        status.because.as_deref().unwrap().contains("told to trap"),
+        status.because.as_deref().unwrap().contains("asked to trap"),
         "{status:?}"
     );
     assert!(status.restarts >= 30);

@@ -101,7 +101,10 @@ async fn failures_are_retried_as_the_handler_asks() {
     assert_eq!(world.recorded(3, tries("soon")).await.last().unwrap()["outcome"], "ok");
     assert_eq!(world.recorded(4, tries("later")).await.last().unwrap()["attempt"], 3);
     let letters = plugin.listener().dead_letters();
-    assert_eq!((letters.len(), letters[0].error.as_str()), (1, "told to fail for good"));
+    assert_eq!(
+        (letters.len(), letters[0].error.as_str()),
+        (1, "asked to fail for good")
+    );
     assert_eq!(world.log.json().iter().filter(|line| tries("never")(line)).count(), 1);
 }
 

@@ -53,7 +53,7 @@ async fn javascript_reads_the_cache_and_every_text() {
     DEBUG hello, events
     INFO pods v1 Pod {"source":1,"namespace":"default","name":"reads","uid":"uid-reads","resourceVersion":"3","reason":"watch","attempt":0} true
     INFO {"apiVersion":"v1","kind":"Pod","metadata":{"name":"first"}}
-    INFO nobody is there
+    INFO no such pod
     INFO ["first"]
     INFO 2 0
     INFO 2 {"source":1,"namespace":"default","name":"first"} ["default"]
@@ -113,13 +113,13 @@ async fn a_javascript_exception_is_a_failure_with_its_position() {
     DEBUG hello, events
     ERROR default/type: guest.js:7:24: TypeError: cannot read property 'nodeName' of undefined (in check < type < onAdd)
     ERROR default/error: guest.js:12:15: RangeError: too far (in error < onAdd)
-    ERROR default/text: onAdd threw "boom", which is no Error and does not say where; write throw new Error(…)
-    ERROR default/nothing: onAdd threw undefined, which is no Error and does not say where; write throw new Error(…)
-    ERROR default/circle: onAdd threw something of type object (circular reference), which is no Error and does not say where; write throw new Error(…)
+    ERROR default/text: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
+    ERROR default/nothing: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
+    ERROR default/circle: onAdd threw a value of type object (circular reference), which is not an Error and has no location; write throw new Error(…)
     ERROR default/permanent: guest.js:26:15: Permanent: never again (in permanent < onAdd)
-    INFO later, it was well
+    INFO later: succeeded
     ERROR default/unknown: guest.js:32:24: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods (in unknown < onAdd)
-    ERROR default/promise: Permanent: onAdd is async, and Informant waits for no promise
+    ERROR default/promise: Permanent: onAdd returned a promise; the functions of a plugin must not be async
     "#);
     let tries = |name: &str| lines.iter().filter(|line| line.contains(name)).count();
     // A call that would be denied again is not retried.
@@ -150,8 +150,8 @@ async fn javascript_computes_an_index() {
     let mut failed: Vec<&str> = failures.iter().map(|failure| failure.error.as_str()).collect();
     failed.sort_unstable();
     insta::assert_snapshot!(failed.join("\n"), @r#"
-    TypeError: index returned blue: it returns an object of index names and values
-    TypeError: index returned {"of":"one"} as a value of "team": a value is a string, a number or a boolean; several are an array
+    TypeError: index returned blue; it must return an object of index names and values
+    TypeError: index returned {"of":"one"} as a value of "team"; a value must be a string, a number or a boolean, or an array of these
     guest.js:87:53: RangeError: no team
     "#);
     assert_eq!(
@@ -208,8 +208,8 @@ async fn javascript_acts_on_the_cluster_within_its_grants() {
     let has = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(has("Pod [\"a\"]"), "{lines:?}");
     assert!(has("true denied KubeError: get v1/secrets"), "{lines:?}");
-    assert!(has("TypeError: kube: an address has no nmae"), "{lines:?}");
-    assert!(has("TypeError: kube.patch: there is no type apply"), "{lines:?}");
+    assert!(has("TypeError: kube: an address has no member nmae"), "{lines:?}");
+    assert!(has("TypeError: kube.patch: unknown type apply"), "{lines:?}");
     let calls = cluster.take();
     let verbs: Vec<&str> = calls.iter().map(|call| call.action.verb().as_str()).collect();
     // What is not granted was not sent.

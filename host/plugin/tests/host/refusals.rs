@@ -154,16 +154,16 @@ async fn components_that_misbehave_during_load_are_rejected() {
     let unknown = spec("guest_recorder", json!({ "greeting": "hello" }));
     text += &refusal(&world, unknown).await;
     insta::assert_snapshot!(text, @r#"
-    plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: told to trap in describe
+    plugin "guest_describe_traps": FOLDER/guest_describe_traps.wasm: describe trapped: it panicked; it wrote: panicked at tests/guests/describe-traps/src/lib.rs:9:9: asked to trap in describe
     plugin "guest_describe_loops": FOLDER/guest_describe_loops.wasm: describe did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     plugin "guest_describe_grows": FOLDER/guest_describe_grows.wasm: describe trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:132:27: told to trap
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it panicked; it wrote: panicked at tests/guests/recorder/src/behavior.rs:132:27: asked to trap
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init did not return: it ran for more than 500ms, the limit for one call (limits.cpu)
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory); it wrote: memory allocation of 1048576 bytes failed | note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init trapped: it called exit(1); a plugin must return instead of exiting
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail for good; check the plugin's `config` in config.toml
-    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: told to fail; check the plugin's `config` in config.toml
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: asked to fail for good; check the plugin's `config` in config.toml
+    plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: asked to fail; check the plugin's `config` in config.toml
     plugin "guest_recorder": FOLDER/guest_recorder.wasm: init for the role events failed: config: unknown field `greeting`, expected one of `label`, `init`, `rules`, `swallow-every`, `read-back`, `quiet`; check the plugin's `config` in config.toml
     "#);
 }

@@ -64,7 +64,7 @@ async fn a_version_that_always_traps_is_rolled_back_without_losing_events() {
     let status = plugin.status();
     let because = status.rolled_back.unwrap();
     assert!(
-        because.starts_with("rolled back from ") && because.contains("told to trap"),
+        because.starts_with("rolled back from ") && because.contains("asked to trap"),
         "{because}"
     );
     insta::assert_snapshot!(world.metrics("informant_plugin_reloads"), @r#"

@@ -155,12 +155,12 @@ async fn a_script_exception_is_a_failure_with_its_position() {
     insta::assert_snapshot!(first.join("\n"), @r#"
     ERROR default/type: handler.js:2:32: TypeError: cannot read property 'nodeName' of undefined (in check < onAdd)
     ERROR default/error: handler.js:6:37: RangeError: too far
-    ERROR default/text: handler.js:3:16: onAdd threw "boom", which is no Error and does not say where; write throw new Error(…)
-    ERROR default/nothing: handler.js:3:16: onAdd threw undefined, which is no Error and does not say where; write throw new Error(…)
-    ERROR default/object: handler.js:3:16: onAdd threw {"code":7}, which is no Error and does not say where; write throw new Error(…)
-    ERROR default/circle: handler.js:3:16: onAdd threw something of type object, which is no Error and does not say where; write throw new Error(…)
+    ERROR default/text: handler.js:3:16: onAdd threw "boom", which is not an Error and has no location; write throw new Error(…)
+    ERROR default/nothing: handler.js:3:16: onAdd threw undefined, which is not an Error and has no location; write throw new Error(…)
+    ERROR default/object: handler.js:3:16: onAdd threw {"code":7}, which is not an Error and has no location; write throw new Error(…)
+    ERROR default/circle: handler.js:3:16: onAdd threw a value of type object, which is not an Error and has no location; write throw new Error(…)
     ERROR default/rejected: handler.js:11:56: Error: later
-    ERROR default/never: handler.js: onAdd waits for a promise that is never kept: there are no timers and no I/O in a script
+    ERROR default/never: handler.js: onAdd waits for a promise that never settles: scripts have no timers and no I/O
     ERROR default/refused: handler.js:13:45: Error: never again
     ERROR default/unknown: handler.js:14:46: HostError: unknown informer "services"; [plugin.hello] in config.toml lists: pods
     "#);
@@ -230,22 +230,22 @@ async fn an_invalid_script_is_rejected_with_file_line_and_column() {
     plugin "hello": FOLDER/handler.js: handler.js:2:32: SyntaxError: Unexpected token ';'
     plugin "hello": FOLDER/handler.js: handler.js:1:29: SyntaxError: unexpected token in expression: ''
     plugin "hello": FOLDER/handler.js: handler.js:2:11: TypeError: cannot read property 'c' of undefined
-    plugin "hello": FOLDER/handler.js: handler.js: the script threw "no", which is no Error and does not say where; write throw new Error(…)
+    plugin "hello": FOLDER/handler.js: handler.js: the script threw "no", which is not an Error and has no location; write throw new Error(…)
     plugin "hello": FOLDER/handler.js: handler.js: ReferenceError: could not load module 'other.js'; a script is one file: bundle what it imports (esbuild --bundle --format=esm)
     plugin "hello": FOLDER/handler.js: handler.js:1:1: ReferenceError: module is not defined
     plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index
     plugin "hello": FOLDER/handler.js: handler.js exports nothing: write `export function onAdd(object) { … }`; Informant calls onAdd, onUpdate, onDelete, onSynced, index
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: default; Informant calls onAdd, onUpdate, onDelete, onSynced, index; functions are exported by name, not as default
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: onadd (did you mean onAdd?); Informant calls onAdd, onUpdate, onDelete, onSynced, index
-    plugin "hello": FOLDER/handler.js: handler.js exports onAdd, which is no function: 5
-    plugin "hello": FOLDER/handler.js: handler.js exports nothing that is known: handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js exports no known function, only default; Informant calls onAdd, onUpdate, onDelete, onSynced, index; export functions by name, not as default
+    plugin "hello": FOLDER/handler.js: handler.js exports no known function, only onadd (did you mean onAdd?); Informant calls onAdd, onUpdate, onDelete, onSynced, index
+    plugin "hello": FOLDER/handler.js: handler.js exports onAdd, which is not a function: 5
+    plugin "hello": FOLDER/handler.js: handler.js exports no known function, only handle; Informant calls onAdd, onUpdate, onDelete, onSynced, index
     plugin "hello": FOLDER/handler.js: handler.js:1:10: HostError: describe must depend on the component alone: in describe, only log can be called
-    plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is no object
+    plugin "hello": FOLDER/handler.js: handler.js exports a `manifest` that is not an object
     plugin "hello": FOLDER/handler.js: its manifest (returned by describe) is not valid: unknown variant `half`, expected one of `whole`, `metadata`, `fields` at line 1 column 90
-    plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes` and no function `index`
-    plugin "hello": FOLDER/handler.js: handler.js exports index, and its indexes' names are not plain: name them with `export const manifest = { indexes: ["NAME"] }`
-    plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that is never kept: there are no timers and no I/O in a script
-    plugin "hello": FOLDER/handler.js: handler.js:1: SyntaxError: a NUL character
+    plugin "hello": FOLDER/handler.js: handler.js exports a manifest with `indexes`, but no function `index`
+    plugin "hello": FOLDER/handler.js: handler.js exports index, but the names of its indexes cannot be determined: declare them with `export const manifest = { indexes: ["NAME"] }`
+    plugin "hello": FOLDER/handler.js: handler.js: the script waits for a promise that never settles: scripts have no timers and no I/O
+    plugin "hello": FOLDER/handler.js: handler.js:1: SyntaxError: NUL character in the script
     plugin "hello": FOLDER/handler.js: not UTF-8: byte 0xff at line 1, column 19; save it as UTF-8
     plugin "hello": FOLDER/handler.js: too large: 5242880 bytes; a script may have at most 1048576 (1 MiB); compile a larger program to a component (docs/guides/plugins.md, JavaScript)
     "#);
@@ -339,8 +339,8 @@ async fn a_script_computes_index_values_and_invalid_ones_are_errors() {
     assert_eq!(
         failed,
         [
-            r#"handler.js: TypeError: index returned {"a":1} as a value of "app": a value is a string, a number or a boolean; several are an array"#,
-            r#"handler.js: TypeError: index returned values of "color", which is not announced: export const manifest = { indexes: ["app","tier","color"] }"#
+            r#"handler.js: TypeError: index returned {"a":1} as a value of "app"; a value must be a string, a number or a boolean, or an array of these"#,
+            r#"handler.js: TypeError: index returned values for "color", which the manifest does not declare; write export const manifest = { indexes: ["app","tier","color"] }"#
         ]
     );
 }

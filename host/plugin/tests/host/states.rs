@@ -89,12 +89,12 @@ async fn a_failed_state_transfer_rejects_the_swap_and_keeps_the_state() {
         plugin.stop(Duration::from_secs(1)).await;
     }
     insta::assert_snapshot!(errors.join("\n"), @"
-    save-fails: cannot transfer the old version's state: save failed: told to fail
+    save-fails: cannot transfer the old version's state: save failed: asked to fail
     save-is-large: cannot transfer the old version's state: save returned 17.0 MiB; a state may have at most 16 MiB
-    restore-fails: cannot transfer the old version's state: restore failed: told to fail
-    restore-traps: cannot transfer the old version's state: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
+    restore-fails: cannot transfer the old version's state: restore failed: asked to fail
+    restore-traps: cannot transfer the old version's state: restore trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: asked to trap
     restore-loops: cannot transfer the old version's state: restore did not return: it ran for more than 1s, the limit for one call (limits.cpu)
-    save-traps: cannot transfer the old version's state: save trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: told to trap
+    save-traps: cannot transfer the old version's state: save trapped: it panicked; it wrote: panicked at tests/guests/stateful/src/lib.rs:81:26: asked to trap
     save-loops: cannot transfer the old version's state: save did not return: it ran for more than 1s, the limit for one call (limits.cpu)
     ");
 }

@@ -17,7 +17,7 @@ use super::play_fn;
 pub(super) const SCENARIOS: &[Scenario] = &[Scenario {
     case: "T4",
     name: "namespace_removed_and_readded_delivers_deletes_then_adds",
-    bugs: &[SeededBug::ReturnOvertakesLeaving],
+    bugs: &[SeededBug::ReattachOvertakesDeletes],
     setting: Setting::default,
     play: play_fn!(away_and_back),
 }];

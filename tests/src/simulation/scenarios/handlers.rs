@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use informant_cache::Environment;
-use informant_cache::listener::{ListenerOptions, Pause, Requeue, RetryPolicy};
+use informant_cache::listener::{ListenerOptions, Pause, RequeueResult, RetryPolicy};
 use informant_cache::seeded_bug::SeededBug;
 use serde_json::Value;
 
@@ -38,14 +38,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T14",
         name: "initial_burst_reaches_each_handler_once",
-        bugs: &[SeededBug::SyncedToldFirst, SeededBug::CursorMissesOne],
+        bugs: &[SeededBug::SyncedDeliveredFirst, SeededBug::CursorSkipsObject],
         setting: Setting::default,
         play: play_fn!(burst_at_the_start),
     },
     Scenario {
         case: "T18",
         name: "always_failing_object_is_dead_lettered_and_redelivered_on_requeue",
-        bugs: &[SeededBug::FailureForgotten],
+        bugs: &[SeededBug::FailureNotRetried],
         setting: Setting::default,
         play: play_fn!(poisoned),
     },
@@ -256,7 +256,7 @@ async fn poisoned(stage: Arc<Stage>) {
     );
     let (source, key) = (letters[0].source, letters[0].key.as_ref());
     let queued = handler.listener.requeue(source, key, stage.world.environment.now());
-    assert_eq!(queued, Requeue::Queued);
+    assert_eq!(queued, RequeueResult::Queued);
     stage.settle().await;
     let last = stage.calls(&handler).pop();
     assert_eq!(last, Some(format!("add poison@{} (requeue)", state.version)));

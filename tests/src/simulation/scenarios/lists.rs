@@ -17,7 +17,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T7",
         name: "history_expired_between_pages_relists_without_partial_state",
-        bugs: &[SeededBug::FirstPageIsAll],
+        bugs: &[SeededBug::FirstPageTakenForList],
         setting: || Setting {
             server_knows_watch_list: false,
             paging_at_zero: true,
@@ -28,21 +28,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T7",
         name: "history_expired_during_watch_relists_and_delivers_missed_deletes",
-        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::TombstoneUnmarked],
+        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::TombstoneUnmarked],
         setting: Setting::default,
         play: play_fn!(mid_stream),
     },
     Scenario {
         case: "T7",
         name: "history_expired_during_initial_events_retries_without_partial_state",
-        bugs: &[SeededBug::SyncedToldFirst],
+        bugs: &[SeededBug::SyncedDeliveredFirst],
         setting: Setting::default,
         play: play_fn!(mid_initial_events),
     },
     Scenario {
         case: "T7",
         name: "compaction_at_the_watch_version_needs_no_relist",
-        bugs: &[SeededBug::WatchResumesTooLate],
+        bugs: &[SeededBug::WatchSkipsVersion],
         setting: Setting::default,
         play: play_fn!(compacted_exactly),
     },

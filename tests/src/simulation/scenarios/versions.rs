@@ -31,7 +31,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T9",
         name: "future_and_past_bookmarks_lose_and_repeat_nothing",
-        bugs: &[SeededBug::BookmarkHidesEvents, SeededBug::SilenceIsLife],
+        bugs: &[SeededBug::BookmarkHidesEvents, SeededBug::SilentWatchStaysLive],
         setting: Setting::default,
         play: play_fn!(bookmarks_astray),
     },
@@ -45,7 +45,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T10",
         name: "events_missed_by_a_closed_slow_watch_are_delivered",
-        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::RelistTrustsUid],
+        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::RelistComparesUidOnly],
         setting: || Setting {
             history_events_max: 3,
             watch_backlog_events_max: 4,
@@ -56,21 +56,21 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         case: "T11",
         name: "delete_right_after_the_watch_start_version_is_delivered",
-        bugs: &[SeededBug::WatchResumesTooLate],
+        bugs: &[SeededBug::WatchSkipsVersion],
         setting: Setting::default,
         play: play_fn!(delete_behind_a_list),
     },
     Scenario {
         case: "T11",
         name: "delete_right_after_the_last_watch_event_is_delivered",
-        bugs: &[SeededBug::WatchResumesTooLate],
+        bugs: &[SeededBug::WatchSkipsVersion],
         setting: Setting::default,
         play: play_fn!(delete_behind_a_watch),
     },
     Scenario {
         case: "T11",
         name: "delete_at_the_compacted_version_is_delivered_as_unknown",
-        bugs: &[SeededBug::RelistForgetsVanished, SeededBug::TombstoneUnmarked],
+        bugs: &[SeededBug::RelistMissesDeletes, SeededBug::TombstoneUnmarked],
         setting: Setting::default,
         play: play_fn!(delete_compacted),
     },
