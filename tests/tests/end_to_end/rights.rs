@@ -29,10 +29,10 @@ fn config() -> Result<String> {
 /// Runs a program; returns its exit code and output.
 async fn run(program: &Path, args: &[&str]) -> Result<(i32, String)> {
     let output = Command::new(program).args(args).output().await?;
-    let output = [output.stdout, output.stderr].concat();
+    let text = [output.stdout, output.stderr].concat();
     Ok((
         output.status.code().unwrap_or(-1),
-        String::from_utf8_lossy(&output).into_owned(),
+        String::from_utf8_lossy(&text).into_owned(),
     ))
 }
 
