@@ -1,8 +1,8 @@
 //! Text that people read is plain English: documentation, help, errors, log lines, snapshots, comments and WIT.
 //!
 //! Each line of every text file is held against a list of phrases that readers from outside had to decode. Code spans
-//! (between backticks) and fenced blocks of Markdown are exempt. Prose and comments wrap at 120 columns, and the names of
-//! tests have at most ten words.
+//! (between backticks) and fenced blocks of Markdown are exempt. Prose and comments wrap at 120 columns, and the names
+//! of tests have at most ten words.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

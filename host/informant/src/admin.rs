@@ -6,8 +6,8 @@
 //! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
 //!
-//! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something, and only for one plugin. It has no
-//! authentication, so it listens on loopback by default.
+//! Reads the [`StatusRegistry`], snapshots and listeners; only a POST changes something, and only for one plugin. It
+//! has no authentication, so it listens on loopback by default.
 
 mod error;
 mod freshness;

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn encrypted_state_is_bound_to_its_cipher_key_source_and_object() {
+    fn encrypted_state_is_bound_to_key_source_and_object() {
         let cipher = Cipher::of([7; 32]);
         let row = encode_state(3, &secret(), StoredContent::Whole, Some(&cipher));
         assert!(!String::from_utf8_lossy(&row).contains("hunter2"));

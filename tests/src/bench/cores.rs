@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_subject_shares_no_cpu_with_the_api_server_nor_the_load() {
+    fn the_subject_shares_no_cpu_with_the_load() {
         let alone = |cpu| vec![cpu];
         assert_eq!(
             Cores::of(&[0, 1], alone).to_string(),

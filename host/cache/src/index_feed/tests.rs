@@ -313,7 +313,7 @@ fn changes_during_the_backfill_are_computed_once() {
 }
 
 #[test]
-fn a_batch_waits_for_its_values_and_is_published_with_them() {
+fn a_batch_is_published_with_its_index_values() {
     let feed = new_feed();
     let mut pods = Loop::attached(&feed, &[("a", "x")]);
     pods.write(&[("a", "y"), ("b", "y z")]);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_namespace_counts_as_a_watch_and_cluster_scoped_kinds_do_not() {
+    fn each_namespace_counts_as_a_watch() {
         let (kept, left_out) = within_watches(served(400), &section("namespaces = [\"a\", \"b\"]"), &BTreeSet::new());
         let watched = kept.resources.values().filter(|found| found.namespaced).count();
         assert_eq!(watched, WATCHES_MAX / 2);

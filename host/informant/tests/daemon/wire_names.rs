@@ -1,7 +1,7 @@
 //! The names that users, dashboards and scripts build on: a rename in the code must not change them.
 //!
-//! Each list is what the product shows from outside. A failing test here means a breaking change: undo the rename, or put
-//! it into the CHANGELOG and change the list on purpose.
+//! Each list is what the product shows from outside. A failing test here means a breaking change: undo the rename, or
+//! put it into the CHANGELOG and change the list on purpose.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -111,7 +111,7 @@ mod tests {
     use informant_object::{Key, SourceId};
 
     #[test]
-    fn dead_letters_are_logged_up_to_a_limit_and_then_counted() {
+    fn dead_letters_above_the_log_limit_are_counted() {
         let mut warnings = DeadLetterWarnings::default();
         let mut due = |dead: u64, seconds: u64| {
             let Due { lines, suppressed } = warnings.due(dead, Moment::from_nanos(seconds * 1_000_000_000));

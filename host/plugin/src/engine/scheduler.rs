@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quick_calls_need_no_permit_and_slow_ones_share_half_the_workers() {
+    fn only_slow_calls_need_a_permit() {
         let scheduler = CpuScheduler::new(4);
         for _ in 0..100 {
             assert!(scheduler.acquire(SLOW_TICKS, false).now_or_never().unwrap().is_none());

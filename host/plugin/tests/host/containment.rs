@@ -193,7 +193,7 @@ async fn memory_is_limited_and_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn log_output_of_one_call_is_bounded_and_the_rest_counted() {
+async fn log_output_of_one_call_is_bounded() {
     let world = World::new();
     let rules = json!({ "quiet": true, "rules": [
         { "name": "long", "do": { "log-bytes": 1_000_000 } },

@@ -109,7 +109,7 @@ async fn failures_are_retried_as_the_handler_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_reads_its_event_or_a_newer_state_from_the_store() {
+async fn the_store_is_never_older_than_the_event() {
     let world = World::new();
     let plugin = world
         .run("guest_recorder", json!({ "read-back": true }), |spec| {

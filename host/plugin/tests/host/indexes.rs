@@ -107,7 +107,7 @@ async fn an_index_is_backfilled_and_attached_when_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_fails_is_left_out_of_the_index_and_listed() {
+async fn a_failing_object_is_left_out_and_listed() {
     let world = World::new();
     let plugin = world.run("guest_index", json!({}), quick).await;
     let mut informer = Loop::new(&world, &plugin);
@@ -156,7 +156,7 @@ async fn host_calls_from_an_index_function_are_denied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trap_storm_detaches_the_index_until_the_plugin_is_resumed() {
+async fn a_trap_storm_detaches_the_index_until_resume() {
     let world = World::new();
     let plugin = world.run("guest_index", json!({}), quick).await;
     let mut informer = Loop::new(&world, &plugin);

@@ -95,7 +95,7 @@ fn each_verb() -> Value {
 }
 
 #[tokio::test]
-async fn each_verb_is_denied_without_a_grant_and_the_error_names_the_grant() {
+async fn each_denied_verb_names_the_missing_grant() {
     let cluster = Cluster::answering(Some(0));
     let world = World::with_cluster(cluster.clone());
     let granted = json!([{ "verbs": ["get"], "resource": "v1/configmaps" }]);

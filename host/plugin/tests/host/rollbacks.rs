@@ -35,7 +35,7 @@ fn names(count: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_always_traps_is_rolled_back_without_losing_events() {
+async fn a_trapping_version_is_rolled_back_without_losing_events() {
     let world = World::new();
     let plugin = good(&world).await;
     let mut pods = world.pods("pods");
@@ -112,7 +112,7 @@ fn section(file: &Path) -> PluginSpec {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_file_is_replaced_by_the_last_good_version_at_start() {
+async fn the_last_good_version_replaces_a_rejected_file_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("greeter.wasm");
     fs::copy(guest(GOOD), &file).unwrap();
@@ -152,7 +152,7 @@ async fn a_rejected_file_is_replaced_by_the_last_good_version_at_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_without_a_passed_probation_is_not_used_at_start() {
+async fn a_version_that_failed_probation_is_not_used_at_start() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("greeter.wasm");
     fs::copy(guest(GOOD), &file).unwrap();

@@ -56,7 +56,7 @@ async fn state_is_transferred_between_versions_without_losing_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_state_transfer_rejects_the_swap_and_keeps_the_state() {
+async fn a_failed_state_transfer_rejects_the_swap() {
     let world = World::new();
     let mut errors = Vec::new();
     for (how, keeps_memory) in [

@@ -20,7 +20,7 @@ fn is_event(line: &Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_continue_every_event_is_handled_exactly_once_and_in_order() {
+async fn continue_handles_every_event_exactly_once_in_order() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({}), continuing).await;
     let mut pods = world.pods("pods");
@@ -102,7 +102,7 @@ async fn after_a_replay_the_new_versions_view_equals_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_old_version_keeps_running_if_the_new_one_is_broken() {
+async fn a_broken_new_version_leaves_the_old_one_running() {
     let world = World::new();
     let plugin = world.run("guest_recorder", json!({ "label": "old" }), continuing).await;
     let mut pods = world.pods("pods");

@@ -73,7 +73,7 @@ async fn version_zero_is_seen_with_the_first_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_of_another_resource_is_seen_with_the_next_bookmark() {
+async fn another_resources_version_is_seen_with_the_next_bookmark() {
     let server = api_server();
     put(&server, "a", 1);
     let seen = newest(&server);

@@ -29,7 +29,7 @@ async fn a_graceful_stop_delivers_accepted_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orderly_stop_does_not_wait_for_a_listener_in_quarantine() {
+async fn a_stop_does_not_wait_for_a_quarantined_listener() {
     let server = api_server();
     put(&server, "a", 1);
     put(&server, "b", 1);

@@ -62,7 +62,7 @@ fn a_grant_allows_only_what_it_lists() {
 }
 
 #[test]
-fn a_grant_without_names_allows_all_but_subresources_must_be_listed() {
+fn a_grant_without_names_allows_all_names_but_no_subresource() {
     let whole = grant(r#"{"verbs": ["patch"], "resource": "v1/pods"}"#);
     let status = grant(r#"{"verbs": ["patch"], "resource": "v1/pods", "subresources": ["status"]}"#);
     let resource = pods();

@@ -281,7 +281,7 @@ async fn all_reads_of_one_call_see_one_snapshot() {
 }
 
 #[tokio::test]
-async fn an_ungranted_informer_is_denied_with_the_line_that_grants_it() {
+async fn denied_informer_errors_show_the_line_to_add() {
     let cache = Cache::new().with([]);
     let (secret, _writer) = add_source(&cache.catalog, "secrets");
     synced(&cache.catalog, secret);

@@ -32,7 +32,7 @@ fn output_is_logged_line_by_line() {
 }
 
 #[test]
-fn output_above_the_limit_of_a_call_is_dropped_and_counted() {
+fn output_above_the_call_limit_is_counted() {
     let (lines, dropped) = lines_of(|output| {
         for _ in 0..1_000 {
             output.log(Level::Info, &"x".repeat(999));
