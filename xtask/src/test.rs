@@ -170,7 +170,7 @@ fn build() -> Result<()> {
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--all-targets"]))
 }
 
-/// All tests. Without Go, zig or npm, the tests that need them are skipped; their output names them.
+/// All tests. Without Go, zig or npm, the tests that need them are skipped and report that.
 fn tests() -> Result<()> {
     let mut command = cargo::cargo()?;
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);

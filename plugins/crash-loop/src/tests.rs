@@ -134,7 +134,7 @@ fn a_deleted_pod_is_forgotten() {
 }
 
 #[test]
-fn a_pod_in_good_health_takes_no_memory() {
+fn a_healthy_pod_takes_no_memory() {
     let mut driver = driver(json!({}));
     driver.put(pod("u1", running(0))).expect("the plugin accepts every pod");
     driver
@@ -144,7 +144,7 @@ fn a_pod_in_good_health_takes_no_memory() {
 }
 
 #[test]
-fn a_kubelet_that_counts_afresh_is_followed() {
+fn a_reset_restart_count_is_followed() {
     let mut driver = driver(json!({}));
     let at =
         |count: &str| format!("warn: web/checkout: container app is crash-looping: {count}, last exit code 1 (Error)");
@@ -159,7 +159,7 @@ fn a_kubelet_that_counts_afresh_is_followed() {
 }
 
 #[test]
-fn the_summary_counts_what_is_so_now() {
+fn the_summary_counts_the_current_state() {
     let mut driver = driver(json!({}));
     driver
         .put(pod("u1", backing_off(5, "OOMKilled", 137)))

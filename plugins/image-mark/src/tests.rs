@@ -32,7 +32,7 @@ fn written(driver: &Driver<ImageMark>) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_is_labeled_with_one_write() {
+fn a_pod_is_labeled_once_by_its_weakest_image() {
     let mut driver = driver();
     driver.put(pod("a", &["nginx:1.25", "proxy@sha256:00ff"])).unwrap();
     driver.put(pod("b", &["nginx:1.25", "proxy"])).unwrap();

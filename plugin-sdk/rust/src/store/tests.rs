@@ -112,7 +112,7 @@ fn an_object_of_another_shape_does_not_end_the_iteration() {
 }
 
 #[test]
-fn a_missing_object_is_none_not_an_error() {
+fn a_missing_object_is_none_but_not_an_error() {
     let cache = seven_pods();
     let pods = SourceId(0);
     let found: Option<Value> = get(pods, "a", "pod-0").expect("the store answers");
