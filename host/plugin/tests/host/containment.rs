@@ -50,11 +50,11 @@ async fn every_trap_is_reported_and_survived() {
         .collect();
     reports.sort();
     insta::assert_snapshot!(reports.join("\n"), @r#"
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" cause="it called exit(1); a plugin must return instead of exiting" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" cause="it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" cause="it ran for more than 500ms, the limit for one call (limits.cpu)" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" cause="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid" last_lines="" frames=""
-    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" cause="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:132:27: asked to trap" frames=""
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/exit-0" error="it called exit(1); a plugin must return instead of exiting"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/grow-0" error="it requested 8.1 MiB of memory, but its limit is 8 MiB (limits.memory)" last_lines="memory allocation of 1048576 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/loop-0" error="it ran for more than 500ms, the limit for one call (limits.cpu)"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/recurse-0" error="out-of-bounds memory access: unbounded recursion exhausted its stack, or a pointer is invalid"
+    plugin="guest_recorder" export="on-add" object="v1 Pod default/trap-0" error="it panicked" last_lines="panicked at tests/guests/recorder/src/behavior.rs:132:27: asked to trap"
     "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_restarts"), @r#"
     informant_plugin_restarts_total{plugin="guest_recorder",reason="timeout"} 1
@@ -212,13 +212,13 @@ async fn log_output_of_one_call_is_bounded() {
     assert!(lines.iter().map(|line| line.message.len()).sum::<usize>() < 3 * 64 * 1_024);
     let dropped: Vec<&str> = lines
         .iter()
-        .map(|line| line.message.as_str())
-        .filter(|line| line.contains("dropped"))
+        .filter(|line| line.message == "plugin log truncated")
+        .map(|line| line.fields.trim_start())
         .collect();
-    insta::assert_snapshot!(dropped.join("\n"), @"
-    1000000 bytes of log dropped: one call may write 65536
-    930024 bytes of log dropped: one call may write 65536
-    ");
+    insta::assert_snapshot!(dropped.join("\n"), @r#"
+    plugin="guest_recorder" dropped_bytes=1000000 limit_bytes_per_call=65536
+    plugin="guest_recorder" dropped_bytes=930024 limit_bytes_per_call=65536
+    "#);
     insta::assert_snapshot!(world.metrics("informant_plugin_log_dropped"), @r#"informant_plugin_log_dropped_bytes_total{plugin="guest_recorder"} 1930024"#);
 }
 

@@ -221,7 +221,7 @@ async fn an_ambiguous_address_is_rejected_before_grants_are_checked() {
     invalid: a namespace has no subresource "secrets"
     invalid: a namespace is not in a namespace: leave `namespace` empty
     invalid: "v1/watch" is not a resource: its last part is not a lowercase plural; write `v1/pods` or `apps/v1/deployments`
-    too-large: the document has 4194306 bytes; 3145728 are allowed
+    too-large: the document is too large: 4194306 bytes; at most 3145728 are allowed
     "#);
     assert_eq!(cluster.take(), []);
 }
@@ -236,7 +236,7 @@ async fn index_functions_and_describe_are_denied_the_cluster() {
     let described = world.recorded(1, |line| line["event"] == "describe").await;
     assert_eq!(described[0]["code"], "denied", "{described:?}");
     assert!(
-        message(&described[0]).starts_with("describe is answered"),
+        message(&described[0]).starts_with("describe must depend"),
         "{described:?}"
     );
     assert_eq!(cluster.take().len(), 1, "the handler's own");
@@ -252,7 +252,7 @@ async fn a_cluster_that_never_answers_times_out_before_the_call() {
     assert_eq!(answers[0]["code"], "timeout", "{answers:?}");
     // There was no time left for the second.
     assert_eq!(answers[1]["code"], "timeout", "{answers:?}");
-    assert!(message(&answers[0]).contains("may have been written"), "{answers:?}");
+    assert!(message(&answers[0]).contains("may have taken effect"), "{answers:?}");
     assert_eq!(plugin.status().restarts, 0, "the instance lives");
 }
 

@@ -108,7 +108,7 @@ async fn said(name: &str, config: Value) -> Vec<String> {
         .log
         .lines()
         .into_iter()
-        .filter(|line| line.fields == " plugin=\"observed\"");
+        .filter(|line| line.fields == " plugin=\"observed\" stream=\"log\"");
     lines.map(|line| format!("{} {}", line.level, line.message)).collect()
 }
 

@@ -208,7 +208,7 @@ pub(crate) fn spec(guest_name: &str, config: Value) -> PluginSpec {
 /// The log of the plugin `hello`, with levels.
 pub(crate) fn hello_log(world: &World) -> Vec<String> {
     let lines = world.log.lines().into_iter();
-    let ours = lines.filter(|line| line.fields == " plugin=\"hello\"");
+    let ours = lines.filter(|line| line.fields == " plugin=\"hello\" stream=\"log\"");
     ours.map(|line| format!("{} {}", line.level, line.message)).collect()
 }
 

@@ -26,7 +26,7 @@ fn output_is_logged_line_by_line() {
     insta::assert_snapshot!(lines.join("\n"), @r#"
     INFO hello plugin="greeter" stream="stdout"
     INFO world plugin="greeter" stream="stdout"
-    ERROR oh plugin="greeter"
+    ERROR oh plugin="greeter" stream="log"
     INFO and plugin="greeter" stream="stdout"
     "#);
 }
@@ -45,7 +45,7 @@ fn output_above_the_call_limit_is_counted() {
     assert_eq!(dropped.get(), (1_000 - kept as u64) * 999);
     insta::assert_snapshot!(lines[kept..].join("\n"), @r#"
     WARN plugin log truncated plugin="greeter" dropped_bytes=934065 limit_bytes_per_call=65536
-    INFO the next call plugin="greeter"
+    INFO the next call plugin="greeter" stream="log"
     "#);
 }
 
