@@ -115,7 +115,7 @@ async fn index_of_a_quarantined_plugin_reports_how_to_resume_it() {
     let (status, answer) = daemon.get("/api/v1/get/pods?index=app&value=web").await;
     assert_eq!(status, 503, "{answer}");
     let message = serde_json::from_str::<Value>(&answer).unwrap()["message"].to_string();
-    insta::assert_snapshot!(message, @r#""index app is not ready: plugin by-app, which computes it, is in quarantine; `informant plugin list` says why, `informant plugin resume by-app` ends it""#);
+    insta::assert_snapshot!(message, @r#""index app is not ready: plugin by-app, which computes it, is in quarantine; `informant plugin list` shows why, `informant plugin resume by-app` ends it""#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +142,7 @@ async fn refused_requests_report_why() {
         writeln!(answers, "{status} {} {message}", answer["code"]).unwrap();
     }
     insta::assert_snapshot!(answers, @r#"
-    404 "not-found" plugin recorder is told of no object default/missing, and has no dead letter of it
+    404 "not-found" plugin recorder does not watch default/missing and has no dead letter for it
     400 "invalid" key "a/b/c": "a/b/c" is not a key: more than one slash; write "namespace/name", or "name" for a cluster-scoped object
     400 "invalid" Failed to deserialize the JSON body into the target type: keys: unknown field `keys`, expected `key` at line 1 column 7
     404 "unknown-plugin" no plugin named "recodrer"; did you mean `recorder`?

@@ -105,11 +105,11 @@ async fn check_reports_an_invalid_or_missing_file() {
 async fn check_reports_an_unreachable_cluster() {
     let world = World::unreachable().await;
     world.configure(PODS);
-    insta::assert_snapshot!(transcript(&world, &["check"]).await, @"
+    insta::assert_snapshot!(transcript(&world, &["check"]).await, @r"
     exit 0
     config.toml is valid
     --
-    warning: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it runs
+    warning: config.toml: cannot check the cluster: http://ADDRESS: the API server cannot be reached: ServiceError: client error (Connect): tcp connect error: Connection refused (os error 111); check its address and that it is running
       help: resources and permissions were not checked; --offline skips this check
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster"]).await, @"
