@@ -14,6 +14,7 @@ mod kubectl;
 mod lifecycle;
 mod load;
 mod queries;
+mod quick_start;
 mod rights;
 mod scripts;
 mod stop_and_clear;

@@ -1,0 +1,132 @@
+//! The README's quick start, command by command, as a reader pastes it.
+//!
+//! Left out are the clone and the build: the program under test is already built.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use informant_tests::cluster::tools_folder;
+use informant_tests::{guests, scripts};
+use tokio::process::Command;
+use tokio::time::{Instant, sleep};
+
+/// How long the log may take to show a line, compiling the script runner included.
+const SEEN_WITHIN: Duration = Duration::from_secs(120);
+
+/// Makes the commands a script: both programs end with the shell, and a command is made only when the one before it
+/// has had its effect, which a reader sees.
+const AROUND: &str = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n";
+
+/// The quick start's section of the README.
+fn section() -> Result<String> {
+    let text = std::fs::read_to_string(guests::workspace_folder().join("README.md"))?;
+    let (_, rest) = text
+        .split_once("\n## Quick start\n")
+        .context("README.md has a quick start")?;
+    let (section, _) = rest.split_once("\n## ").context("the quick start ends")?;
+    Ok(section.to_owned())
+}
+
+/// The contents of the section's blocks in `language`.
+fn blocks(section: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let blocks = section.split(&fence).skip(1);
+    blocks
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(block, _)| block.to_owned())
+        .collect()
+}
+
+/// The commands of a `console` block as a shell script.
+fn shell_script(console: &str) -> String {
+    let mut script = AROUND.to_owned();
+    for line in console.lines().filter_map(|line| line.strip_prefix("$ ")) {
+        if line.starts_with("informant plugin list") {
+            script += "until informant plugin list | grep -q running; do sleep 0.2; done\n";
+        } else {
+            script += line;
+            script.push('\n');
+        }
+        if line.starts_with("informant apiserver") {
+            script += "until [ -s kubeconfig ]; do sleep 0.1; done\n";
+        }
+        if line.starts_with("informant run") {
+            script += "until informant status >/dev/null 2>&1; do sleep 0.1; done\n";
+        }
+    }
+    script + "wait\n"
+}
+
+fn path() -> Result<std::ffi::OsString> {
+    let informant = guests::informant()?;
+    let mut folders = vec![
+        informant.parent().map(Path::to_path_buf).unwrap_or_default(),
+        tools_folder(),
+    ];
+    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    Ok(std::env::join_paths(folders)?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readme_quick_start_prints_what_it_shows() {
+    let has_kubectl = tools_folder().join("kubectl").is_file();
+    if !has_kubectl && std::env::var_os("INFORMANT_TESTS_WITHOUT_CLUSTER").is_some() {
+        return;
+    }
+    if scripts::can_run().await.unwrap() {
+        quick_start().await.unwrap();
+    }
+}
+
+async fn quick_start() -> Result<()> {
+    let section = section()?;
+    let folder = tempfile::tempdir()?;
+    let block = |language: &str, at: usize| {
+        let found = blocks(&section, language).into_iter().nth(at);
+        found.with_context(|| format!("block {at} of {language} in the quick start"))
+    };
+    std::fs::write(folder.path().join("handler.js"), block("js", 0)?)?;
+    std::fs::write(folder.path().join("config.toml"), block("toml", 0)?)?;
+    let log: PathBuf = folder.path().join("log");
+    let output = std::fs::File::create(&log)?;
+    let mut shell = Command::new("bash")
+        .arg("-c")
+        .arg(shell_script(&block("console", 1)?))
+        .current_dir(folder.path())
+        .env("PATH", path()?)
+        .env("HOME", folder.path())
+        .env("NO_COLOR", "1")
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()?;
+    let shown: Vec<String> = block("text", 0)?.lines().map(str::to_owned).collect();
+    ensure!(!shown.is_empty(), "the quick start shows what it prints");
+    let began = Instant::now();
+    let missing = loop {
+        let text = std::fs::read_to_string(&log)?;
+        let missing: Vec<&String> = shown.iter().filter(|line| !text.contains(line.as_str())).collect();
+        if missing.is_empty() || began.elapsed() > SEEN_WITHIN || shell.try_wait()?.is_some() {
+            break missing.into_iter().cloned().collect::<Vec<_>>();
+        }
+        sleep(Duration::from_millis(50)).await;
+    };
+    // The shell's trap ends both programs.
+    let pid = shell.id().map(|pid| pid.to_string()).unwrap_or_default();
+    Command::new("kill")
+        .args(["-TERM", &format!("-{pid}")])
+        .status()
+        .await?;
+    shell.wait().await?;
+    ensure!(
+        missing.is_empty(),
+        "not printed: {missing:#?}\n{}",
+        std::fs::read_to_string(&log)?
+    );
+    Ok(())
+}
