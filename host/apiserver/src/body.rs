@@ -1,4 +1,4 @@
-//! The body of a response: complete, or a stream fed by a watch, a long list or a fault.
+//! Responses and their bodies: complete, or a stream fed by a watch, a long list or a fault.
 
 use std::fmt;
 use std::pin::Pin;
@@ -6,7 +6,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::Stream;
+use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
+use serde_json::Value;
 
 /// The frames of a streamed body.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
@@ -87,3 +89,28 @@ impl fmt::Debug for Body {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the embedded API server reset the connection because of a fault or a restart")]
 pub struct BodyError;
+
+/// A response with a body of this type.
+pub(crate) fn with_type(code: u16, content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A JSON response that is already serialized.
+pub(crate) fn json_bytes(code: u16, body: impl Into<Bytes>) -> Response<Body> {
+    with_type(code, "application/json", Body::whole(body))
+}
+
+/// A JSON response.
+pub(crate) fn json(code: u16, body: &Value) -> Response<Body> {
+    json_bytes(code, body.to_string())
+}
+
+/// A line of text.
+pub(crate) fn text(code: u16, body: &'static str) -> Response<Body> {
+    with_type(code, "text/plain; charset=utf-8", Body::whole(body))
+}

@@ -13,8 +13,7 @@
 
 mod columns;
 mod complete;
-mod defaults;
-mod prune;
+mod normalize;
 mod read;
 mod schema;
 mod validate;
@@ -70,11 +69,11 @@ impl CustomVersion {
     /// 400 for unknown fields that are to be refused, 422 with all violations of the schema.
     pub(crate) fn conform(&self, kind: &Kind, object: &mut Value, unknown: UnknownFields) -> Result<(), Status> {
         let mut dropped = Vec::new();
-        prune::prune(object, &self.schema, &mut dropped);
+        normalize::prune(object, &self.schema, &mut dropped);
         if unknown == UnknownFields::Refuse && !dropped.is_empty() {
             return Err(unknown_fields(kind, &dropped));
         }
-        defaults::fill(object, &self.schema);
+        normalize::fill_defaults(object, &self.schema);
         let issues = validate::validate(object, &self.schema);
         if issues.is_empty() {
             return Ok(());

@@ -5,10 +5,9 @@
 use http::Response;
 use serde_json::{Value, json};
 
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::kinds::{Kind, Registry, group_version};
 use crate::representation::accepts;
-use crate::response;
 use crate::scale;
 
 /// The Kubernetes version that this server follows.
@@ -42,7 +41,7 @@ pub(crate) fn groups(registry: &Registry, core: bool, accept: &str) -> Response<
             "metadata": {},
             "items": aggregated(registry, core),
         });
-        return response::with_type(200, AGGREGATED, Body::whole(list.to_string()));
+        return body::with_type(200, AGGREGATED, Body::whole(list.to_string()));
     }
     let document = if core {
         json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })
@@ -51,7 +50,7 @@ pub(crate) fn groups(registry: &Registry, core: bool, accept: &str) -> Response<
         let groups: Vec<Value> = groups.map(|(name, versions)| group_document(name, &versions)).collect();
         json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
     };
-    response::json(200, &document)
+    body::json(200, &document)
 }
 
 /// `/apis/GROUP`

@@ -5,22 +5,25 @@
 
 mod body;
 mod filter;
-mod http;
 mod rule;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Method, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub(crate) use self::body::FaultyBody;
 pub(crate) use self::filter::Attributes;
 pub use self::filter::Filter;
-pub(crate) use self::http::answer as answer_http;
 pub use self::rule::{Action, Answer, RULES_MAX, Rule};
 pub(crate) use self::rule::{RuleEffects, Rules};
+use crate::body::Body;
 use crate::server::Inner;
-use crate::watch::Command;
+use crate::status::Status;
+use crate::watch::WatchCommand;
 
 /// A fault to inject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,31 +31,31 @@ use crate::watch::Command;
 pub enum Fault {
     /// Ends open watches.
     DropWatches {
-        /// Which.
+        /// Which watches.
         #[serde(default)]
         filter: Filter,
-        /// How.
+        /// How they end.
         #[serde(default)]
         ending: Ending,
     },
     /// Makes open watches silent; after [`Fault::ThawWatches`] they continue with everything that they missed.
     FreezeWatches {
-        /// Which.
+        /// Which watches.
         #[serde(default)]
         filter: Filter,
     },
     /// Ends the silence of frozen watches.
     ThawWatches {
-        /// Which.
+        /// Which watches.
         #[serde(default)]
         filter: Filter,
     },
     /// Injects a line between the events of open watches.
     Inject {
-        /// Which.
+        /// Which watches.
         #[serde(default)]
         filter: Filter,
-        /// What.
+        /// The line to inject.
         injection: Injection,
     },
     /// Compacts the history: watches and lists from versions before `revision` (absent: before the newest one) get 410.
@@ -149,24 +152,24 @@ impl Faults {
 
     /// Ends the open watches that match. Returns how many.
     pub fn drop_watches(&self, filter: &Filter, ending: Ending) -> usize {
-        self.inner.watches().command(filter, &Command::End(ending))
+        self.inner.watches().command(filter, &WatchCommand::End(ending))
     }
 
     /// Makes the open watches that match silent. Returns how many.
     pub fn freeze_watches(&self, filter: &Filter) -> usize {
-        self.inner.watches().command(filter, &Command::Freeze)
+        self.inner.watches().command(filter, &WatchCommand::Freeze)
     }
 
     /// Ends the silence of the watches that match. Returns how many.
     pub fn thaw_watches(&self, filter: &Filter) -> usize {
-        self.inner.watches().command(filter, &Command::Thaw)
+        self.inner.watches().command(filter, &WatchCommand::Thaw)
     }
 
     /// Injects a line into the open watches that match. Returns how many.
     pub fn inject(&self, filter: &Filter, injection: &Injection) -> usize {
         self.inner
             .watches()
-            .command(filter, &Command::Inject(injection.clone()))
+            .command(filter, &WatchCommand::Inject(injection.clone()))
     }
 
     /// Forgets all history: watches and lists from versions before the newest get 410.
@@ -240,6 +243,28 @@ impl Faults {
     pub fn clear(&self) {
         self.inner.rules().clear();
         self.inner.freeze_replicas(false);
-        self.inner.watches().command(&Filter::any(), &Command::Thaw);
+        self.inner.watches().command(&Filter::any(), &WatchCommand::Thaw);
+    }
+}
+
+/// Answers a request to `/informant/faults`: POST applies one [`Fault`] as JSON, GET lists the active rules, DELETE
+/// clears all faults.
+pub(crate) fn answer_http(faults: &Faults, method: &Method, body: &Bytes) -> Result<Response<Body>, Status> {
+    match *method {
+        Method::POST => {
+            let fault: Fault = serde_json::from_slice(body).map_err(|error| {
+                Status::bad_request(format!(
+                    "invalid fault: {error}; send one fault as JSON, for example {{\"drop-watches\":{{}}}}"
+                ))
+            })?;
+            tracing::info!(
+                fault = serde_json::to_string(&fault).unwrap_or_default(),
+                "fault injected"
+            );
+            Ok(crate::body::json(200, &json!({ "met": faults.apply(fault) })))
+        }
+        Method::GET => Ok(crate::body::json(200, &json!({ "rules": faults.rules() }))),
+        Method::DELETE => Ok(crate::body::json(200, &json!({ "met": faults.apply(Fault::Clear) }))),
+        _ => Err(Status::method_not_allowed()),
     }
 }

@@ -7,7 +7,7 @@ use http::{Method, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::definitions::UnknownFields;
 use crate::discovery;
 use crate::document;
@@ -16,10 +16,9 @@ use crate::kinds::{Kind, Served};
 use crate::list::{self, Page};
 use crate::openapi;
 use crate::patch::Patch;
-use crate::query::{self, ListOptions, Query, Version};
+use crate::query::{self, ListOptions, Query, VersionParam};
 use crate::replica::ReplicaCache;
 use crate::representation::Representation;
-use crate::response;
 use crate::review;
 use crate::routes::{Resource, Route};
 use crate::scale;
@@ -62,23 +61,23 @@ pub(crate) fn answer(call: &Call<'_>, route: Route, attributes: Attributes) -> R
     let registry = store.registry();
     let found = match &route {
         Route::Groups { core } => Some(discovery::groups(registry, *core, call.accept)),
-        Route::Group(group) => discovery::group(registry, group).map(|it| response::json(200, &it)),
+        Route::Group(group) => discovery::group(registry, group).map(|it| body::json(200, &it)),
         Route::GroupVersion(group, version) => {
-            discovery::resources(registry, group, version).map(|it| response::json(200, &it))
+            discovery::resources(registry, group, version).map(|it| body::json(200, &it))
         }
-        Route::Version => Some(response::json(200, &discovery::version())),
-        Route::Health => Some(response::text(200, "ok")),
-        Route::OpenApiV2 => Some(response::json(200, &openapi::v2(registry))),
-        Route::OpenApiV3Root => Some(response::json(200, &openapi::v3_root(registry))),
-        Route::OpenApiV3(group, version) => openapi::v3(registry, group, version).map(|it| response::json(200, &it)),
+        Route::Version => Some(body::json(200, &discovery::version())),
+        Route::Health => Some(body::text(200, "ok")),
+        Route::OpenApiV2 => Some(body::json(200, &openapi::v2(registry))),
+        Route::OpenApiV3Root => Some(body::json(200, &openapi::v3_root(registry))),
+        Route::OpenApiV3(group, version) => openapi::v3(registry, group, version).map(|it| body::json(200, &it)),
         Route::Faults | Route::Nothing | Route::Resource(_) => None,
     };
-    Ok(found.unwrap_or_else(nothing))
+    Ok(found.unwrap_or_else(not_found_text))
 }
 
 /// kube-apiserver's response to unknown paths, including resources of absent definitions. It is not a `Status`.
-fn nothing() -> Response<Body> {
-    response::text(404, "404 page not found\n")
+fn not_found_text() -> Response<Body> {
+    body::text(404, "404 page not found\n")
 }
 
 /// A resource request whose resource exists.
@@ -189,10 +188,10 @@ impl<'a> Target<'a> {
         let store = self.call.inner.store();
         let key = stored::key(&self.resource.namespace, &self.resource.name);
         let found = match query::version(self.call.query)? {
-            Version::Unset => store.collection(self.served.slot).objects.get(&key).cloned(),
+            VersionParam::Unset => store.collection(self.served.slot).objects.get(&key).cloned(),
             version => {
                 let newest = self.call.cache.revision(&store);
-                if let Version::At(version) = version
+                if let VersionParam::At(version) = version
                     && version > newest
                 {
                     return Err(Status::too_large(version, newest));
@@ -259,7 +258,7 @@ impl<'a> Target<'a> {
     fn scale(&self) -> Result<Response<Body>, Status> {
         let mut scale = scale::of(&self.kind, &*self.stored()?);
         match *self.call.method {
-            Method::GET => return Ok(response::json(200, &scale)),
+            Method::GET => return Ok(body::json(200, &scale)),
             Method::PUT => scale = self.document()?,
             Method::PATCH => {
                 let patch = Patch::read(&self.kind, self.call.content_type, self.call.query, self.call.body)?;
@@ -272,7 +271,7 @@ impl<'a> Target<'a> {
         let patch = scale::patch(&self.kind, &self.resource.name, &scale)?;
         let dry_run = self.dry_run()?;
         let (written, _) = self.write(dry_run, |write| write.patch(&self.resource.name, &patch))?;
-        Ok(response::json(200, &scale::of(&self.kind, &written.stored)))
+        Ok(body::json(200, &scale::of(&self.kind, &written.stored)))
     }
 
     fn delete(&self) -> Result<Response<Body>, Status> {
@@ -368,7 +367,7 @@ impl Lookup<'_> {
     fn answer(&self, attributes: Attributes) -> Result<Response<Body>, Status> {
         match self {
             Lookup::Target(target) => target.answer(attributes),
-            Lookup::Nothing => Ok(nothing()),
+            Lookup::Nothing => Ok(not_found_text()),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum ChangeType {
 
 /// One write.
 #[derive(Debug, Clone)]
-pub(crate) struct Event {
+pub(crate) struct HistoryEvent {
     pub(crate) change: ChangeType,
     /// The state after the write; for deletes the last state, stamped with the delete's revision.
     pub(crate) object: Arc<Stored>,
@@ -38,7 +38,7 @@ pub(crate) struct Event {
     pub(crate) previous: Option<Arc<Stored>>,
 }
 
-impl Event {
+impl HistoryEvent {
     pub(crate) fn revision(&self) -> u64 {
         self.object.revision
     }
@@ -57,7 +57,7 @@ pub(crate) struct TooOld {
 
 #[derive(Debug)]
 pub(crate) struct History {
-    events: VecDeque<Event>,
+    events: VecDeque<HistoryEvent>,
     size_bytes: usize,
     events_max: usize,
     bytes_max: usize,
@@ -79,7 +79,7 @@ impl History {
         }
     }
 
-    pub(crate) fn push(&mut self, event: Event) {
+    pub(crate) fn push(&mut self, event: HistoryEvent) {
         self.size_bytes += event.size_bytes();
         self.events.push_back(event);
         while self.events.len() > self.events_max || (self.size_bytes > self.bytes_max && self.events.len() > 1) {
@@ -118,7 +118,7 @@ impl History {
     }
 
     /// The events after `revision`, oldest first.
-    pub(crate) fn after(&self, revision: u64) -> impl Iterator<Item = &Event> {
+    pub(crate) fn after(&self, revision: u64) -> impl Iterator<Item = &HistoryEvent> {
         self.events.range(self.place_after(revision)..)
     }
 

@@ -43,7 +43,6 @@ mod query;
 mod random;
 mod replica;
 mod representation;
-mod response;
 mod review;
 mod routes;
 mod scale;
@@ -71,6 +70,6 @@ pub use options::{
 pub use replica::Replica;
 pub use server::{ApiServer, RequestRecord, Stats, WriteRecord};
 pub use service::{ApiService, ServiceError};
-pub use snapshot::{Snapshot, SnapshotError};
+pub use snapshot::{ServerSnapshot, SnapshotError};
 pub use status::{Cause, Details, Status};
 pub use tls::{Identity, IdentityError};

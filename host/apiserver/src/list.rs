@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::body::Body;
 use crate::history::Objects;
 use crate::kinds::{Kind, Served};
-use crate::query::{ListOptions, Version, VersionMatch};
+use crate::query::{ListOptions, VersionMatch, VersionParam};
 use crate::replica::ReplicaCache;
 use crate::selection::Selection;
 use crate::status::Status;
@@ -106,7 +106,7 @@ pub(crate) fn list(
     let (revision, objects, start) = state(store, cache, served.slot, options)?;
     let limit = match (options.limit, options.version) {
         (0, _) => usize::MAX,
-        (_, Version::Zero) if options.continue_token.is_empty() && !paging_at_zero => usize::MAX,
+        (_, VersionParam::Zero) if options.continue_token.is_empty() && !paging_at_zero => usize::MAX,
         (limit, _) => limit,
     };
     let kind = Arc::clone(&served.kind);
@@ -155,11 +155,13 @@ fn state(
     }
     let paged = options.limit > 0;
     match (options.version, options.version_match) {
-        (Version::Unset, _) => Ok(newest()),
-        (Version::Zero, _) => Ok(cached()),
-        (Version::At(revision), Some(VersionMatch::Exact)) => Ok((revision, at(store, slot, revision)?, String::new())),
-        (Version::At(revision), None) if paged => Ok((revision, at(store, slot, revision)?, String::new())),
-        (Version::At(revision), _) => {
+        (VersionParam::Unset, _) => Ok(newest()),
+        (VersionParam::Zero, _) => Ok(cached()),
+        (VersionParam::At(revision), Some(VersionMatch::Exact)) => {
+            Ok((revision, at(store, slot, revision)?, String::new()))
+        }
+        (VersionParam::At(revision), None) if paged => Ok((revision, at(store, slot, revision)?, String::new())),
+        (VersionParam::At(revision), _) => {
             let state = if paged { newest() } else { cached() };
             if revision > state.0 {
                 Err(Status::too_large(revision, state.0))

@@ -82,7 +82,7 @@ pub(crate) async fn serve(
                     connections.spawn(accept(socket, acceptor.clone(), service.clone(), tokens));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a connection failed");
+                    tracing::warn!(%error, "connection not accepted; retrying");
                     inner.options.clock.sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -92,7 +92,7 @@ pub(crate) async fn serve(
     stopping.cancel();
     inner
         .watches()
-        .command(&Filter::any(), &crate::watch::Command::End(Ending::Clean));
+        .command(&Filter::any(), &crate::watch::WatchCommand::End(Ending::Clean));
     let deadline = inner.options.clock.sleep(SHUTDOWN_DEADLINE);
     tokio::select! {
         biased;

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 pub(crate) use self::describe::{describe, describe_metadata, reference, type_meta};
-use self::schema::{Field, Schema, Type, When};
+use self::schema::{Field, FieldType, MessageSchema, OmitWhen};
 pub(crate) use self::strict::check_fields;
 use self::wire::{Fields, Wire};
 use crate::stored::is_empty;
@@ -54,7 +54,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, ProtobufError> {
         }
     }
     let (api_version, kind) = (text_field(type_meta, 1)?, text_field(type_meta, 2)?);
-    let schema = Schema::get();
+    let schema = MessageSchema::get();
     let Some(message) = schema.message_of(&api_version, &kind) else {
         return Err(ProtobufError::UnknownKind { api_version, kind });
     };
@@ -67,7 +67,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, ProtobufError> {
 }
 
 /// A message as JSON.
-fn decode(schema: &Schema, message: &'static str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn decode(schema: &MessageSchema, message: &'static str, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     if depth > NESTING_MAX {
         return Err(ProtobufError::Malformed(message));
     }
@@ -88,7 +88,7 @@ fn decode(schema: &Schema, message: &'static str, bytes: &[u8], depth: usize) ->
 
 /// Puts a field's value into its object, as Go's JSON encoder would.
 fn insert(object: &mut Map<String, Value>, field: &Field, value: Value) {
-    if field.when == When::Inline {
+    if field.when == OmitWhen::Inline {
         if let Value::Object(fields) = value {
             object.extend(fields);
         }
@@ -99,7 +99,7 @@ fn insert(object: &mut Map<String, Value>, field: &Field, value: Value) {
         (Some(Value::Array(found)), Value::Array(more)) => found.extend(more),
         (Some(Value::Object(found)), Value::Object(more)) => found.extend(more),
         (_, Value::Null) => {}
-        _ if is_zero && field.when == When::Set => {}
+        _ if is_zero && field.when == OmitWhen::Set => {}
         (_, value) => {
             object.insert(field.json.to_owned(), value);
         }
@@ -107,29 +107,39 @@ fn insert(object: &mut Map<String, Value>, field: &Field, value: Value) {
 }
 
 /// A value of a type; `None` if the value on the wire does not fit.
-fn value(schema: &Schema, type_: &Type, wire: Wire<'_>, depth: usize) -> Result<Option<Value>, ProtobufError> {
+fn value(
+    schema: &MessageSchema,
+    type_: &FieldType,
+    wire: Wire<'_>,
+    depth: usize,
+) -> Result<Option<Value>, ProtobufError> {
     let value = match (type_, wire) {
-        (Type::Int, Wire::Number(number)) => json!(number.cast_signed()),
-        (Type::Bool, Wire::Number(number)) => json!(number != 0),
-        (Type::Double, Wire::Fixed64(bits)) => json!(f64::from_bits(bits)),
-        (Type::String, Wire::Bytes(bytes)) => match std::str::from_utf8(bytes) {
+        (FieldType::Int, Wire::Number(number)) => json!(number.cast_signed()),
+        (FieldType::Bool, Wire::Number(number)) => json!(number != 0),
+        (FieldType::Double, Wire::Fixed64(bits)) => json!(f64::from_bits(bits)),
+        (FieldType::String, Wire::Bytes(bytes)) => match std::str::from_utf8(bytes) {
             Ok(text) => json!(text),
             Err(_) => return Ok(None),
         },
-        (Type::Bytes, Wire::Bytes(bytes)) => json!(STANDARD.encode(bytes)),
-        (Type::Message(message), Wire::Bytes(bytes)) => decode(schema, message, bytes, depth)?,
-        (Type::List(element), wire) => match value(schema, element, wire, depth)? {
+        (FieldType::Bytes, Wire::Bytes(bytes)) => json!(STANDARD.encode(bytes)),
+        (FieldType::Message(message), Wire::Bytes(bytes)) => decode(schema, message, bytes, depth)?,
+        (FieldType::List(element), wire) => match value(schema, element, wire, depth)? {
             Some(element) => json!([element]),
             None => return Ok(None),
         },
-        (Type::Map(element), Wire::Bytes(entry)) => return map_entry(schema, element, entry, depth),
+        (FieldType::Map(element), Wire::Bytes(entry)) => return map_entry(schema, element, entry, depth),
         _ => return Ok(None),
     };
     Ok(Some(value))
 }
 
 /// One entry of a map, as an object of its own: field 1 is the key, 2 the value.
-fn map_entry(schema: &Schema, element: &Type, entry: &[u8], depth: usize) -> Result<Option<Value>, ProtobufError> {
+fn map_entry(
+    schema: &MessageSchema,
+    element: &FieldType,
+    entry: &[u8],
+    depth: usize,
+) -> Result<Option<Value>, ProtobufError> {
     let mut key = String::new();
     let mut found = None;
     for field in Fields::new(entry) {

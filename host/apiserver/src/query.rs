@@ -60,7 +60,7 @@ pub(crate) enum VersionMatch {
 
 /// `resourceVersion` in its three meanings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum VersionParam {
     /// Absent: the newest.
     Unset,
     /// `0`: any.
@@ -76,7 +76,7 @@ pub(crate) struct ListOptions {
     /// Zero is no limit.
     pub(crate) limit: usize,
     pub(crate) continue_token: String,
-    pub(crate) version: Version,
+    pub(crate) version: VersionParam,
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) watch: bool,
     pub(crate) timeout: Option<Duration>,
@@ -135,14 +135,14 @@ impl ListOptions {
             if !self.continue_token.is_empty() {
                 return forbidden(field, "resourceVersionMatch is forbidden when continue is provided");
             }
-            if self.version_match == Some(VersionMatch::Exact) && self.version == Version::Zero {
+            if self.version_match == Some(VersionMatch::Exact) && self.version == VersionParam::Zero {
                 return forbidden(
                     field,
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                 );
             }
         }
-        if !self.continue_token.is_empty() && !matches!(self.version, Version::Unset | Version::Zero) {
+        if !self.continue_token.is_empty() && !matches!(self.version, VersionParam::Unset | VersionParam::Zero) {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
@@ -165,11 +165,11 @@ fn number(query: &Query, key: &str) -> Result<u64, Status> {
 }
 
 /// Reads `resourceVersion`, which gets and lists share.
-pub(crate) fn version(query: &Query) -> Result<Version, Status> {
+pub(crate) fn version(query: &Query) -> Result<VersionParam, Status> {
     match query.text("resourceVersion") {
-        "" => Ok(Version::Unset),
-        "0" => Ok(Version::Zero),
-        text => text.parse().map(Version::At).map_err(|_| {
+        "" => Ok(VersionParam::Unset),
+        "0" => Ok(VersionParam::Zero),
+        text => text.parse().map(VersionParam::At).map_err(|_| {
             let why = format!(
                 "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
             );

@@ -5,11 +5,10 @@
 use http::Response;
 use serde_json::{Value, json};
 
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::kinds::Kind;
 use crate::list::Page;
 use crate::query::Query;
-use crate::response;
 use crate::status::Status;
 use crate::stored::Stored;
 use crate::table;
@@ -98,7 +97,7 @@ impl Representation {
         let mut body = Vec::with_capacity(object.json().len() + 1);
         self.write_object(kind, object, now, true, &mut body);
         body.push(b'\n');
-        response::json_bytes(code, body)
+        body::json_bytes(code, body)
     }
 
     /// A list as a response.
@@ -113,7 +112,7 @@ impl Representation {
             }),
             Self::Table(include) => Body::whole(table_list(&page, include, now).to_string()),
         };
-        response::with_type(200, "application/json", body)
+        body::with_type(200, "application/json", body)
     }
 
     /// Appends one object as a get or a watch event shows it. `columns`: whether a table includes its column

@@ -3,12 +3,11 @@
 use http::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::document;
 use crate::faults::Attributes;
 
 use crate::handlers::{Call, USER};
-use crate::response;
 use crate::routes::Resource;
 use crate::status::Status;
 
@@ -41,7 +40,7 @@ pub(crate) fn answer(call: &Call<'_>, resource: &Resource) -> Result<Response<Bo
         "selfsubjectreviews" => json!({ "userInfo": { "username": USER, "groups": ["system:masters"] } }),
         _ => return Err(Status::no_such_resource()),
     };
-    Ok(response::json(201, &review))
+    Ok(body::json(201, &review))
 }
 
 fn review_status(call: &Call<'_>, asked: &Value) -> Value {

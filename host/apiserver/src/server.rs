@@ -325,7 +325,7 @@ impl ApiServer {
         history
             .check(revision)
             .map_err(|too_old| Status::too_old(revision, too_old.floor))?;
-        let record = |event: &crate::history::Event| WriteRecord {
+        let record = |event: &crate::history::HistoryEvent| WriteRecord {
             revision: event.revision(),
             kind: match event.change {
                 ChangeType::Added => "ADDED",

@@ -10,13 +10,12 @@ use bytes::Bytes;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::faults::{self, Answer, Attributes, Faults, FaultyBody, RuleEffects};
 use crate::handlers::{self, Call};
 use crate::options::REQUEST_BYTES_MAX;
 use crate::query::Query;
 use crate::replica::ReplicaCache;
-use crate::response;
 use crate::routes::{self, Route};
 use crate::server::{Inner, RequestRecord};
 use crate::status::Status;
@@ -228,14 +227,14 @@ fn canned_response(answer: Answer) -> Result<Response<Body>, ServiceError> {
         Answer::Html { code } => {
             let page =
                 format!("<html>\n<head><title>{code}</title></head>\n<body><h1>{code}</h1><hr>proxy</body>\n</html>\n");
-            Ok(response::with_type(code, "text/html", Body::whole(page)))
+            Ok(body::with_type(code, "text/html", Body::whole(page)))
         }
         Answer::Raw {
             code,
             content_type,
             body,
         } => {
-            let mut response = response::with_type(code, "application/octet-stream", Body::whole(body));
+            let mut response = body::with_type(code, "application/octet-stream", Body::whole(body));
             if let Ok(content_type) = content_type.parse() {
                 response.headers_mut().insert(header::CONTENT_TYPE, content_type);
             }

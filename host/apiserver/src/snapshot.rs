@@ -31,7 +31,7 @@ const FORMAT: u32 = 1;
 
 /// A snapshot of the state. Cheap to take: objects are shared with the server.
 #[derive(Debug)]
-pub struct Snapshot {
+pub struct ServerSnapshot {
     revision: u64,
     random: Random,
     collections: Vec<(Arc<Kind>, Objects)>,
@@ -98,8 +98,8 @@ struct End {
 }
 
 impl ApiServer {
-    /// The current state, for [`Snapshot::write`].
-    pub fn snapshot(&self) -> Snapshot {
+    /// The current state, for [`ServerSnapshot::write`].
+    pub fn snapshot(&self) -> ServerSnapshot {
         let store = self.inner.store();
         let filled = store
             .collections()
@@ -110,14 +110,14 @@ impl ApiServer {
             .collect();
         // Definitions first, so that the kinds they define are served when their objects are read.
         collections.sort_by_key(|(kind, _)| !definitions::is_definitions(kind));
-        Snapshot {
+        ServerSnapshot {
             revision: store.revision(),
             random: store.random.clone(),
             collections,
         }
     }
 
-    /// A server with the state written by [`Snapshot::write`].
+    /// A server with the state written by [`ServerSnapshot::write`].
     ///
     /// # Errors
     /// If the file is truncated, of another format, or contains objects of kinds that this server does not serve.
@@ -128,7 +128,7 @@ impl ApiServer {
     }
 }
 
-impl Snapshot {
+impl ServerSnapshot {
     /// The revision of the newest write.
     pub fn revision(&self) -> u64 {
         self.revision

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::definitions::{self, Definition};
-use crate::history::{ChangeType, Event, History, Objects};
+use crate::history::{ChangeType, History, HistoryEvent, Objects};
 use crate::kinds::{self, Kind, Registry, Served};
 use crate::options::Options;
 use crate::random::Random;
@@ -23,8 +23,8 @@ pub(crate) struct Collection {
     pub(crate) history: History,
     /// Notified after each write and each compaction.
     pub(crate) changed: Arc<Notify>,
-    /// The kind's definition was deleted: nothing is written anymore, and watches end after the last event. Slots are
-    /// never reused, so that stale slot numbers are harmless.
+    /// The definition was deleted: no further writes; watches end after the last event. Slots are never reused,
+    /// so that stale slot numbers are harmless.
     pub(crate) retired: bool,
 }
 
@@ -168,7 +168,7 @@ impl Store {
         } else {
             ChangeType::Added
         };
-        collection.record(Event {
+        collection.record(HistoryEvent {
             change,
             object: Arc::clone(&object),
             previous,
@@ -193,7 +193,7 @@ impl Store {
         let previous = collection.objects.remove(key)?;
         self.revision += 1;
         let object = Arc::new(previous.with_revision(self.revision));
-        collection.record(Event {
+        collection.record(HistoryEvent {
             change: ChangeType::Deleted,
             object: Arc::clone(&object),
             previous: Some(previous),
@@ -212,7 +212,7 @@ impl Store {
 }
 
 impl Collection {
-    fn record(&mut self, event: Event) {
+    fn record(&mut self, event: HistoryEvent) {
         self.history.push(event);
         self.changed.notify_waiters();
     }

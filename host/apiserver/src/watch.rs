@@ -19,13 +19,12 @@ use http::Response;
 use tokio::sync::Notify;
 
 use self::stream::{Start, WatchStream};
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::faults::{Attributes, Ending, Filter, Injection};
 use crate::kinds::Served;
-use crate::query::{ListOptions, Version};
+use crate::query::{ListOptions, VersionParam};
 use crate::replica::ReplicaCache;
 use crate::representation::Representation;
-use crate::response;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::status::Status;
@@ -33,7 +32,7 @@ use crate::store::Store;
 
 /// What a fault does to an open watch.
 #[derive(Debug, Clone)]
-pub(crate) enum Command {
+pub(crate) enum WatchCommand {
     End(Ending),
     Inject(Injection),
     Freeze,
@@ -44,12 +43,12 @@ pub(crate) enum Command {
 #[derive(Debug)]
 struct Control {
     attributes: Attributes,
-    commands: Mutex<VecDeque<Command>>,
+    commands: Mutex<VecDeque<WatchCommand>>,
     poked: Notify,
 }
 
 impl Control {
-    fn commands(&self) -> MutexGuard<'_, VecDeque<Command>> {
+    fn commands(&self) -> MutexGuard<'_, VecDeque<WatchCommand>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,7 +67,7 @@ impl Watches {
     }
 
     /// Sends `command` to the watches that match. Returns how many.
-    pub(crate) fn command(&self, filter: &Filter, command: &Command) -> usize {
+    pub(crate) fn command(&self, filter: &Filter, command: &WatchCommand) -> usize {
         let met = self.open.values().filter(|control| filter.matches(&control.attributes));
         met.inspect(|control| {
             control.commands().push_back(command.clone());
@@ -119,7 +118,7 @@ pub(crate) fn open(inner: &Arc<Inner>, cache: &Arc<ReplicaCache>, request: Reque
         // The error is sent in the stream: the response head has already reported success.
         Err(status) => Body::whole(line::error(&status)),
     };
-    Ok(response::with_type(200, "application/json", body))
+    Ok(body::with_type(200, "application/json", body))
 }
 
 /// The start of a watch: its initial objects and its version. The error goes into the stream.
@@ -131,13 +130,13 @@ fn start(store: &Store, cache: &ReplicaCache, request: &Request) -> Result<Start
         return Err(Status::no_such_resource());
     }
     let begins_with_state = match (options.send_initial_events, options.version) {
-        (Some(true), Version::At(version)) if version > newest => return Err(Status::too_large(version, newest)),
+        (Some(true), VersionParam::At(version)) if version > newest => return Err(Status::too_large(version, newest)),
         // The newest state is requested, and this replica does not have it.
-        (Some(true), Version::Unset) if newest < store.revision() => {
+        (Some(true), VersionParam::Unset) if newest < store.revision() => {
             return Err(Status::too_large(store.revision(), newest));
         }
         (Some(initial), _) => initial,
-        (None, version) => !matches!(version, Version::At(_)),
+        (None, version) => !matches!(version, VersionParam::At(_)),
     };
     let mut start = Start {
         initial: Vec::new(),
@@ -151,7 +150,7 @@ fn start(store: &Store, cache: &ReplicaCache, request: &Request) -> Result<Start
             .range(&objects)
             .filter(|object| request.selection.matches(&request.served.kind, object));
         start.initial = selected.cloned().collect();
-    } else if let Version::At(version) = options.version {
+    } else if let VersionParam::At(version) = options.version {
         if let Err(too_old) = collection.history.check(version) {
             return Err(Status::too_old(version, too_old.floor));
         }

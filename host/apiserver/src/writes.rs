@@ -24,7 +24,7 @@ use crate::stored::Stored;
 /// Which part of an object a write may touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of it: for tests, which write straight into the store.
+    /// Everything. For tests, which write directly to the store.
     Whole,
     /// All but `status`, for kinds that have it as a subresource.
     Main,

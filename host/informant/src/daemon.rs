@@ -139,10 +139,7 @@ impl Daemon {
         let path = config.state.path.clone().or_else(directories::state_file);
         let path = path.unwrap_or_else(|| config.path.with_file_name("state.redb"));
         let durables = DurableState::new(path, metrics.state.clone());
-        durables
-            .open_if_needed(&config)
-            .await
-            .context("cannot open the state database of durable informers")?;
+        durables.open_if_needed(&config).await.context("durable informers")?;
         metrics.watch(registry.clone());
         let supervisors = TaskTracker::new();
         let parts = SupervisorParts {

@@ -1,7 +1,7 @@
 //! The two actors of a plugin, and the context they share with its handle.
 //!
 //! ```text
-//! Plugin ──Command──▶ mailbox ──▶ EventActor, IndexActor ──▶ slot ──▶ one instance each
+//! Plugin ──ActorCommand──▶ mailbox ──▶ EventActor, IndexActor ──▶ slot ──▶ one instance each
 //! ```
 //!
 //! Each actor is a task that makes one call at a time. A lost instance is rebuilt with back-off or quarantined

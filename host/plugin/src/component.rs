@@ -166,7 +166,7 @@ impl LoadedVersion {
     ///
     /// # Errors
     /// Errors of the instance, and of the manifest.
-    pub(crate) async fn ask(
+    pub(crate) async fn describe(
         component: PluginComponent,
         resources: InstanceResources,
         watchdog: CallWatchdog,

@@ -50,7 +50,7 @@ pub(crate) fn engine() -> wasmtime::Result<Engine> {
         Ok(engine) => Ok(engine),
         Err(error) => {
             tracing::warn!(
-                error = format!("{error:#}"),
+                error = %format_args!("{error:#}"),
                 "instance pool unavailable; plugin memory is allocated on demand and restarts are slower"
             );
             on_demand()

@@ -80,7 +80,7 @@ pub enum LoadProblem {
         "a core module, not a component; Rust: build with --target wasm32-wasip2; others: wasm-tools component new"
     )]
     CoreModule,
-    /// The file is not the one that config.toml pins.
+    /// The file's digest differs from the one pinned in config.toml.
     #[error("its sha256 is {found}, but config.toml pins {pinned}; change `sha256` if the new file is the right one")]
     Pin {
         /// The file's digest.
@@ -88,8 +88,8 @@ pub enum LoadProblem {
         /// The pinned digest.
         pinned: Digest,
     },
-    /// It imports an interface that Informant does not offer.
-    #[error("imports {interface}, which Informant does not offer{hint}")]
+    /// It imports an interface that Informant does not provide.
+    #[error("imports {interface}, which Informant does not provide{hint}")]
     Import {
         /// The interface.
         interface: String,
@@ -128,9 +128,9 @@ pub enum LoadProblem {
         /// Its exports, as a hint.
         exports: String,
     },
-    /// It exports `lifecycle`, but no handler that could be called.
+    /// It exports `lifecycle`, but no role.
     #[error(
-        "has no role: in addition to lifecycle, export at least one of event-handler, sync-handler and index-funcs; Rust: list them in export!(Type: events, sync, index)"
+        "exports no role; export at least one of event-handler, sync-handler and index-funcs in addition to lifecycle; Rust: list them in export!(Type: events, sync, index)"
     )]
     NoRole,
     /// A role lacks a function, or one has another type.

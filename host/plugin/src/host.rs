@@ -274,7 +274,7 @@ impl HostInner {
         );
         let watchdog = CallWatchdog::new(Arc::clone(&self.env), limits.call, CancellationToken::new());
         let version = self
-            .on_guests(LoadedVersion::ask(component, resources, watchdog))
+            .on_guests(LoadedVersion::describe(component, resources, watchdog))
             .await??;
         Ok((version, bytes))
     }

@@ -85,7 +85,7 @@ impl Instance {
             .watchdog
             .run(self.exports.lifecycle.call_describe(&mut self.store))
             .await;
-        conclude(&mut self.store, "describe", answer)
+        finish_call(&mut self.store, "describe", answer)
     }
 
     pub(crate) async fn init(&mut self, role: InstanceRole, config: &[u8]) -> Called<Result<(), Failure>> {
@@ -94,7 +94,7 @@ impl Instance {
             .watchdog
             .run(self.exports.lifecycle.call_init(&mut self.store, role, config))
             .await;
-        conclude(&mut self.store, "init", answer)
+        finish_call(&mut self.store, "init", answer)
     }
 
     /// Calls `on-add`. None if the component lacks the role `event-handler`; the same for the other calls.
@@ -110,7 +110,7 @@ impl Instance {
             .watchdog
             .run(guest.call_on_add(&mut self.store, o, c, object))
             .await;
-        Some(conclude(&mut self.store, "on-add", answer))
+        Some(finish_call(&mut self.store, "on-add", answer))
     }
 
     pub(crate) async fn on_update(
@@ -126,7 +126,7 @@ impl Instance {
             .watchdog
             .run(guest.call_on_update(&mut self.store, o, c, old, object))
             .await;
-        Some(conclude(&mut self.store, "on-update", answer))
+        Some(finish_call(&mut self.store, "on-update", answer))
     }
 
     pub(crate) async fn on_delete(
@@ -142,21 +142,21 @@ impl Instance {
             .watchdog
             .run(guest.call_on_delete(&mut self.store, o, c, last, final_state_unknown))
             .await;
-        Some(conclude(&mut self.store, "on-delete", answer))
+        Some(finish_call(&mut self.store, "on-delete", answer))
     }
 
     pub(crate) async fn on_synced(&mut self, source: u32) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.sync.as_ref()?;
         begin(&mut self.store);
         let answer = self.watchdog.run(guest.call_on_synced(&mut self.store, source)).await;
-        Some(conclude(&mut self.store, "on-synced", answer))
+        Some(finish_call(&mut self.store, "on-synced", answer))
     }
 
     pub(crate) async fn index(&mut self, o: ObjectRef<'_>, object: &[u8]) -> Option<Called<IndexAnswer>> {
         let guest = self.exports.index.as_ref()?;
         begin(&mut self.store);
         let answer = self.watchdog.run(guest.call_index(&mut self.store, o, object)).await;
-        Some(conclude(&mut self.store, "index", answer))
+        Some(finish_call(&mut self.store, "index", answer))
     }
 
     /// Whether it has the role `state`.
@@ -172,14 +172,14 @@ impl Instance {
         self.store.set_hostcall_fuel(usize::MAX);
         let answer = self.watchdog.run(guest.call_save(&mut self.store)).await;
         self.store.set_hostcall_fuel(TRANSFER_BYTES_MAX);
-        Some(conclude(&mut self.store, "save", answer))
+        Some(finish_call(&mut self.store, "save", answer))
     }
 
     pub(crate) async fn restore(&mut self, state: &[u8]) -> Option<Called<Result<(), Failure>>> {
         let guest = self.exports.state.as_ref()?;
         begin(&mut self.store);
         let answer = self.watchdog.run(guest.call_restore(&mut self.store, state)).await;
-        Some(conclude(&mut self.store, "restore", answer))
+        Some(finish_call(&mut self.store, "restore", answer))
     }
 }
 
@@ -231,7 +231,7 @@ fn end(store: &mut Store<GuestState>) {
     state.output.end_call();
 }
 
-fn conclude<T>(
+fn finish_call<T>(
     store: &mut Store<GuestState>,
     export: &'static str,
     answer: Result<wasmtime::Result<T>, Abandoned>,

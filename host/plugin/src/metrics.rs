@@ -205,7 +205,7 @@ impl Families {
             Unit::Seconds,
             self.lag.clone(),
         );
-        registry.register("plugin_instances", "Live plugin instances", self.instances.clone());
+        registry.register("plugin_instances", "Running plugin instances", self.instances.clone());
         registry.register(
             "plugin_restarts",
             "Plugin instances rebuilt, by reason",

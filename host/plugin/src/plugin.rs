@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::actor::config::PluginConfig;
 use crate::actor::events::EventActor;
 use crate::actor::index::IndexActor;
-use crate::actor::mailbox::{Candidate, Command, CommandSender, mailbox};
+use crate::actor::mailbox::{ActorCommand, CandidateInstance, CommandSender, mailbox};
 use crate::actor::slot::InstanceSlot;
 use crate::actor::{ActorKind, PluginContext};
 use crate::component::LoadedVersion;
@@ -64,10 +64,9 @@ pub struct Swapped {
     pub previous: Digest,
     /// The version that runs now.
     pub digest: Digest,
-    /// The roles before. If the plugin did not want events and now does, attach its listener.
+    /// The previous roles. If the plugin wants events now and did not before, attach its listener.
     pub previous_roles: Roles,
-    /// The feed before. If [`Plugin::index_feed`] is a different one now, replace it in the informers: the indexes have
-    /// other names.
+    /// The previous feed. If [`Plugin::index_feed`] returns another one, replace it in the informers.
     pub previous_feed: Option<IndexFeedHandle>,
     /// Bytes of the transferred state; none if none was transferred.
     pub state_bytes: Option<usize>,
@@ -159,13 +158,13 @@ impl Plugin {
 
     /// Starts to call it.
     pub async fn start(&self) {
-        self.send_to_all(|| Command::Start).await;
+        self.send_to_all(|| ActorCommand::Start).await;
     }
 
     /// Ends a quarantine: the plugin gets an instance at once and receives the changes of the meantime. Does nothing
     /// otherwise.
     pub async fn resume(&self) {
-        self.send_to_all(|| Command::Resume).await;
+        self.send_to_all(|| ActorCommand::Resume).await;
     }
 
     /// Its status.
@@ -276,7 +275,8 @@ impl Plugin {
             tracing::warn!(plugin, error = %problem, "plugin requirements no longer granted; its calls are denied");
         }
         self.apply_config(&config);
-        self.send_to_all(|| Command::Reconfigure(Arc::clone(&config))).await;
+        self.send_to_all(|| ActorCommand::Reconfigure(Arc::clone(&config)))
+            .await;
     }
 
     /// Makes `config` the plugin's configuration.
@@ -321,7 +321,7 @@ impl Plugin {
         let mut state_bytes = None;
         for (actor, instance) in self.0.actors.iter().zip(instances) {
             let (done, swapped_in) = oneshot::channel();
-            let candidate = Candidate {
+            let candidate = CandidateInstance {
                 config: Arc::clone(&config),
                 version: version.clone(),
                 instance,
@@ -329,7 +329,7 @@ impl Plugin {
                 kind,
                 done,
             };
-            actor.send(Command::Swap(Box::new(candidate))).await;
+            actor.send(ActorCommand::Swap(Box::new(candidate))).await;
             // The event actor comes first, and it alone may reject the swap; nothing has changed in that case.
             let state = swapped_in.await.map_err(|_| LoadProblem::Stopping)??;
             state_bytes = state_bytes.or(state);
@@ -365,7 +365,7 @@ impl Plugin {
         let context = &self.0.context;
         context.listener.close();
         let over = context.host.env.sleep(deadline);
-        self.send_to_all(|| Command::Drain).await;
+        self.send_to_all(|| ActorCommand::Drain).await;
         tokio::select! {
             biased;
             () = self.0.running.wait() => {}
@@ -382,7 +382,7 @@ impl Plugin {
         Stopped { undelivered }
     }
 
-    async fn send_to_all(&self, command: impl Fn() -> Command) {
+    async fn send_to_all(&self, command: impl Fn() -> ActorCommand) {
         for actor in &self.0.actors {
             actor.send(command()).await;
         }

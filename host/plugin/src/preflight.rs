@@ -50,7 +50,7 @@ impl PreflightCalls {
         "this is a preflight of init: no informer runs and no cluster is connected"
     }
 
-    fn were_made(&self) -> bool {
+    fn has_calls(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -72,7 +72,7 @@ impl PluginHost {
             inspection: Inspection::of(&version),
             failure: started.err().map(|problem| PreflightFailure {
                 error: LoadError::new(&spec.component, problem),
-                called_host: calls.were_made(),
+                called_host: calls.has_calls(),
             }),
         })
     }

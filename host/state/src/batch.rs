@@ -13,7 +13,7 @@ use crate::journal::JournalEntry;
 use crate::reconcile::{Difference, LateDeletes, damaged, difference};
 use crate::recorder::source_row;
 use crate::schema::{self, HandlerRow, OpenRow, SourceRow};
-use crate::source::{DurableSource, ListenerNames, OnStart};
+use crate::source::{ListenerNames, OnStart, PersistedSource};
 use crate::table_store::Tables;
 
 /// What a source contributes to a transaction.
@@ -34,7 +34,7 @@ impl SourceBatch {
 }
 
 /// Before the transaction.
-impl DurableSource {
+impl PersistedSource {
     /// Takes the pending entries, and reads from listeners what they have acknowledged.
     pub(crate) fn gather(&mut self) -> SourceBatch {
         let entries = self.queue.take();
@@ -61,8 +61,8 @@ impl DurableSource {
     }
 }
 
-/// In the transaction. After an error the state in memory is wrong and has to be read again from the database.
-impl DurableSource {
+/// Runs in the transaction. After an error the in-memory state is invalid and must be read from the database again.
+impl PersistedSource {
     /// Writes a batch.
     pub(crate) fn keep(
         &mut self,
@@ -100,7 +100,7 @@ impl DurableSource {
                         batch.resumes.insert(place, resume);
                     }
                 }
-                JournalEntry::Adopt(listener, _) => self.persist_adopt(tables, listener, names)?,
+                JournalEntry::Transfer(listener, _) => self.persist_transfer(tables, listener, names)?,
                 JournalEntry::Detach(listener) => {
                     if let Some(name) = self.remove_listener(listener) {
                         tables.clear_handler(self.number, &name)?;
@@ -188,7 +188,7 @@ impl DurableSource {
 
     fn persist_changes(&mut self, tables: &mut Tables<'_>, changes: &[ObjectChange]) -> Result<(), redb::Error> {
         for change in changes {
-            if let Some((key, gone)) = self.gone(change) {
+            if let Some((key, gone)) = self.deleted_row(change) {
                 self.persist_delete(tables, &key, gone)?;
             }
             if let ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } = &change.kind {
@@ -199,7 +199,7 @@ impl DurableSource {
     }
 
     /// The incarnation that a change ends.
-    pub(crate) fn gone(&self, change: &ObjectChange) -> Option<(Key, OpenRow)> {
+    pub(crate) fn deleted_row(&self, change: &ObjectChange) -> Option<(Key, OpenRow)> {
         let (key, last, unknown) = match &change.kind {
             ChangeKind::Update { old, new } if old.uid() != new.uid() => (old.key().to_key(), Some(old), true),
             ChangeKind::Delete {
@@ -281,9 +281,9 @@ impl DurableSource {
         Ok(resume)
     }
 
-    /// Persists that a listener is about to move to this source from others. What it knows comes from them: what an
-    /// earlier process delivered from this source does not count, and its acknowledgements are read again.
-    fn persist_adopt(
+    /// Persists that a listener is about to move here from other sources. Its knowledge comes from those sources: what
+    /// an earlier process delivered from this one no longer counts. Its acknowledgements are read again.
+    fn persist_transfer(
         &mut self,
         tables: &mut Tables<'_>,
         listener: &ListenerHandle,

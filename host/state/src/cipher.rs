@@ -29,7 +29,7 @@ pub struct Cipher(Prk);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// The file cannot be read.
-    #[error("{path}: {source}")]
+    #[error("cannot read the key file {path}: {source}; check the path and its permissions")]
     Io {
         /// The file.
         path: PathBuf,

@@ -19,8 +19,8 @@ use crate::source::Purge;
 use crate::source::{OnStart, SourceIdentity, SourceOptions};
 use crate::table_store::TableStore;
 
-/// After how many seconds [opening](StateDatabase::source) a source that waits for the disk is reported, by a warning
-/// and in `state_open_waits_total`. A working disk takes milliseconds, an overloaded one a second or two.
+/// If [opening](StateDatabase::source) a source waits longer than this for the disk, a warning is logged and
+/// `state_open_waits_total` is counted. A working disk takes milliseconds, an overloaded one a second or two.
 ///
 /// The wait continues. A source that started without its stored state would deliver everything to handlers again, and
 /// never report what was deleted meanwhile. A disk that fails instead of hanging blocks nothing.
@@ -50,13 +50,14 @@ impl StateDatabase {
     /// # Errors
     /// [`OpenError`] if another process uses the file, or it can be neither read nor created.
     pub fn open(path: PathBuf, metrics: StateMetrics) -> Result<Self, OpenError> {
+        let opened = path.clone();
         let store = TableStore::open(path, metrics.clone())?;
         let shared = Arc::new(Shared::default());
         let recorder = Recorder::new(store, Arc::clone(&shared), metrics.clone());
         let thread = std::thread::Builder::new().name("state".to_owned());
-        let thread = thread.spawn(|| run(recorder)).map_err(|source| OpenError::Io {
-            path: "the state database thread".into(),
-            source,
+        let thread = thread.spawn(|| run(recorder)).map_err(|error| OpenError::Io {
+            path: opened,
+            source: std::io::Error::new(error.kind(), format!("cannot start its thread: {error}")),
         })?;
         Ok(Self(Arc::new(Inner {
             shared,
@@ -72,7 +73,7 @@ impl StateDatabase {
     /// [`StateClosed`] once the database is closed, or its thread has ended.
     pub fn source(&self, options: SourceOptions) -> Result<SourceJournal, StateClosed> {
         let (reply, answer) = mpsc::channel();
-        let informer = options.identity.informer.clone();
+        let identity = options.identity.clone();
         self.command(RecorderCommand::Open(Box::new(options), reply));
         // A recorder that has ended drops commands with their reply channels.
         match answer.recv_timeout(self.0.open_wait) {
@@ -80,8 +81,9 @@ impl StateDatabase {
             Err(RecvTimeoutError::Disconnected) => Err(StateClosed),
             Err(RecvTimeoutError::Timeout) => {
                 self.0.metrics.open_waits.inc();
-                let seconds = self.0.open_wait.as_secs();
-                tracing::warn!(%informer, seconds, "opening durable source is blocked on disk; check the volume of the state database");
+                let (informer, resource) = (&identity.informer, &identity.resource);
+                let waited_seconds = self.0.open_wait.as_secs();
+                tracing::warn!(%informer, cluster = identity.log_cluster(), %resource, waited_seconds, "opening durable source is blocked on disk; check the volume of the state database");
                 answer.recv().map_err(|_| StateClosed)
             }
         }
@@ -97,7 +99,7 @@ impl StateDatabase {
     }
 
     /// Forgets the name of a listener. Call this after detaching it.
-    pub fn unname(&self, listener: &ListenerHandle) {
+    pub fn forget_name(&self, listener: &ListenerHandle) {
         lock(&self.0.shared.names).retain(|(known, ..)| !known.ptr_eq(listener));
     }
 

@@ -8,9 +8,9 @@ use crate::batch::SourceBatch;
 use crate::handler_state::{HandlerState, TOMBSTONES_MAX};
 use crate::journal::JournalEntry;
 use crate::reconcile::difference;
-use crate::source::{DurableSource, ListenerNames};
+use crate::source::{ListenerNames, PersistedSource};
 
-impl DurableSource {
+impl PersistedSource {
     /// Invalidates what could not be persisted, to be read again later. Attached listeners are recorded nevertheless.
     pub(crate) fn persist_failed(&mut self, batch: &mut SourceBatch, names: &ListenerNames) {
         self.invalidate();
@@ -32,7 +32,7 @@ impl DurableSource {
                         batch.resumes.insert(place, ResumeState::default());
                     }
                 }
-                JournalEntry::Adopt(listener, _) => drop(self.record_attach(listener, names)),
+                JournalEntry::Transfer(listener, _) => drop(self.record_attach(listener, names)),
                 JournalEntry::Detach(listener) => drop(self.remove_listener(listener)),
                 JournalEntry::Difference(..) | JournalEntry::Flush(_) => {}
             }
@@ -61,7 +61,9 @@ impl DurableSource {
 
     fn record_deletes_of(&mut self, changes: &[ObjectChange]) {
         for change in changes {
-            let Some((key, gone)) = self.gone(change) else { continue };
+            let Some((key, gone)) = self.deleted_row(change) else {
+                continue;
+            };
             if self.unpersisted_deletes.contains_key(&key) {
                 continue;
             }
@@ -104,7 +106,7 @@ impl DurableSource {
         }
         // A listener that is attached in this batch is registered already, but receives nothing from before.
         let comes = |entry: &JournalEntry| match entry {
-            JournalEntry::Attach(listener, _) | JournalEntry::Adopt(listener, _) => Some(listener.clone()),
+            JournalEntry::Attach(listener, _) | JournalEntry::Transfer(listener, _) => Some(listener.clone()),
             _ => None,
         };
         let mut later: Vec<ListenerHandle> = entries.iter().filter_map(comes).collect();
@@ -129,13 +131,13 @@ impl DurableSource {
                     self.gate_replays(&listener, id);
                     match resumes.remove(&place) {
                         Some(resume) => {
-                            listener.attach_resumed(id, &self.current, self.without_void_deletes(resume), now)
+                            listener.attach_resumed(id, &self.current, self.drop_obsolete_deletes(resume), now)
                         }
                         None => listener.attach(id, &self.current, now),
                     }
                 }
                 (JournalEntry::Detach(listener), Some(id)) => listener.detach(id),
-                (JournalEntry::Adopt(listener, then), Some(id)) => {
+                (JournalEntry::Transfer(listener, then), Some(id)) => {
                     self.gate_replays(&listener, id);
                     then();
                 }
@@ -149,8 +151,8 @@ impl DurableSource {
     fn gate_replays(&self, listener: &ListenerHandle, id: SourceId) {
         let is_kept = |handler: &HandlerState| handler.listener.as_ref().is_some_and(|own| own.ptr_eq(listener));
         if self.handlers.values().any(is_kept) {
-            let wakeup = self.queue.wakeup();
-            listener.gate_replays(id, move || wakeup.notify());
+            let waker = self.queue.waker();
+            listener.gate_replays(id, move || waker.notify());
         }
     }
 
@@ -191,8 +193,8 @@ impl DurableSource {
         self.current = snapshot;
     }
 
-    /// Delivers to a handler, which has received the present objects, the deletes of what it knew before. An object
-    /// that exists under the name of a deleted one is delivered again after the delete.
+    /// Delivers late deletes: the handler has already received the present objects. An object with the name of a
+    /// deleted one is delivered again after the delete.
     fn deliver_late_deletes(&self, listener: &ListenerHandle, gone: Vec<Vanished>) {
         let change = |kind| ObjectChange {
             kind,
@@ -205,7 +207,7 @@ impl DurableSource {
             last,
             final_state_unknown,
         } in self
-            .without_void_deletes(ResumeState {
+            .drop_obsolete_deletes(ResumeState {
                 deletes: gone,
                 accepted: None,
             })
@@ -224,9 +226,8 @@ impl DurableSource {
         }
     }
 
-    /// Removes deletes of objects that exist again or still. The delete stays unless the object is known to be the
-    /// same.
-    fn without_void_deletes(&self, mut resume: ResumeState) -> ResumeState {
+    /// Removes deletes of objects that exist (again). The delete stays unless the object is known to be the same.
+    fn drop_obsolete_deletes(&self, mut resume: ResumeState) -> ResumeState {
         let before = resume.deletes.len();
         resume.deletes.retain(|gone| {
             let now = self.current.get(gone.key.as_ref());

@@ -27,7 +27,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// It can be neither read nor created.
-    #[error("{path}: {source}; set a file in a writable directory in [state] path")]
+    #[error("cannot open the state database {path}: {source}; set a file in a writable directory in [state] path")]
     Io {
         /// The file.
         path: PathBuf,

@@ -9,7 +9,7 @@ use informant_cache::listener::ObjectChange;
 use informant_cache::{Journal, ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
-use crate::metrics::SourceMetrics;
+use crate::metrics::DurableSourceMetrics;
 
 /// How many changes of one source may wait to be persisted. Above it they are dropped and counted, and the difference
 /// between the snapshots takes their place: handlers miss intermediate states, never the last one. Metrics
@@ -28,7 +28,7 @@ pub(crate) enum JournalEntry {
     },
     Attach(ListenerHandle, Moment),
     Detach(ListenerHandle),
-    Adopt(ListenerHandle, Then),
+    Transfer(ListenerHandle, Then),
     Push(Snapshot, Vec<ObjectChange>, Moment),
     /// All changes up to this snapshot.
     Difference(Snapshot, Moment),
@@ -40,7 +40,7 @@ type Then = Box<dyn FnOnce() + Send>;
 
 /// Wakes the recorder.
 #[derive(Debug, Default)]
-pub(crate) struct Wakeup {
+pub(crate) struct RecorderWaker {
     notified: Mutex<bool>,
     condition: Condvar,
 }
@@ -53,8 +53,8 @@ pub struct SourceJournal(Arc<SourceQueue>);
 pub(crate) struct SourceQueue {
     entries: Mutex<QueuedEntries>,
     high_water: AtomicU64,
-    wakeup: Arc<Wakeup>,
-    metrics: Arc<SourceMetrics>,
+    waker: Arc<RecorderWaker>,
+    metrics: Arc<DurableSourceMetrics>,
 }
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ struct QueuedEntries {
     ended: bool,
 }
 
-impl Wakeup {
+impl RecorderWaker {
     pub(crate) fn notify(&self) {
         *self.notified.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.condition.notify_one();
@@ -98,17 +98,17 @@ impl SourceJournal {
 }
 
 impl SourceQueue {
-    pub(crate) fn new(high_water: Option<u64>, wakeup: Arc<Wakeup>, metrics: Arc<SourceMetrics>) -> Self {
+    pub(crate) fn new(high_water: Option<u64>, waker: Arc<RecorderWaker>, metrics: Arc<DurableSourceMetrics>) -> Self {
         Self {
             entries: Mutex::default(),
             high_water: AtomicU64::new(high_water.unwrap_or(NONE)),
-            wakeup,
+            waker,
             metrics,
         }
     }
 
-    pub(crate) fn wakeup(&self) -> Arc<Wakeup> {
-        Arc::clone(&self.wakeup)
+    pub(crate) fn waker(&self) -> Arc<RecorderWaker> {
+        Arc::clone(&self.waker)
     }
 
     pub(crate) fn high_water(&self) -> Option<u64> {
@@ -132,7 +132,7 @@ impl SourceQueue {
     /// Discards an entry that is not processed: calls its callback, and counts undelivered changes.
     pub(crate) fn discard(&self, entry: JournalEntry) {
         match entry {
-            JournalEntry::Flush(then) | JournalEntry::Adopt(_, then) => then(),
+            JournalEntry::Flush(then) | JournalEntry::Transfer(_, then) => then(),
             JournalEntry::Push(_, changes, _) => drop(self.metrics.untold.inc_by(changes.len() as u64)),
             JournalEntry::Difference(..) => drop(self.metrics.untold.inc()),
             JournalEntry::Begin { .. } | JournalEntry::Attach(..) | JournalEntry::Detach(_) => {}
@@ -155,7 +155,7 @@ impl SourceQueue {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give(&self, entry: JournalEntry) {
+    fn enqueue(&self, entry: JournalEntry) {
         let mut entries = self.lock();
         if entries.ended {
             drop(entries);
@@ -163,7 +163,7 @@ impl SourceQueue {
         }
         entries.queue.push_back(entry);
         drop(entries);
-        self.wakeup.notify();
+        self.waker.notify();
     }
 
     fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment) {
@@ -182,7 +182,7 @@ impl SourceQueue {
         }
         self.metrics.queued.set(entries.changes);
         drop(entries);
-        self.wakeup.notify();
+        self.waker.notify();
     }
 }
 
@@ -191,11 +191,11 @@ impl QueuedEntries {
     /// Entries before a listener that moves here from other sources are not meant for it and stay apart. Returns how
     /// many changes were dropped.
     fn fold(&mut self, snapshot: Snapshot, now: Moment) -> usize {
-        let adopted = self
+        let transferred = self
             .queue
             .iter()
-            .rposition(|entry| matches!(entry, JournalEntry::Adopt(..)));
-        let mut folded = self.queue.split_off(adopted.map_or(0, |place| place + 1));
+            .rposition(|entry| matches!(entry, JournalEntry::Transfer(..)));
+        let mut folded = self.queue.split_off(transferred.map_or(0, |place| place + 1));
         let mut left_out = 0;
         folded.retain(|entry| {
             if let JournalEntry::Push(_, changes, _) = entry {
@@ -212,7 +212,7 @@ impl QueuedEntries {
 
 impl Journal for SourceJournal {
     fn begin(&self, source: SourceId, snapshot: &Snapshot, restored: bool) {
-        self.0.give(JournalEntry::Begin {
+        self.0.enqueue(JournalEntry::Begin {
             source,
             snapshot: snapshot.clone(),
             restored,
@@ -220,15 +220,15 @@ impl Journal for SourceJournal {
     }
 
     fn attach(&self, listener: &ListenerHandle, now: Moment) {
-        self.0.give(JournalEntry::Attach(listener.clone(), now));
+        self.0.enqueue(JournalEntry::Attach(listener.clone(), now));
     }
 
     fn detach(&self, listener: &ListenerHandle) {
-        self.0.give(JournalEntry::Detach(listener.clone()));
+        self.0.enqueue(JournalEntry::Detach(listener.clone()));
     }
 
-    fn transfer(&self, listener: &ListenerHandle, inherit: Then) {
-        self.0.give(JournalEntry::Adopt(listener.clone(), inherit));
+    fn transfer(&self, listener: &ListenerHandle, apply: Then) {
+        self.0.enqueue(JournalEntry::Transfer(listener.clone(), apply));
     }
 
     fn push(&self, snapshot: &Snapshot, changes: &[ObjectChange], now: Moment) {
@@ -240,14 +240,14 @@ impl Journal for SourceJournal {
     }
 
     fn flush(&self, done: Then) {
-        self.0.give(JournalEntry::Flush(done));
+        self.0.enqueue(JournalEntry::Flush(done));
     }
 }
 
 impl Drop for SourceJournal {
     fn drop(&mut self) {
         self.0.lock().closed = true;
-        self.0.wakeup.notify();
+        self.0.waker.notify();
     }
 }
 

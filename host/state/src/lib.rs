@@ -7,25 +7,26 @@
 //!                                                                              3. deliver to listeners
 //! ```
 //!
-//! What is written when, and why nothing is lost whenever the process is killed:
+//! What is written, when, and why no kill of the process loses anything:
 //!
 //! - **Persisted before delivered.** A change reaches listeners after the transaction that persists the object's state
 //!   and, for each handler, that the key is *open*. So every delivered object is known to be delivered, and the last
 //!   state of a deleted object is kept until its delete is acknowledged.
-//! - **Closed only once acknowledged.** An open key is closed when its listener does not have it in a replay, waiting,
-//!   in flight or as a dead letter. Listeners are checked at the beginning of a batch: written late, never early.
+//! - **Closed only after the acknowledgement.** An open key is closed when its listener does not have it in a replay,
+//!   waiting, in flight or as a dead letter. Listeners are checked at the beginning of a batch: written late, never
+//!   early.
 //! - **A replay opens every key** of its handler, by one flag, until the replay is over.
 //! - At start the first list is compared with the database. Objects that are gone are open as deletes, objects that
 //!   differ are open as changes, for each handler; then
 //!   [`ListenerHandle::attach_resumed`](informant_cache::ListenerHandle::attach_resumed).
 //!
-//! No guest calls into this crate, it does not wait for the informer loop, and neither of them waits for the disk.
-//! Pending changes are bounded by [`QUEUED_CHANGES_MAX`]: above it they are dropped and counted, and the difference of
-//! two snapshots takes their place. While the database fails, changes are delivered without being persisted, which is
+//! No guest calls into this crate. It does not wait for the informer loop, and neither waits for the disk. Pending
+//! changes are bounded by [`QUEUED_CHANGES_MAX`]: above it they are dropped and counted, and the difference of two
+//! snapshots takes their place. While the database fails, changes are delivered without being persisted, which is
 //! counted and logged; what was missed is persisted from the snapshot once the database recovers. A replay starts only
-//! once it is persisted that the handler receives one, so that the next process knows that nothing is acknowledged. A
-//! database that hangs is waited for: delivery keeps its order. Opening a source that waits for the disk is reported
-//! after [`OPEN_WAIT_SECONDS_MAX`].
+//! once it is persisted that the handler receives one, so that the next process knows that nothing is acknowledged. If
+//! the database hangs, delivery waits, to keep its order. Opening a source that waits for the disk is reported after
+//! [`OPEN_WAIT_SECONDS_MAX`].
 //!
 //! Every transaction is flushed to the disk (`fsync`) before it counts. The recorder is a thread of its own because it
 //! does nothing but wait for the disk. It is not part of the simulation, and it is the only part of this crate that

@@ -54,7 +54,7 @@ pub(crate) struct GaugeShare {
 
 /// The metrics of one source.
 #[derive(Debug)]
-pub(crate) struct SourceMetrics {
+pub(crate) struct DurableSourceMetrics {
     of: InformerLabel,
     all: StateMetrics,
     /// Changes that wait to be persisted.
@@ -105,7 +105,7 @@ impl StateMetrics {
         registry.register("state_commits", "Transactions of the state database", it.commits);
         registry.register(
             "state_commit_seconds",
-            "Seconds spent in transactions of the state database, including the flush",
+            "Time spent in transactions of the state database, including the flush",
             it.commit_seconds,
         );
         registry.register("state_errors", "Failed transactions of the state database", it.errors);
@@ -121,7 +121,7 @@ impl StateMetrics {
         );
         registry.register(
             "state_set_aside",
-            "Database files that were torn, foreign or of another version and were renamed",
+            "Database files set aside because they were damaged, foreign or of another version",
             it.set_aside,
         );
         registry.register(
@@ -132,7 +132,7 @@ impl StateMetrics {
         registry.register("state_file_bytes", "Size of the state database", it.file_bytes);
         registry.register(
             "state_queued",
-            "Changes that wait to be persisted and delivered",
+            "Changes waiting to be persisted and delivered",
             it.queued,
         );
         registry.register(
@@ -147,7 +147,7 @@ impl StateMetrics {
         );
         registry.register(
             "state_untold",
-            "Changes that came after the state database was closed and were not delivered",
+            "Changes that arrived after the state database was closed and were not delivered",
             it.untold,
         );
         registry.register(
@@ -164,12 +164,12 @@ impl StateMetrics {
         metrics
     }
 
-    pub(crate) fn source(&self, informer: &str, cluster: &str) -> SourceMetrics {
+    pub(crate) fn source(&self, informer: &str, cluster: &str) -> DurableSourceMetrics {
         let label = InformerLabel {
             informer: informer.to_owned(),
             cluster: cluster.to_owned(),
         };
-        SourceMetrics {
+        DurableSourceMetrics {
             queued: GaugeShare::of(self.queued.get_or_create(&label).clone()),
             behind: self.behind.get_or_create(&label).clone(),
             unkept: self.unkept.get_or_create(&label).clone(),
@@ -197,7 +197,7 @@ impl StateMetrics {
     }
 }
 
-impl SourceMetrics {
+impl DurableSourceMetrics {
     /// The metrics of a handler. Its series are removed when the last of its sources drops them.
     pub(crate) fn handler(&self, name: &str) -> HandlerMetrics {
         let of = HandlerLabel {

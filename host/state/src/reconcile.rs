@@ -10,7 +10,7 @@ use redb::ReadableTable as _;
 
 use crate::handler_state::HandlerState;
 use crate::schema::{self, HandlerRow, OpenRow, RowError};
-use crate::source::DurableSource;
+use crate::source::PersistedSource;
 use crate::table_store::Tables;
 
 /// Deletes that a handler receives after its initial list.
@@ -28,7 +28,7 @@ pub(crate) enum Difference {
     },
 }
 
-impl DurableSource {
+impl PersistedSource {
     /// Reads the handlers' rows. Handlers that are not expected are deleted.
     pub(crate) fn read_handlers(&mut self, tables: &mut Tables<'_>) -> Result<(), redb::Error> {
         let prefix = self.number.to_be_bytes();

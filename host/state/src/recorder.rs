@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use redb::ReadableTable as _;
 
 use crate::batch::SourceBatch;
-use crate::journal::{SourceJournal, SourceQueue, Wakeup};
+use crate::journal::{RecorderWaker, SourceJournal, SourceQueue};
 use crate::metrics::StateMetrics;
 use crate::reconcile::damaged;
 use crate::schema::SourceRow;
 use crate::source::Purge;
-use crate::source::{DurableSource, ListenerNames, SourceIdentity, SourceOptions};
+use crate::source::{ListenerNames, PersistedSource, SourceIdentity, SourceOptions};
 use crate::table_store::{TableStore, Tables};
 
 /// The minimum interval between two transactions. A single change is written, flushed and delivered at once; a stream
@@ -40,7 +40,7 @@ pub(crate) enum RecorderCommand {
 /// State shared between the recorder and the handle.
 #[derive(Default)]
 pub(crate) struct Shared {
-    pub(crate) wakeup: Arc<Wakeup>,
+    pub(crate) waker: Arc<RecorderWaker>,
     commands: Mutex<Commands>,
     pub(crate) names: Mutex<ListenerNames>,
 }
@@ -59,7 +59,7 @@ impl Shared {
         if !commands.over {
             commands.waiting.push(command);
             drop(commands);
-            self.wakeup.notify();
+            self.waker.notify();
         }
     }
 
@@ -72,7 +72,7 @@ pub(crate) struct Recorder {
     store: TableStore,
     shared: Arc<Shared>,
     metrics: StateMetrics,
-    sources: Vec<DurableSource>,
+    sources: Vec<PersistedSource>,
     /// What could not be deleted while the database failed.
     forgetting: Vec<Purge>,
     stopped: bool,
@@ -95,7 +95,7 @@ impl Recorder {
         let mut committed: Option<Instant> = None;
         let mut failed: Option<Instant> = None;
         while !self.stopped {
-            self.shared.wakeup.wait(self.pause());
+            self.shared.waker.wait(self.pause());
             if let Some(left) = committed.and_then(|at| COMMIT_INTERVAL.checked_sub(at.elapsed())) {
                 std::thread::sleep(left);
             }
@@ -113,7 +113,7 @@ impl Recorder {
     }
 
     fn pause(&self) -> Duration {
-        if self.sources.iter().any(DurableSource::awaits_acknowledgements) {
+        if self.sources.iter().any(PersistedSource::awaits_acknowledgements) {
             ACKNOWLEDGED_INTERVAL
         } else {
             IDLE
@@ -123,7 +123,7 @@ impl Recorder {
     /// Whether something was delivered that is not persisted.
     #[cfg(test)]
     pub(crate) fn is_behind(&self) -> bool {
-        !self.store.is_open() || self.sources.iter().any(DurableSource::needs_reconcile)
+        !self.store.is_open() || self.sources.iter().any(PersistedSource::needs_reconcile)
     }
 
     #[cfg(test)]
@@ -142,11 +142,10 @@ impl Recorder {
         }
     }
 
-    /// Invalidates the sources whose rows in the file are not those that were written: it may be another file than the
-    /// one that failed, which was set aside or removed.
+    /// Invalidates sources whose rows differ from what was written: the file may have been replaced.
     fn compare(&mut self) {
         let sources = &mut self.sources;
-        // If it fails again, it is compared again.
+        // On failure, the next run compares again.
         let _ = self.store.write(|tables| {
             for source in sources.iter_mut().filter(|source| source.is_verified) {
                 let found = tables.sources.get(&source.options.identity.row_key()[..])?;
@@ -171,9 +170,9 @@ impl Recorder {
     /// delivered yet.
     pub(crate) fn commit(&mut self) -> Vec<SourceBatch> {
         self.handle_commands();
-        let mut batches: Vec<SourceBatch> = self.sources.iter_mut().map(DurableSource::gather).collect();
+        let mut batches: Vec<SourceBatch> = self.sources.iter_mut().map(PersistedSource::gather).collect();
         let is_behind =
-            |source: &DurableSource| source.high_water_advanced() || self.store.is_open() && source.needs_reconcile();
+            |source: &PersistedSource| source.high_water_advanced() || self.store.is_open() && source.needs_reconcile();
         if !batches.iter().any(SourceBatch::has_changes) && !self.sources.iter().any(is_behind) {
             return batches;
         }
@@ -203,8 +202,8 @@ impl Recorder {
         for (source, batch) in self.sources.iter_mut().zip(batches) {
             source.deliver(batch);
         }
-        let is_finished = |source: &mut DurableSource| source.queue.is_finished();
-        let over: Vec<DurableSource> = self.sources.extract_if(.., is_finished).collect();
+        let is_finished = |source: &mut PersistedSource| source.queue.is_finished();
+        let over: Vec<PersistedSource> = self.sources.extract_if(.., is_finished).collect();
         for source in over {
             source.release_replays();
             if source.forget_at_end && !source.is_transient {
@@ -224,11 +223,11 @@ impl Recorder {
                     let _ = reply.send(source);
                 }
                 RecorderCommand::Forget(what) => {
-                    let goes = |source: &&mut DurableSource| what.covers(&source.options.identity.row_key());
+                    let goes = |source: &&mut PersistedSource| what.covers(&source.options.identity.row_key());
                     self.sources
                         .iter_mut()
                         .filter(goes)
-                        .for_each(DurableSource::stop_persisting);
+                        .for_each(PersistedSource::stop_persisting);
                     if let Purge::Informer(informer, cluster) = &what {
                         self.metrics.forget_informer(informer, cluster);
                     }
@@ -259,13 +258,13 @@ impl Recorder {
         // If the database cannot be read now, it is read again before the first row is written.
         let found = self.store.write(|tables| source_row(tables, &row_key, &options.form));
         let kept = found.unwrap_or_default();
-        let queue = SourceQueue::new(kept.high_water, Arc::clone(&self.shared.wakeup), Arc::clone(&metrics));
+        let queue = SourceQueue::new(kept.high_water, Arc::clone(&self.shared.waker), Arc::clone(&metrics));
         let queue = Arc::new(queue);
         let state = SourceJournal::new(Arc::clone(&queue));
-        let mut opened = DurableSource::new(options, queue, metrics);
+        let mut opened = PersistedSource::new(options, queue, metrics);
         opened.number = kept.number;
         // If two sources have the same identity, the newer one is persisted. The older one still delivers, unpersisted.
-        let is_same = |source: &&mut DurableSource| source.options.identity == opened.options.identity;
+        let is_same = |source: &&mut PersistedSource| source.options.identity == opened.options.identity;
         for older in self.sources.iter_mut().filter(is_same) {
             let (_, has_more) = older.queue.waiting();
             opened.versions_incomparable |= older.forget_at_end || has_more;

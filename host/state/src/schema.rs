@@ -45,7 +45,7 @@ pub enum StoredContent {
 pub(crate) enum RowError {
     #[error("a row is malformed")]
     Malformed,
-    #[error("a row cannot be decrypted: it has another key, or was changed")]
+    #[error("a row cannot be decrypted: it was encrypted with another key, or was changed")]
     Encrypted,
 }
 

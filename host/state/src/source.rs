@@ -9,7 +9,7 @@ use informant_object::{Key, SourceId};
 use crate::cipher::Cipher;
 use crate::handler_state::HandlerState;
 use crate::journal::SourceQueue;
-use crate::metrics::SourceMetrics;
+use crate::metrics::DurableSourceMetrics;
 use crate::schema::{OpenRow, SourceRow, StoredContent};
 
 /// The identity of a source across processes.
@@ -28,6 +28,11 @@ pub struct SourceIdentity {
 }
 
 impl SourceIdentity {
+    /// The cluster as a log field; none if empty.
+    pub(crate) fn log_cluster(&self) -> Option<&str> {
+        Some(self.cluster.as_str()).filter(|cluster| !cluster.is_empty())
+    }
+
     pub(crate) fn row_key(&self) -> Vec<u8> {
         let namespace = self.namespace.as_deref().unwrap_or("");
         let parts = [
@@ -53,8 +58,8 @@ pub struct SourceOptions {
     pub identity: SourceIdentity,
     /// How much of each object to store.
     pub content: StoredContent,
-    /// What is removed from objects before they reach the cache. If it changed, one version may mean two states, and
-    /// everything is delivered again.
+    /// What is removed from objects before they reach the cache. If it changes, one version can denote two different
+    /// states, and everything is delivered again.
     pub form: String,
     /// Encrypts stored objects, except their names.
     pub cipher: Option<Cipher>,
@@ -75,18 +80,18 @@ pub enum OnStart {
 /// The listeners that are handlers with a name that is stable across processes.
 pub(crate) type ListenerNames = Vec<(ListenerHandle, String, OnStart)>;
 
-pub(crate) struct DurableSource {
+pub(crate) struct PersistedSource {
     pub(crate) number: u32,
     pub(crate) options: SourceOptions,
     pub(crate) queue: Arc<SourceQueue>,
-    pub(crate) metrics: Arc<SourceMetrics>,
+    pub(crate) metrics: Arc<DurableSourceMetrics>,
     /// Its id in this process; none before the first list.
     pub(crate) id: Option<SourceId>,
     /// The snapshot that was delivered last.
     pub(crate) current: Snapshot,
     /// When something was delivered last.
     pub(crate) now: Moment,
-    /// Whether the database is known to match; if not, it has to be read and compared.
+    /// Whether the stored rows are known to match; otherwise they must be read and compared first.
     pub(crate) is_verified: bool,
     /// Every key is to be opened: versions are not comparable with the stored ones.
     pub(crate) versions_incomparable: bool,
@@ -105,8 +110,8 @@ pub(crate) struct DurableSource {
     pub(crate) forget_at_end: bool,
 }
 
-impl DurableSource {
-    pub(crate) fn new(options: SourceOptions, queue: Arc<SourceQueue>, metrics: Arc<SourceMetrics>) -> Self {
+impl PersistedSource {
+    pub(crate) fn new(options: SourceOptions, queue: Arc<SourceQueue>, metrics: Arc<DurableSourceMetrics>) -> Self {
         Self {
             number: 0,
             options,
@@ -177,8 +182,9 @@ impl DurableSource {
         let is_another = |before: &&ListenerHandle| !before.ptr_eq(listener);
         let before = self.handlers.get(name).and_then(|handler| handler.listener.as_ref());
         if let Some(before) = before.filter(is_another).cloned() {
-            let informer = &self.options.identity.informer;
-            tracing::warn!(%informer, handler = %name, "duplicate handler name; acknowledgements of the first handler are no longer persisted");
+            let identity = &self.options.identity;
+            let informer = &identity.informer;
+            tracing::warn!(%informer, cluster = identity.log_cluster(), handler = %name, "duplicate handler name; acknowledgements of the first handler are no longer persisted");
             self.others.push(before);
             self.handlers.remove(name);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{Schema, Type, When};
+use super::schema::{FieldType, MessageSchema, OmitWhen};
 use super::strict::is_opaque;
 
 /// Adds the messages of a kind to `schemas` and returns the kind's properties; none for kinds without a message.
@@ -14,7 +14,7 @@ pub(crate) fn describe(
     kind: &str,
     schemas: &mut BTreeMap<String, Value>,
 ) -> Option<Map<String, Value>> {
-    let schema = Schema::get();
+    let schema = MessageSchema::get();
     let message = schema.message_of(api_version, kind)?;
     let mut properties = type_meta();
     let mut describing = Describer { schema, schemas };
@@ -24,7 +24,7 @@ pub(crate) fn describe(
 
 /// Adds `ObjectMeta` and its messages; returns its name.
 pub(crate) fn describe_metadata(schemas: &mut BTreeMap<String, Value>) -> String {
-    let schema = Schema::get();
+    let schema = MessageSchema::get();
     Describer { schema, schemas }.message("meta.v1.ObjectMeta")
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn reference(name: &str) -> Value {
 }
 
 struct Describer<'a> {
-    schema: &'static Schema,
+    schema: &'static MessageSchema,
     schemas: &'a mut BTreeMap<String, Value>,
 }
 
@@ -51,7 +51,7 @@ impl Describer<'_> {
         if self.schemas.contains_key(&name) {
             return name;
         }
-        // Messages can contain themselves: one that was begun counts as done.
+        // Messages can be recursive: treat one that was started as done.
         self.schemas.insert(name.clone(), Value::Null);
         let mut properties = Map::new();
         self.properties(message, &mut properties);
@@ -66,8 +66,8 @@ impl Describer<'_> {
         };
         for field in fields.values() {
             match (field.when, &field.type_) {
-                (When::Inline, Type::Message(inlined)) => self.properties(inlined, properties),
-                (When::Inline, _) => {}
+                (OmitWhen::Inline, FieldType::Message(inlined)) => self.properties(inlined, properties),
+                (OmitWhen::Inline, _) => {}
                 (_, type_) => {
                     let described = self.type_(type_);
                     properties.insert(field.json.to_owned(), described);
@@ -76,17 +76,17 @@ impl Describer<'_> {
         }
     }
 
-    fn type_(&mut self, type_: &Type) -> Value {
+    fn type_(&mut self, type_: &FieldType) -> Value {
         match type_ {
-            Type::String => json!({ "type": "string" }),
-            Type::Int => json!({ "type": "integer" }),
-            Type::Bool => json!({ "type": "boolean" }),
-            Type::Double => json!({ "type": "number" }),
-            Type::Bytes => json!({ "type": "string", "format": "byte" }),
-            Type::List(each) => json!({ "type": "array", "items": self.type_(each) }),
-            Type::Map(each) => json!({ "type": "object", "additionalProperties": self.type_(each) }),
-            Type::Message(message) if is_opaque(message) => opaque(message),
-            Type::Message(message) => reference(&self.message(message)),
+            FieldType::String => json!({ "type": "string" }),
+            FieldType::Int => json!({ "type": "integer" }),
+            FieldType::Bool => json!({ "type": "boolean" }),
+            FieldType::Double => json!({ "type": "number" }),
+            FieldType::Bytes => json!({ "type": "string", "format": "byte" }),
+            FieldType::List(each) => json!({ "type": "array", "items": self.type_(each) }),
+            FieldType::Map(each) => json!({ "type": "object", "additionalProperties": self.type_(each) }),
+            FieldType::Message(message) if is_opaque(message) => opaque(message),
+            FieldType::Message(message) => reference(&self.message(message)),
         }
     }
 }

@@ -8,10 +8,10 @@ const TEXT: &str = include_str!("schema.txt");
 
 /// When a field is shown in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum OmitWhen {
     /// Whenever it is on the wire: pointers, whose zero means something.
     Always,
-    /// If it is not zero: Go puts it on the wire in any case and leaves it out of JSON.
+    /// Omitted from JSON if zero; Go always writes it on the wire.
     Set,
     /// Its fields are inlined into its parent.
     Inline,
@@ -19,35 +19,35 @@ pub(super) enum When {
 
 /// A type of value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum FieldType {
     String,
     Int,
     Bool,
     Double,
     Bytes,
     Message(&'static str),
-    List(Box<Type>),
+    List(Box<FieldType>),
     /// From strings.
-    Map(Box<Type>),
+    Map(Box<FieldType>),
 }
 
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) json: &'static str,
-    pub(super) when: When,
-    pub(super) type_: Type,
+    pub(super) when: OmitWhen,
+    pub(super) type_: FieldType,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Schema {
+pub(super) struct MessageSchema {
     kinds: BTreeMap<(&'static str, &'static str), &'static str>,
     messages: BTreeMap<&'static str, BTreeMap<u64, Field>>,
 }
 
-impl Schema {
+impl MessageSchema {
     /// The schema, read at first use.
     pub(super) fn get() -> &'static Self {
-        static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(TEXT));
+        static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(|| MessageSchema::parse(TEXT));
         &SCHEMA
     }
 
@@ -65,14 +65,14 @@ impl Schema {
                 }
                 [number, json, when, type_] => {
                     let when = match *when {
-                        "set" => When::Set,
-                        "inline" => When::Inline,
-                        _ => When::Always,
+                        "set" => OmitWhen::Set,
+                        "inline" => OmitWhen::Inline,
+                        _ => OmitWhen::Always,
                     };
                     let field = Field {
                         json,
                         when,
-                        type_: Type::parse(type_),
+                        type_: FieldType::parse(type_),
                     };
                     schema
                         .messages
@@ -97,7 +97,7 @@ impl Schema {
     }
 }
 
-impl Type {
+impl FieldType {
     fn parse(text: &'static str) -> Self {
         if let Some(element) = text.strip_prefix("[]") {
             return Self::List(Box::new(Self::parse(element)));
@@ -120,17 +120,17 @@ impl Type {
 mod tests {
     use super::*;
 
-    fn messages<'a>(type_: &'a Type, found: &mut Vec<&'a str>) {
+    fn messages<'a>(type_: &'a FieldType, found: &mut Vec<&'a str>) {
         match type_ {
-            Type::Message(message) => found.push(message),
-            Type::List(element) | Type::Map(element) => messages(element, found),
+            FieldType::Message(message) => found.push(message),
+            FieldType::List(element) | FieldType::Map(element) => messages(element, found),
             _ => {}
         }
     }
 
     #[test]
     fn every_message_that_is_named_is_described() {
-        let schema = Schema::get();
+        let schema = MessageSchema::get();
         let mut named: Vec<&str> = schema.kinds.values().copied().collect();
         for field in schema.messages.values().flat_map(BTreeMap::values) {
             messages(&field.type_, &mut named);

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::schema::{Schema, Type, When};
+use super::schema::{FieldType, MessageSchema, OmitWhen};
 
 /// Messages with a hand-written JSON encoding in Go: text, numbers or anything.
 const OPAQUE: &[&str] = &[
@@ -29,7 +29,7 @@ pub(crate) struct FieldErrors {
 
 /// Checks `object` against its kind; kinds without a message accept everything.
 pub(crate) fn check_fields(api_version: &str, kind: &str, object: &Value) -> FieldErrors {
-    let schema = Schema::get();
+    let schema = MessageSchema::get();
     let mut found = FieldErrors::default();
     if let (Some(message), Some(_)) = (schema.message_of(api_version, kind), object.as_object()) {
         Walk {
@@ -46,17 +46,17 @@ pub(super) fn is_opaque(message: &str) -> bool {
 }
 
 /// The type of a message's field, its own or that of an inlined message.
-pub(super) fn field_type(schema: &'static Schema, message: &str, key: &str) -> Option<&'static Type> {
+pub(super) fn field_type(schema: &'static MessageSchema, message: &str, key: &str) -> Option<&'static FieldType> {
     let fields = schema.fields(message)?;
     fields.values().find_map(|field| match (field.when, &field.type_) {
-        (When::Inline, Type::Message(inlined)) => field_type(schema, inlined, key),
-        (When::Inline, _) => None,
+        (OmitWhen::Inline, FieldType::Message(inlined)) => field_type(schema, inlined, key),
+        (OmitWhen::Inline, _) => None,
         _ => (field.json == key).then_some(&field.type_),
     })
 }
 
 struct Walk<'a> {
-    schema: &'static Schema,
+    schema: &'static MessageSchema,
     found: &'a mut FieldErrors,
 }
 
@@ -81,31 +81,31 @@ impl Walk<'_> {
         }
     }
 
-    fn value(&mut self, type_: &Type, value: &Value, path: &str) {
+    fn value(&mut self, type_: &FieldType, value: &Value, path: &str) {
         match (type_, value) {
             (_, Value::Null)
-            | (Type::String | Type::Bytes, Value::String(_))
-            | (Type::Bool, Value::Bool(_))
-            | (Type::Double, Value::Number(_)) => {}
-            (Type::Int, Value::Number(number)) if number.is_i64() || number.is_u64() => {}
-            (Type::Message(message), _) if is_opaque(message) => {}
-            (Type::Message(message), value) => self.message(message, value, path),
-            (Type::List(each), Value::Array(items)) => {
+            | (FieldType::String | FieldType::Bytes, Value::String(_))
+            | (FieldType::Bool, Value::Bool(_))
+            | (FieldType::Double, Value::Number(_)) => {}
+            (FieldType::Int, Value::Number(number)) if number.is_i64() || number.is_u64() => {}
+            (FieldType::Message(message), _) if is_opaque(message) => {}
+            (FieldType::Message(message), value) => self.message(message, value, path),
+            (FieldType::List(each), Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     self.value(each, item, &format!("{path}[{index}]"));
                 }
             }
-            (Type::Map(each), Value::Object(entries)) => {
+            (FieldType::Map(each), Value::Object(entries)) => {
                 for (key, entry) in entries {
                     self.value(each, entry, &format!("{path}.{key}"));
                 }
             }
-            (Type::String | Type::Bytes, value) => self.mistyped(value, path, "string"),
-            (Type::Bool, value) => self.mistyped(value, path, "bool"),
-            (Type::Int, value) => self.mistyped(value, path, "integer"),
-            (Type::Double, value) => self.mistyped(value, path, "number"),
-            (Type::List(_), value) => self.mistyped(value, path, "list"),
-            (Type::Map(_), value) => self.mistyped(value, path, "map"),
+            (FieldType::String | FieldType::Bytes, value) => self.mistyped(value, path, "string"),
+            (FieldType::Bool, value) => self.mistyped(value, path, "bool"),
+            (FieldType::Int, value) => self.mistyped(value, path, "integer"),
+            (FieldType::Double, value) => self.mistyped(value, path, "number"),
+            (FieldType::List(_), value) => self.mistyped(value, path, "list"),
+            (FieldType::Map(_), value) => self.mistyped(value, path, "map"),
         }
     }
 

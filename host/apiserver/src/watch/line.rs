@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::history::{ChangeType, Event};
+use crate::history::{ChangeType, HistoryEvent};
 use crate::kinds::Kind;
 use crate::selection::Selection;
 use crate::status::Status;
@@ -42,7 +42,7 @@ pub(super) fn error(status: &Status) -> Bytes {
 ///
 /// Source: cacher `watchCacheEvent` → `convertToWatchEvent`. A leaving object is shown in its last selected state, with
 /// the version of the event.
-pub(super) fn shown(kind: &Kind, selection: &Selection, event: &Event) -> Option<ShownEvent> {
+pub(super) fn event_for_client(kind: &Kind, selection: &Selection, event: &HistoryEvent) -> Option<ShownEvent> {
     let was = event
         .previous
         .as_ref()

@@ -8,7 +8,7 @@ use futures::Stream;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Command, Control, Request, line};
+use super::{Control, Request, WatchCommand, line};
 use crate::body::BodyError;
 use crate::clock::Sleep;
 use crate::faults::{Ending, Injection};
@@ -30,7 +30,7 @@ pub(super) struct Start {
     pub(super) initial: Vec<Arc<Stored>>,
     /// The version up to which the client has seen everything after that.
     pub(super) cursor: u64,
-    /// The newest revision when the watch was opened: older events do not count as the client's backlog.
+    /// The latest revision when the watch was opened; older events do not count towards the client's backlog.
     pub(super) opened_at: u64,
 }
 
@@ -74,7 +74,7 @@ enum WatchStep {
     Frame(Bytes),
     Reset,
     End,
-    /// Nothing to do until an event or, if given, this time.
+    /// Idle until the next event or, if set, this time.
     Wait(Option<Duration>),
 }
 
@@ -202,20 +202,20 @@ impl WatchStream {
         loop {
             let command = self.control.commands().pop_front()?;
             match command {
-                Command::Freeze => self.frozen = true,
-                Command::Thaw => self.frozen = false,
-                Command::Inject(injection) => return Some(WatchStep::Frame(self.inject(injection))),
-                Command::End(Ending::Clean) => {
+                WatchCommand::Freeze => self.frozen = true,
+                WatchCommand::Thaw => self.frozen = false,
+                WatchCommand::Inject(injection) => return Some(WatchStep::Frame(self.inject(injection))),
+                WatchCommand::End(Ending::Clean) => {
                     self.ended = true;
                     return Some(WatchStep::End);
                 }
-                Command::End(Ending::Reset) => return Some(WatchStep::Reset),
-                Command::End(Ending::Expired) => {
+                WatchCommand::End(Ending::Reset) => return Some(WatchStep::Reset),
+                WatchCommand::End(Ending::Expired) => {
                     self.ended = true;
                     let status = Status::too_old(self.cursor, self.inner.store().revision());
                     return Some(WatchStep::Frame(line::error(&status)));
                 }
-                Command::End(ending @ (Ending::MidLine | Ending::MidLineClean)) => self.cut = Some(ending),
+                WatchCommand::End(ending @ (Ending::MidLine | Ending::MidLineClean)) => self.cut = Some(ending),
             }
         }
     }
@@ -299,7 +299,7 @@ impl WatchStream {
                 return Ok((shown, false));
             }
             self.cursor = event.revision();
-            if let Some((type_, object)) = line::shown(&self.kind, &self.selection, event) {
+            if let Some((type_, object)) = line::event_for_client(&self.kind, &self.selection, event) {
                 bytes += object.json().len();
                 shown.push((type_, object));
             }

@@ -258,7 +258,7 @@ impl PluginSupervisor {
             let plugin: Plugin = attachments.plugin.clone();
             let undelivered = plugin.stop(STOP_MAX).await.undelivered;
             attachments.set_informers(std::iter::empty());
-            self.durables.unname(&plugin.listener());
+            self.durables.forget_name(&plugin.listener());
             tracing::info!(plugin = %name, undelivered, "plugin removed");
         }
         self.entry.set_phase(PluginPhase::Stopped);

@@ -15,7 +15,7 @@ use informant_cache::listener::{Delivery, DeliveryOutcome, NextBatch, Pause, Tok
 
 use crate::actor::dead_letters::DeadLetterWarnings;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
-use crate::actor::mailbox::{Candidate, Command, Mailbox, Step, Wakeup};
+use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
 use crate::actor::slot::{InstanceSlot, Refill};
 use crate::actor::source_rules::SourceRules;
 use crate::actor::state_transfer::transfer_state;
@@ -208,10 +208,28 @@ impl EventActor {
             // A trap is reported with the loss of the instance.
             return;
         };
-        let plugin: &str = self.slot.context.counters.plugin();
-        let (event, result, attempt) = (delivery.notification.as_str(), outcome.as_str(), delivery.attempt);
-        let key = delivery.key().map(|key| key.to_key().to_string());
-        tracing::debug!(plugin, event, key, attempt, result, error = message, "handler failed");
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let context = &self.slot.context;
+            let plugin: &str = context.counters.plugin();
+            // A removed source no longer has a name.
+            let info = context.host.catalog.info(delivery.source);
+            let informer = info.as_ref().map(|info| info.informer.as_str());
+            let cluster = info.as_ref().map(|info| info.cluster.as_str());
+            let cluster = cluster.filter(|cluster| !cluster.is_empty());
+            let (event, result, attempt) = (delivery.notification.as_str(), outcome.as_str(), delivery.attempt);
+            let key = delivery.key().map(|key| key.to_key().to_string());
+            tracing::debug!(
+                plugin,
+                informer,
+                cluster,
+                event,
+                key,
+                attempt,
+                result,
+                error = message,
+                "handler failed"
+            );
+        }
         if self.slot.config.spec.on_failure == OnFailure::Quarantine && matches!(outcome, DeliveryOutcome::Permanent(_))
         {
             self.slot.quarantine(&format!("on-failure = \"quarantine\": {message}"));
@@ -243,21 +261,21 @@ impl EventActor {
         Step::Continue
     }
 
-    async fn handle_command(&mut self, command: Command) {
+    async fn handle_command(&mut self, command: ActorCommand) {
         match command {
-            Command::Start => {
+            ActorCommand::Start => {
                 self.started = true;
                 self.slot.set_steady_state(PluginState::Running);
             }
-            Command::Swap(candidate) => self.swap(*candidate).await,
-            Command::Reconfigure(config) => self.slot.config = config,
-            Command::Resume => {
+            ActorCommand::Swap(candidate) => self.swap(*candidate).await,
+            ActorCommand::Reconfigure(config) => self.slot.config = config,
+            ActorCommand::Resume => {
                 if self.slot.is_quarantined() {
                     self.slot.reset();
                     self.slot.context.listener.resume(Pause::Quarantine);
                 }
             }
-            Command::Drain => {
+            ActorCommand::Drain => {
                 self.started = true;
                 self.draining = true;
                 self.slot.set_steady_state(PluginState::Draining);
@@ -267,8 +285,8 @@ impl EventActor {
 
     /// Swaps in another version with the old one's state. Pending events are delivered to the new version; a quarantine
     /// ends. If the state cannot be transferred, nothing changes.
-    async fn swap(&mut self, candidate: Candidate) {
-        let Candidate {
+    async fn swap(&mut self, candidate: CandidateInstance) {
+        let CandidateInstance {
             config,
             version,
             mut instance,

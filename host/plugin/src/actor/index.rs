@@ -16,7 +16,7 @@ use informant_cache::index_feed::{IndexJob, IndexResult, NamedValues};
 
 use crate::TrapKind;
 use crate::actor::deliver::{object_ref, render};
-use crate::actor::mailbox::{Candidate, Command, Mailbox, Step, Wakeup};
+use crate::actor::mailbox::{ActorCommand, CandidateInstance, Mailbox, Step, Wakeup};
 use crate::actor::slot::{InstanceSlot, Refill};
 use crate::actor::truncated;
 use crate::metrics::IndexCounters;
@@ -193,29 +193,29 @@ impl IndexActor {
         }
     }
 
-    fn handle_command(&mut self, command: Command) -> Step {
+    fn handle_command(&mut self, command: ActorCommand) -> Step {
         match command {
-            Command::Start => {
+            ActorCommand::Start => {
                 self.started = true;
                 self.slot.set_steady_state(PluginState::Running);
             }
-            Command::Swap(candidate) => self.swap(*candidate),
-            Command::Reconfigure(config) => self.slot.config = config,
-            Command::Resume => {
+            ActorCommand::Swap(candidate) => self.swap(*candidate),
+            ActorCommand::Reconfigure(config) => self.slot.config = config,
+            ActorCommand::Resume => {
                 if self.slot.is_quarantined() {
                     self.slot.reset();
                 }
             }
             // Index values that are not computed yet need not be delivered.
-            Command::Drain => return Step::Stop,
+            ActorCommand::Drain => return Step::Stop,
         }
         Step::Continue
     }
 
     /// Swaps in another version. Its values may differ: everything is computed again, and the index is attached when it
     /// is complete.
-    fn swap(&mut self, candidate: Candidate) {
-        let Candidate {
+    fn swap(&mut self, candidate: CandidateInstance) {
+        let CandidateInstance {
             config,
             version,
             instance,
@@ -238,7 +238,7 @@ impl IndexActor {
             _ => false,
         };
         if let Some(old) = self.feed.take().filter(|_| !stays) {
-            old.failed("the new version of the plugin has different indexes");
+            old.failed("the new plugin version defines other indexes");
         }
         if let Some(feed) = &feed {
             feed.set_worker_waker(self.mailbox.waker());

@@ -18,11 +18,11 @@ use crate::plugin::SwapKind;
 const COMMANDS_MAX: usize = 16;
 
 /// A command to an actor, handled between two calls into its guest.
-pub(crate) enum Command {
+pub(crate) enum ActorCommand {
     /// Start to work.
     Start,
     /// Another version takes over.
-    Swap(Box<Candidate>),
+    Swap(Box<CandidateInstance>),
     /// The section changed, but the instance can be kept.
     Reconfigure(Arc<PluginConfig>),
     /// End a quarantine.
@@ -32,7 +32,7 @@ pub(crate) enum Command {
 }
 
 /// The version to swap in, ready to work.
-pub(crate) struct Candidate {
+pub(crate) struct CandidateInstance {
     /// The configuration of its instance.
     pub(crate) config: Arc<PluginConfig>,
     pub(crate) version: LoadedVersion,
@@ -48,13 +48,13 @@ pub(crate) struct Candidate {
 /// Sends commands to one actor.
 #[derive(Clone)]
 pub(crate) struct CommandSender {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ActorCommand>,
     waiting: Arc<AtomicBool>,
 }
 
 /// Receives one actor's commands and wakes it.
 pub(crate) struct Mailbox {
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<ActorCommand>,
     waiting: Arc<AtomicBool>,
     notify: Arc<Notify>,
     env: Arc<dyn Environment>,
@@ -67,7 +67,7 @@ pub(crate) enum Wakeup {
     Work,
     /// The deadline has passed.
     Time,
-    Command(Command),
+    Command(ActorCommand),
     /// The actor must end at once: the plugin was dropped, or its time to drain is over.
     End,
 }
@@ -101,7 +101,7 @@ pub(crate) fn mailbox(env: Arc<dyn Environment>, abort: CancellationToken) -> (C
 
 impl CommandSender {
     /// Sends a command. Returns whether the actor is still there to handle it.
-    pub(crate) async fn send(&self, command: Command) -> bool {
+    pub(crate) async fn send(&self, command: ActorCommand) -> bool {
         let sent = self.commands.send(command).await.is_ok();
         self.waiting.store(true, Ordering::Release);
         sent
@@ -116,7 +116,7 @@ impl Mailbox {
     }
 
     /// The next command, if there is one. Costs one atomic load if there is none, so it can be called after each event.
-    pub(crate) fn try_next(&mut self) -> Option<Command> {
+    pub(crate) fn try_next(&mut self) -> Option<ActorCommand> {
         if !self.waiting.load(Ordering::Acquire) {
             return None;
         }

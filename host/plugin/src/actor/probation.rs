@@ -1,4 +1,4 @@
-//! Probation: whether a version that started to run becomes the one to roll back to.
+//! Probation: decides whether a new version becomes the rollback target.
 //!
 //! A version is on probation for [`PROBATION`] after it is loaded or swapped in. If it is quarantined in that time, it
 //! has failed. Otherwise it is good, and later versions are rolled back to it.

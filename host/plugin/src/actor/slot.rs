@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::actor::config::PluginConfig;
-use crate::actor::mailbox::{Command, Mailbox, Wakeup};
+use crate::actor::mailbox::{ActorCommand, Mailbox, Wakeup};
 use crate::actor::restart::{FailureHistory, RestartDecision};
 use crate::actor::{ActorKind, PluginContext};
 use crate::component::LoadedVersion;
@@ -39,7 +39,7 @@ pub(crate) enum Refill {
     /// The slot has an instance again.
     Rebuilt,
     /// A command comes first.
-    Command(Command),
+    Command(ActorCommand),
     /// The actor must end.
     End,
 }
@@ -202,7 +202,8 @@ impl InstanceSlot {
                     return Refill::Rebuilt;
                 }
                 Err(problem) if mailbox.is_over() => {
-                    tracing::debug!(error = %problem, "plugin stopped while its instance was rebuilt");
+                    let plugin: &str = self.context.counters.plugin();
+                    tracing::debug!(plugin, role = self.actor.as_str(), error = %problem, "plugin stopped while its instance was rebuilt");
                     return Refill::End;
                 }
                 Err(problem) => self.record_rebuild_failure(&problem),

@@ -40,7 +40,7 @@ impl LastGood {
             return;
         }
         if let Err(error) = write(&path, component) {
-            tracing::warn!(file = %path.display(), %error, "component not kept; it cannot be rolled back to after a restart");
+            tracing::warn!(file = %path.display(), %error, "component not stored; rollback to it is impossible after a restart");
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn open(path: &Path) -> Result<bool, HostError> {
             problem: error.to_string(),
         })
     };
-    match insecurity(&about(path)?, &about(probe.path())?) {
+    match permission_problem(&about(path)?, &about(probe.path())?) {
         Some(problem) => Err(HostError::CacheDir {
             path: path.to_owned(),
             problem,
@@ -46,7 +46,7 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn insecurity(directory: &fs::Metadata, own_file: &fs::Metadata) -> Option<String> {
+fn permission_problem(directory: &fs::Metadata, own_file: &fs::Metadata) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     const OTHERS_WRITE: u32 = 0o022;
     if directory.uid() != own_file.uid() {
@@ -65,7 +65,7 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn insecurity(_folder: &fs::Metadata, _own_file: &fs::Metadata) -> Option<String> {
+fn permission_problem(_folder: &fs::Metadata, _own_file: &fs::Metadata) -> Option<String> {
     None
 }
 

@@ -128,17 +128,17 @@ async fn a_corrupt_artifact_is_renamed_and_compiled_again() {
     let cache = TestCache::new();
     cache.get().await;
     let file = cache.files("cwasm").pop().unwrap();
-    let sound = fs::read(&file).unwrap();
-    let mut flipped = sound.clone();
-    flipped[sound.len() / 2] ^= 1;
-    let damages: [&[u8]; 5] = [&flipped, &sound[..sound.len() / 2], b"", b"hello", &[0; 4_096]];
+    let valid = fs::read(&file).unwrap();
+    let mut flipped = valid.clone();
+    flipped[valid.len() / 2] ^= 1;
+    let damages: [&[u8]; 5] = [&flipped, &valid[..valid.len() / 2], b"", b"hello", &[0; 4_096]];
     for (round, damage) in damages.into_iter().enumerate() {
         fs::write(&file, damage).unwrap();
         cache.get().await;
         let times = round as u64 + 1;
         assert_eq!(cache.counts(), [0, times + 1, times]);
         assert_eq!(cache.files("bad").len(), 1);
-        assert_eq!(fs::read(&file).unwrap().len(), sound.len());
+        assert_eq!(fs::read(&file).unwrap().len(), valid.len());
     }
 }
 

@@ -1,7 +1,7 @@
-//! The interfaces that Informant offers to components, and hints about others.
+//! The interfaces that Informant provides to components, and hints about others.
 
 use crate::component::binary::Surface;
-use crate::component::interface_name::{InterfaceName, Version};
+use crate::component::interface_name::{InterfaceName, InterfaceVersion};
 use crate::component::roles::{PACKAGE, check_version};
 use crate::error::LoadProblem;
 
@@ -75,7 +75,7 @@ fn check(import: &str) -> Result<(), LoadProblem> {
     let offered = WASI
         .iter()
         .any(|(package, interfaces)| *package == name.package && interfaces.contains(&name.interface));
-    let version_fits = match (name.version, Version::parse(WASI_VERSION)) {
+    let version_fits = match (name.version, InterfaceVersion::parse(WASI_VERSION)) {
         (Some(version), Some(offered)) => version.is_compatible_with(&offered),
         _ => false,
     };
@@ -96,9 +96,9 @@ fn hint(name: &InterfaceName<'_>) -> &'static str {
             "; build it for WASI 0.2 (Rust: --target wasm32-wasip2)"
         }
         (_, Some(version)) if is_wasi && !version.prerelease.is_empty() => {
-            "; it offers WASI 0.2 and no drafts or release candidates: update the toolchain"
+            "; it provides WASI 0.2 and no drafts or release candidates: update the toolchain"
         }
-        _ if is_wasi => "; it offers WASI 0.2 without http, tls, config and keyvalue: build it without them",
+        _ if is_wasi => "; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them",
         _ => "; build it without this import, or compose it with a component that exports it (wac plug)",
     }
 }
@@ -150,16 +150,16 @@ mod tests {
             text.push('\n');
         }
         insta::assert_snapshot!(text, @r#"
-        imports wasi:http/outgoing-handler@0.2.6, which Informant does not offer; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
-        imports wasi:cli/stdout@0.3.0, which Informant does not offer; build it for WASI 0.2 (Rust: --target wasm32-wasip2)
-        imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not offer; it offers WASI 0.2 and no drafts or release candidates: update the toolchain
-        imports wasi:keyvalue/store@0.2.0-draft, which Informant does not offer; it offers WASI 0.2 and no drafts or release candidates: update the toolchain
-        imports wasi:config/store@0.2.0, which Informant does not offer; it offers WASI 0.2 without http, tls, config and keyvalue: build it without them
-        imports informant:plugin/kv@0.1.0, which Informant does not offer yet; upgrade Informant, or build it without this import
+        imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
+        imports wasi:cli/stdout@0.3.0, which Informant does not provide; build it for WASI 0.2 (Rust: --target wasm32-wasip2)
+        imports wasi:io/poll@0.2.0-rc-2023-11-10, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
+        imports wasi:keyvalue/store@0.2.0-draft, which Informant does not provide; it provides WASI 0.2 and no drafts or release candidates: update the toolchain
+        imports wasi:config/store@0.2.0, which Informant does not provide; it provides WASI 0.2 without http, tls, config and keyvalue: build it without them
+        imports informant:plugin/kv@0.1.0, which Informant does not provide yet; upgrade Informant, or build it without this import
         built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
         built for the older contract 0.0.1, but this Informant supports 0.1.0; rebuild it with the current SDK
-        imports acme:tools/clock@1.0.0, which Informant does not offer; build it without this import, or compose it with a component that exports it (wac plug)
-        imports read-file, which Informant does not offer: it is not an interface of a package; import only what the SDK's world contains
+        imports acme:tools/clock@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
+        imports read-file, which Informant does not provide: it is not an interface of a package; import only what the SDK's world contains
         "#);
     }
 }

@@ -9,12 +9,12 @@ pub(crate) struct InterfaceName<'a> {
     pub(crate) package: &'a str,
     /// `poll`.
     pub(crate) interface: &'a str,
-    pub(crate) version: Option<Version<'a>>,
+    pub(crate) version: Option<InterfaceVersion<'a>>,
 }
 
 /// A semantic version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version<'a> {
+pub(crate) struct InterfaceVersion<'a> {
     pub(crate) major: u64,
     pub(crate) minor: u64,
     pub(crate) patch: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Version<'a> {
 impl<'a> InterfaceName<'a> {
     pub(crate) fn parse(name: &'a str) -> Option<InterfaceName<'a>> {
         let (path, version) = match name.split_once('@') {
-            Some((path, version)) => (path, Some(Version::parse(version)?)),
+            Some((path, version)) => (path, Some(InterfaceVersion::parse(version)?)),
             None => (name, None),
         };
         let (package, interface) = path.split_once('/')?;
@@ -37,13 +37,13 @@ impl<'a> InterfaceName<'a> {
     }
 }
 
-impl<'a> Version<'a> {
-    pub(crate) fn parse(text: &'a str) -> Option<Version<'a>> {
+impl<'a> InterfaceVersion<'a> {
+    pub(crate) fn parse(text: &'a str) -> Option<InterfaceVersion<'a>> {
         let text = text.split_once('+').map_or(text, |(version, _build)| version);
         let (numbers, prerelease) = text.split_once('-').unwrap_or((text, ""));
         let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
         let mut part = || parts.next().flatten();
-        Some(Version {
+        Some(InterfaceVersion {
             major: part()?,
             minor: part()?,
             patch: part()?,
@@ -53,11 +53,11 @@ impl<'a> Version<'a> {
 
     /// Whether a component built for this version links against `offered`, by semantic versioning as wasmtime applies
     /// it: the leftmost nonzero number must be equal, and neither may be a prerelease.
-    pub(crate) fn is_compatible_with(&self, offered: &Version<'_>) -> bool {
+    pub(crate) fn is_compatible_with(&self, offered: &InterfaceVersion<'_>) -> bool {
         if self == offered {
             return true;
         }
-        let track = |version: &Version<'_>| match (version.major, version.minor, version.patch) {
+        let track = |version: &InterfaceVersion<'_>| match (version.major, version.minor, version.patch) {
             (0, 0, patch) => (0, 0, patch),
             (0, minor, _) => (0, minor, 0),
             (major, ..) => (major, 0, 0),
@@ -65,12 +65,12 @@ impl<'a> Version<'a> {
         self.prerelease.is_empty() && offered.prerelease.is_empty() && track(self) == track(offered)
     }
 
-    pub(crate) fn is_newer_than(&self, other: &Version<'_>) -> bool {
+    pub(crate) fn is_newer_than(&self, other: &InterfaceVersion<'_>) -> bool {
         (self.major, self.minor, self.patch) > (other.major, other.minor, other.patch)
     }
 }
 
-impl fmt::Display for Version<'_> {
+impl fmt::Display for InterfaceVersion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
         if !self.prerelease.is_empty() {
@@ -84,8 +84,8 @@ impl fmt::Display for Version<'_> {
 mod tests {
     use super::*;
 
-    fn version(text: &str) -> Version<'_> {
-        Version::parse(text).unwrap()
+    fn version(text: &str) -> InterfaceVersion<'_> {
+        InterfaceVersion::parse(text).unwrap()
     }
 
     #[test]

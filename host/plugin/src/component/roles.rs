@@ -10,7 +10,7 @@ use wasmtime::component::types::{self, ComponentItem};
 use wasmtime::component::{Component, ComponentNamedList, Lift, Lower};
 
 use crate::component::binary::Surface;
-use crate::component::interface_name::{InterfaceName, Version};
+use crate::component::interface_name::{InterfaceName, InterfaceVersion};
 use crate::error::LoadProblem;
 use crate::instance::bindings::informant::plugin::types::{Call, Failure, InstanceRole, ObjectRef};
 
@@ -106,8 +106,8 @@ pub(crate) fn check_names(surface: &Surface) -> Result<Roles, LoadProblem> {
 }
 
 /// Rejects another contract version. An interface without a version is never ours.
-pub(crate) fn check_version(version: Option<Version<'_>>) -> Result<(), LoadProblem> {
-    let Some(offered) = Version::parse(CONTRACT) else {
+pub(crate) fn check_version(version: Option<InterfaceVersion<'_>>) -> Result<(), LoadProblem> {
+    let Some(offered) = InterfaceVersion::parse(CONTRACT) else {
         return Ok(());
     };
     match version {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! a call's first 20 ms            any worker
-//! after that                      slow lane: half the workers, one tick at a time
-//! a plugin that overran lately    slow lane from the first tick, and one worker for all of these
+//! after that                      slow queue: half the workers, one tick at a time
+//! a plugin that overran lately    slow queue from the first tick, and one worker for all of these
 //! ```
 //!
 //! A quick call needs no permit. A slow one gives up its worker at each tick and queues for the next permit with all
@@ -22,7 +22,7 @@ use crate::engine::ticker::TICK;
 /// Time a call may run before it counts as slow: 20 ms.
 pub const SLOW_CALL: Duration = Duration::from_millis(20);
 
-/// How long a plugin stays in the lane of those that overran after its last timeout: 60 s.
+/// How long a plugin stays in the queue of those that overran after its last timeout: 60 s.
 pub const OVERRAN_FOR: Duration = Duration::from_secs(60);
 
 /// [`SLOW_CALL`] in ticks.

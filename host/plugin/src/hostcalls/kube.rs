@@ -117,7 +117,9 @@ async fn call(
         Ok(answer) => answer,
         Err(TooLate) => Err(KubeError::new(
             KubeErrorCode::Timeout,
-            format!("no response within {wait_max:?}; a write may have taken effect nevertheless"),
+            format!(
+                "no response within {wait_max:?}; a write may still have taken effect; read the object before you retry"
+            ),
         )),
     }
 }

@@ -33,7 +33,7 @@ const WRITE_BYTES_MAX: usize = 64 * 1_024;
 pub(crate) struct Output(Arc<Shared>);
 
 struct Shared {
-    /// Whether something was written since the last call ended. Most calls write nothing and need no lock.
+    /// Whether anything was written since the last call. Most calls write nothing, so this avoids the lock.
     wrote: AtomicBool,
     state: Mutex<State>,
 }
@@ -200,7 +200,7 @@ impl State {
                 target: "informant::guest",
                 plugin = &*self.plugin,
                 dropped_bytes = dropped,
-                limit_bytes_per_call = CALL_BYTES_MAX,
+                bytes_max = CALL_BYTES_MAX,
                 "plugin log truncated"
             );
         }

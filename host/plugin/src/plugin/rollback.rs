@@ -58,7 +58,7 @@ impl Plugin {
         let plugin: &str = context.counters.plugin();
         let failed = self.digest();
         let Some(version) = self.last_good().await else {
-            tracing::error!(plugin, digest = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
+            tracing::error!(plugin, failed = %failed.short(), reason = because, "new version failed; no previous version to roll back to");
             return None;
         };
         match self.swap_in(context.config(), version, SwapKind::RollBack).await {

@@ -84,9 +84,9 @@ async fn components_that_are_not_plugins_are_rejected() {
     }
     insta::assert_snapshot!(text, @r#"
     plugin "guest_command": FOLDER/guest_command.wasm: a command (it exports wasi:cli/run@0.2.0), not a library; Rust: use crate-type = ["cdylib"] and no main; C and Go: build a reactor (-mexec-model=reactor, -buildmode=c-shared)
-    plugin "guest_no_role": FOLDER/guest_no_role.wasm: has no role: in addition to lifecycle, export at least one of event-handler, sync-handler and index-funcs; Rust: list them in export!(Type: events, sync, index)
+    plugin "guest_no_role": FOLDER/guest_no_role.wasm: exports no role; export at least one of event-handler, sync-handler and index-funcs in addition to lifecycle; Rust: list them in export!(Type: events, sync, index)
     plugin "guest_newer": FOLDER/guest_newer.wasm: built for the newer contract 0.2.0, but this Informant supports 0.1.0; upgrade Informant, or build it with an older SDK
-    plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not offer; build it without this import, or compose it with a component that exports it (wac plug)
+    plugin "guest_foreign_import": FOLDER/guest_foreign_import.wasm: imports acme:pager/pager@1.0.0, which Informant does not provide; build it without this import, or compose it with a component that exports it (wac plug)
     plugin "guest_half_role": FOLDER/guest_half_role.wasm: on-update of informant:plugin/event-handler@0.1.0 is missing; build it with the SDK for contract 0.1.0
     plugin "guest_wrong_type": FOLDER/guest_wrong_type.wasm: on-add of informant:plugin/event-handler@0.1.0 has the wrong type: expected record of 5 fields, found 6 fields; build it with the SDK for contract 0.1.0
     plugin "guest_manifest_text": FOLDER/guest_manifest_text.wasm: its manifest (returned by describe) is not valid: expected ident at line 1 column 2
@@ -119,7 +119,7 @@ async fn foreign_components_are_rejected() {
         text.push('\n');
     }
     insta::assert_snapshot!(text, @r#"
-    plugin "greeter": FOLDER/http.wasm: imports wasi:http/outgoing-handler@0.2.6, which Informant does not offer; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
+    plugin "greeter": FOLDER/http.wasm: imports wasi:http/outgoing-handler@0.2.6, which Informant does not provide; build it without HTTP (JavaScript: disableFeatures: ["http", "fetch-event"] for componentize-js)
     plugin "greeter": FOLDER/stranger.wasm: does not export informant:plugin/lifecycle: it is a component, but not a plugin; build it with a plugin SDK (its exports: acme:shop/cart@1.0.0)
     plugin "greeter": FOLDER/older.wasm: built for the older contract 0.0.7, but this Informant supports 0.1.0; rebuild it with the current SDK
     plugin "greeter": FOLDER/hollow.wasm: describe of informant:plugin/lifecycle@0.1.0 is missing; build it with the SDK for contract 0.1.0

@@ -25,7 +25,7 @@ fn snapshot(objects: impl IntoIterator<Item = Object>) -> Snapshot {
 }
 
 /// Moves the handler, which knows `known` from another source, to the one of `process`.
-fn adopt(process: &Process, known: &Snapshot) {
+fn transfer_to(process: &Process, known: &Snapshot) {
     process.listener.attach(OLD, known, Moment::ZERO);
     process.handle_all();
     move_to(process);
@@ -35,8 +35,8 @@ fn move_to(process: &Process) {
     let names = (process.listener.clone(), HANDLER.to_owned(), OnStart::Continue);
     process.shared.names.lock().unwrap().push(names);
     let (listener, now) = (process.listener.clone(), process.store.published().clone());
-    let inherit = move || listener.transfer(&[OLD], SOURCE, &|_| true, &now, &[], Moment::ZERO);
-    process.journal().transfer(&process.listener, Box::new(inherit));
+    let apply = move || listener.transfer(&[OLD], SOURCE, &|_| true, &now, &[], Moment::ZERO);
+    process.journal().transfer(&process.listener, Box::new(apply));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn moved_handler_receives_nothing_older_than_it_knows() {
     process.sync([object("a", "u1", 1)]);
     process.recorder.run_once();
     process.write(object("a", "u1", 2));
-    adopt(&process, &snapshot([object("a", "u1", 2)]));
+    transfer_to(&process, &snapshot([object("a", "u1", 2)]));
     process.write(object("a", "u1", 3));
     process.recorder.run_once();
     assert_eq!(process.handle_all(), "update a@3", "it knows 2 from the other source");
@@ -60,7 +60,7 @@ fn excess_changes_reach_a_handler_that_moved_before_them() {
     process.recorder.run_once();
     process.write(object("a", "u1", 2));
     process.journal().flush(Box::new(|| {}));
-    adopt(&process, &snapshot([object("a", "u1", 2)]));
+    transfer_to(&process, &snapshot([object("a", "u1", 2)]));
     for version in 0..crate::QUEUED_CHANGES_MAX as u64 {
         process.write(object("b", "u2", 10 + version));
     }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use informant_apiserver::{ApiServer, Options, Snapshot};
+use informant_apiserver::{ApiServer, Options, ServerSnapshot};
 use tokio_util::sync::CancellationToken;
 
 /// How often a changed state is saved: the most that a crash can lose.
@@ -66,7 +66,7 @@ impl SnapshotFile {
     }
 
     /// Saves a state.
-    pub(super) async fn save(&self, snapshot: Snapshot) -> Result<()> {
+    pub(super) async fn save(&self, snapshot: ServerSnapshot) -> Result<()> {
         let path = self.path.clone();
         let failed = format!("cannot write the snapshot {}", path.display());
         let written = tokio::task::spawn_blocking(move || {

@@ -52,7 +52,7 @@ pub(super) async fn compile(
     }
     match answer_of(output.answer) {
         Some(answer) if output.status.success() => answer,
-        _ => Err(no_answer(output.status, &output.stderr_text, limits.memory_bytes)),
+        _ => Err(exit_error(output.status, &output.stderr_text, limits.memory_bytes)),
     }
 }
 
@@ -118,7 +118,7 @@ fn threads() -> usize {
 }
 
 /// Explains why a child ended without an answer.
-fn no_answer(status: ExitStatus, stderr_text: &str, memory_bytes: u64) -> String {
+fn exit_error(status: ExitStatus, stderr_text: &str, memory_bytes: u64) -> String {
     let last_line = stderr_text.lines().rev().map(str::trim).find(|line| !line.is_empty());
     // Rust's messages for an allocation that failed, the operating system's for a mapping.
     let no_memory = [

@@ -35,7 +35,7 @@ fn work() -> Result<(), String> {
         .map_err(|error| format!("no component on stdin ({error}): Informant runs this command itself"))?;
     let head = RequestHead::of_bytes(head);
     // Before the first byte of the component is read.
-    confine(head)?;
+    limit_resources(head)?;
     let length = usize::try_from(head.length).unwrap_or(usize::MAX);
     if length > COMPONENT_BYTES_MAX {
         return Err(format!("the component is too large: {length} bytes"));
@@ -47,7 +47,7 @@ fn work() -> Result<(), String> {
     drop(stdin);
     std::thread::Builder::new()
         .name("end-of-input".to_owned())
-        .spawn(end_with_the_caller)
+        .spawn(exit_when_stdin_closes)
         .map_err(|error| format!("failed to spawn a thread: {error}"))?;
     // Without the pool: its address space would exceed the limit, and the code does not depend on it.
     let engine = engine::on_demand().map_err(|error| format!("{error:#}"))?;
@@ -64,16 +64,16 @@ fn work() -> Result<(), String> {
         .map_err(|error| format!("cannot write the answer: {error}"))
 }
 
-/// Exits when the caller is gone: it keeps our input open as long as it waits.
-fn end_with_the_caller() {
+/// Exits when the parent is gone: the parent keeps stdin open while it waits.
+fn exit_when_stdin_closes() {
     let mut byte = [0];
     let _ = std::io::stdin().read(&mut byte);
     std::process::exit(1);
 }
 
-/// Permanently gives up what compiling does not need.
+/// Permanently drops permissions and resources that compiling does not need.
 #[cfg(unix)]
-fn confine(head: RequestHead) -> Result<(), String> {
+fn limit_resources(head: RequestHead) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, nice, setrlimit};
     // Reaching a limit ends the process, as intended. It opens no files except those with processor information, and
     // writes none.
@@ -98,6 +98,6 @@ fn confine(head: RequestHead) -> Result<(), String> {
 }
 
 #[cfg(not(unix))]
-fn confine(_head: RequestHead) -> Result<(), String> {
+fn limit_resources(_head: RequestHead) -> Result<(), String> {
     Ok(())
 }

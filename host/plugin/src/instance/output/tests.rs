@@ -44,7 +44,7 @@ fn output_above_the_call_limit_is_counted() {
     assert_eq!(lines.len(), kept + 2);
     assert_eq!(dropped.get(), (1_000 - kept as u64) * 999);
     insta::assert_snapshot!(lines[kept..].join("\n"), @r#"
-    WARN plugin log truncated plugin="greeter" dropped_bytes=934065 limit_bytes_per_call=65536
+    WARN plugin log truncated plugin="greeter" dropped_bytes=934065 bytes_max=65536
     INFO the next call plugin="greeter" stream="log"
     "#);
 }

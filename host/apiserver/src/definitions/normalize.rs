@@ -1,6 +1,6 @@
-//! Pruning: fields that are not in the schema are not stored.
+//! Normalization before validation: fields that are not in the schema are pruned, and absent ones get their defaults.
 //!
-//! Source: apiextensions-apiserver `pkg/apiserver/schema/pruning`.
+//! Source: apiextensions-apiserver `pkg/apiserver/schema/pruning` and `pkg/apiserver/schema/defaulting`.
 
 use serde_json::Value;
 
@@ -50,5 +50,39 @@ impl Pruning<'_> {
             }),
             _ => {}
         }
+    }
+}
+
+/// Fills in the defaults of `schema`, from the outside in: a default's own gaps are filled too.
+pub(super) fn fill_defaults(value: &mut Value, schema: &Schema) {
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                if let Some(each) = &schema.items {
+                    fill_defaults(item, each);
+                }
+            }
+        }
+        Value::Object(fields) => {
+            for (key, property) in &schema.properties {
+                let Some(default) = &property.default else { continue };
+                // A null that is not allowed counts as absent.
+                let absent = match fields.get(key) {
+                    None => true,
+                    Some(value) => value.is_null() && !property.nullable,
+                };
+                if absent {
+                    fields.insert(key.clone(), default.clone());
+                }
+            }
+            for (key, field) in fields {
+                if let Some(property) = schema.properties.get(key) {
+                    fill_defaults(field, property);
+                } else if let Additional::Each(each) = &schema.additional {
+                    fill_defaults(field, each);
+                }
+            }
+        }
+        _ => {}
     }
 }
