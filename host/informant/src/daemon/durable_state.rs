@@ -143,7 +143,7 @@ impl DurableState {
     }
 
     /// Forgets the name of a listener that was detached.
-    pub(super) fn unname(&self, listener: &ListenerHandle) {
+    pub(super) fn forget_name(&self, listener: &ListenerHandle) {
         let mut shared = self.shared();
         shared.names.retain(|(known, ..)| !known.ptr_eq(listener));
         if let Some(state) = &shared.state {
