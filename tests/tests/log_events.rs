@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Where log events are.
-const SOURCES: [&str; 4] = ["informant", "informer", "plugin", "state"];
+const SOURCES: [&str; 5] = ["informant", "informer", "plugin", "state", "apiserver"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

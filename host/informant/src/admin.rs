@@ -32,7 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use error::{ApiError, Code};
+pub use error::{AdminError, Code};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
 pub use objects::STREAMS_MAX;
 pub(crate) use objects::{Freshness, INDEX_FAILURES, SOURCES};
@@ -97,16 +97,16 @@ impl AdminState {
     }
 
     /// A permit for one more streamed response.
-    pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+    pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.streams, "streams", || {
-            format!("{STREAMS_MAX} responses are being read already; try again later")
+            format!("{STREAMS_MAX} responses are already being read; try again later")
         })
     }
 
     /// A permit for one more request that waits for a version.
-    pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+    pub(crate) fn version_wait(&self) -> Result<OwnedSemaphorePermit, AdminError> {
         self.permit(&self.version_waits, "version-waits", || {
-            format!("{VERSION_WAITS_MAX} requests are waiting for a version already; try again later")
+            format!("{VERSION_WAITS_MAX} requests are already waiting for a version; try again later")
         })
     }
 
@@ -115,10 +115,10 @@ impl AdminState {
         permits: &Arc<Semaphore>,
         limit: &'static str,
         message: impl FnOnce() -> String,
-    ) -> Result<OwnedSemaphorePermit, ApiError> {
+    ) -> Result<OwnedSemaphorePermit, AdminError> {
         Arc::clone(permits).try_acquire_owned().map_err(|_| {
             self.metrics.daemon.admin_was_busy(limit);
-            ApiError::new(Code::Busy, message())
+            AdminError::new(Code::Busy, message())
         })
     }
 }

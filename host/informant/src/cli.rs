@@ -15,7 +15,6 @@
 mod apiserver;
 mod check;
 mod client;
-mod exit;
 mod get;
 mod inspect;
 mod output;
@@ -32,11 +31,11 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use informant_plugin_host::{Compiler, compile_worker};
 
-pub use exit::Exit;
+pub use output::Exit;
 
+use crate::LONG_VERSION;
 use crate::cluster::ClusterFlags;
 use crate::logging::{self, LogFlags};
-use crate::version::LONG_VERSION;
 
 /// Run Kubernetes informers natively, and call handlers and index functions written as WebAssembly components or
 /// scripts.
@@ -72,7 +71,7 @@ enum Command {
     Status(status::StatusArgs),
     /// Print least-privilege RBAC as YAML
     Rbac(rbac::RbacArgs),
-    /// Serve the embedded API server, to try things out without a cluster
+    /// Run the embedded API server, to try Informant without a cluster
     Apiserver(apiserver::ApiserverArgs),
     /// Inspect and manage plugins
     Plugin {
@@ -163,7 +162,7 @@ impl Cli {
         };
         done.unwrap_or_else(|error| {
             output::error(&error);
-            exit::of(&error)
+            output::exit_code_of(&error)
         })
         .into()
     }

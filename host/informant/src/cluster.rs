@@ -35,13 +35,13 @@ pub struct ClusterAccess {
 }
 
 impl ClusterAccess {
-    /// Logs in to the only cluster, if it has no name. ClusterRegistry with names are logged in to by the daemon, each
+    /// Logs in to the only cluster, if it has no name. The daemon logs in to clusters with names, each
     /// on its own, so that one that is down holds up no other.
     ///
     /// # Errors
     /// [`ClusterError`] when the flags do not fit the clusters, or logging in to the only one fails.
     pub async fn new(config: &crate::config::Config, flags: ClusterFlags) -> Result<Self, ClusterError> {
-        flags.judge(config)?;
+        flags.validate(config)?;
         let connected = match config.clusters.get("") {
             Some(section) => Some(Cluster::connect(&flags.over("", &section.value)).await?),
             None => None,
@@ -50,12 +50,12 @@ impl ClusterAccess {
     }
 }
 
-/// Why there is no client. An unreachable cluster is not among these: it shows at the first request.
+/// Why no client could be created. An unreachable cluster is not an error here: the first request reports it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
     /// The given kubeconfig is unusable.
-    #[error("kubeconfig {path}: {source}")]
+    #[error("cannot use kubeconfig {path}: {source}")]
     Kubeconfig {
         /// The file.
         path: PathBuf,
@@ -63,28 +63,28 @@ pub enum ClusterError {
         source: KubeconfigError,
     },
     /// The default kubeconfig lacks the requested context.
-    #[error("the kubeconfig ($KUBECONFIG, ~/.kube/config): {0}")]
+    #[error(
+        "cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): {0}; check the context, or set --kubeconfig"
+    )]
     Context(#[source] KubeconfigError),
     /// No cluster is configured.
     #[error(
         "no cluster configured: there is no kubeconfig in $KUBECONFIG or ~/.kube/config, no --kubeconfig and no [cluster] in the configuration, \
          and Informant does not run in a pod with a service account ({0}); to try it without a cluster: `informant apiserver --kubeconfig-out kubeconfig`"
     )]
-    Nowhere(#[source] kube::config::InferConfigError),
+    NotConfigured(#[source] kube::config::InferConfigError),
     /// `in-cluster` outside of a pod.
-    #[error("in-cluster: {0}")]
-    InformerKey(#[source] kube::config::InClusterError),
+    #[error("cannot use in-cluster credentials: {0}; `in-cluster = true` works only in a pod with a service account")]
+    InCluster(#[source] kube::config::InClusterError),
     /// `--context` where the configuration has several clusters.
-    #[error(
-        "--context {context} is ambiguous with several clusters: set `context` in each [cluster.NAME] section instead"
-    )]
-    WhichContext {
+    #[error("--context {context} cannot be used with several clusters; set `context` in each [cluster.NAME] section")]
+    AmbiguousContext {
         /// The flag's value.
         context: String,
     },
     /// The login task was aborted.
     #[error("the login was aborted: {0}")]
-    Ended(#[source] tokio::task::JoinError),
+    LoginAborted(#[source] tokio::task::JoinError),
     /// The kubeconfig does not yield a client.
     #[error("cannot build a client from the kubeconfig: {0}")]
     Client(#[source] kube::Error),
@@ -97,7 +97,7 @@ impl ClusterError {
     pub fn is_of_a_named_kubeconfig(&self) -> bool {
         match self {
             Self::Kubeconfig { .. } => true,
-            Self::Context(_) | Self::Nowhere(_) => {
+            Self::Context(_) | Self::NotConfigured(_) => {
                 std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
             }
             _ => false,
@@ -134,7 +134,7 @@ impl Cluster {
         let runtime = tokio::runtime::Handle::current();
         // Reads files and runs the program of `users[].user.exec`, which must not block the runtime.
         let connected = tokio::task::spawn_blocking(move || runtime.block_on(Self::of(&section)));
-        connected.await.map_err(ClusterError::Ended)?
+        connected.await.map_err(ClusterError::LoginAborted)?
     }
 
     async fn of(section: &ClusterSection) -> Result<Self, ClusterError> {
@@ -171,10 +171,10 @@ impl ClusterFlags {
     /// Checks that the flags are unambiguous for these clusters.
     ///
     /// # Errors
-    /// [`ClusterError::WhichContext`] for a context where there are several clusters.
-    pub fn judge(&self, config: &crate::config::Config) -> Result<(), ClusterError> {
+    /// [`ClusterError::AmbiguousContext`] for a context where there are several clusters.
+    pub fn validate(&self, config: &crate::config::Config) -> Result<(), ClusterError> {
         match &self.context {
-            Some(context) if config.has_named_clusters() => Err(ClusterError::WhichContext {
+            Some(context) if config.has_named_clusters() => Err(ClusterError::AmbiguousContext {
                 context: context.clone(),
             }),
             _ => Ok(()),
@@ -184,7 +184,7 @@ impl ClusterFlags {
 
 async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
     if section.in_cluster {
-        return Config::incluster().map_err(ClusterError::InformerKey);
+        return Config::incluster().map_err(ClusterError::InCluster);
     }
     let options = KubeConfigOptions {
         context: section.context.clone(),
@@ -194,7 +194,7 @@ async fn infer(section: &ClusterSection) -> Result<Config, ClusterError> {
         (Some(path), _) => from_file(path, &options).await,
         // A context implies a kubeconfig: the pod's service account would be another cluster.
         (None, Some(_)) => Config::from_kubeconfig(&options).await.map_err(ClusterError::Context),
-        (None, None) => Config::infer().await.map_err(ClusterError::Nowhere),
+        (None, None) => Config::infer().await.map_err(ClusterError::NotConfigured),
     }
 }
 

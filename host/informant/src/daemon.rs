@@ -13,19 +13,17 @@
 
 mod cluster_registry;
 mod cluster_supervisor;
-mod command;
 mod config_supervisor;
 mod config_watcher;
 mod configuration;
-mod content_hash;
 mod desired_plugin;
 mod durable_state;
 mod exclude_warnings;
+mod file_content;
 mod file_watch;
 mod informer_supervisor;
 mod plugin_attachments;
 mod plugin_supervisor;
-mod read_stable;
 mod resource_follower;
 mod status_registry;
 mod stop;
@@ -52,15 +50,15 @@ pub use status_registry::{
     InformerEntry, InformerPhase, InformerStatus, InformerStatuses, PluginEntry, PluginPhase, RunningInformer,
     StatusRegistry,
 };
-pub use stop::{STOP_MAX, StopReport};
+pub use stop::{STOP_MAX, ShutdownReport};
 
 use crate::admin::{AdminServer, AdminState};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::directories;
+use crate::guests;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
-use crate::script_runner;
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
@@ -133,7 +131,7 @@ impl Daemon {
                 registry.clusters().clone(),
                 Arc::clone(&environment),
             ))),
-            script_runner: script_runner::component()?,
+            script_runner: guests::script_runner()?,
         })
         .context("cannot create the WebAssembly engine")?;
         let path = config.state.path.clone().or_else(directories::state_file);

@@ -1,16 +1,17 @@
-//! A plugin host for inspecting components, not for running them.
+//! A plugin host for inspecting components, not for running them, and the component that runs scripts.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use informant_cache::Catalog;
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{HostOptions, PluginHost};
-use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::compiler;
 use crate::directories;
 use crate::metrics::Metrics;
-use crate::script_runner;
 
 /// A plugin host on a small runtime of its own.
 pub(crate) struct Guests {
@@ -35,7 +36,7 @@ impl Guests {
             catalog: Catalog::new(),
             metrics: Metrics::new().plugins,
             kube: None,
-            script_runner: script_runner::component()?,
+            script_runner: script_runner()?,
         })
         .context("cannot create the WebAssembly engine")?;
         Ok(Self {
@@ -62,5 +63,30 @@ impl Drop for Guests {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+/// The file of another runner: to try one, or for programs that were built without.
+pub(crate) const SCRIPT_RUNNER_VARIABLE: &str = "INFORMANT_SCRIPT_RUNNER";
+
+/// The embedded runner. `None` if the program was built by cargo alone, not by `cargo xtask`.
+const EMBEDDED_SCRIPT_RUNNER: Option<&[u8]> = include!(concat!(env!("OUT_DIR"), "/script_runner.rs"));
+
+/// The component that runs scripts: the embedded one, or the file in `INFORMANT_SCRIPT_RUNNER`.
+///
+/// # Errors
+/// If the variable names a file that cannot be read.
+pub(crate) fn script_runner() -> Result<Option<Cow<'static, [u8]>>> {
+    match std::env::var_os(SCRIPT_RUNNER_VARIABLE).filter(|file| !file.is_empty()) {
+        Some(file) => {
+            let bytes = std::fs::read(&file).with_context(|| {
+                format!(
+                    "cannot read the script runner {} ({SCRIPT_RUNNER_VARIABLE})",
+                    file.display()
+                )
+            })?;
+            Ok(Some(Cow::Owned(bytes)))
+        }
+        None => Ok(EMBEDDED_SCRIPT_RUNNER.map(Cow::Borrowed)),
     }
 }

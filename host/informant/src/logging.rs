@@ -4,20 +4,24 @@
 //! host as events with a `plugin` field. Secrets and tokens are never logged: no code logs objects, request headers or
 //! kubeconfigs.
 
+use std::fmt;
 use std::io::IsTerminal;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use tracing::Dispatch;
+use tracing::field::{Field, Visit};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogFlags {
-    /// Set the log level, optionally per module, as in "info,informant_informer=debug"
+    /// Set the log level, optionally per crate, as in "info,informant_informer=debug"
     #[arg(
         long,
         global = true,
@@ -75,9 +79,84 @@ fn subscriber(
         .with_writer(writer)
         .with_target(false);
     Ok(match flags.log_format {
-        LogFormat::Plain => Dispatch::new(builder.with_ansi(colors).finish()),
+        LogFormat::Plain => Dispatch::new(builder.fmt_fields(PlainFields).with_ansi(colors).finish()),
         LogFormat::Json => Dispatch::new(builder.json().with_current_span(false).with_span_list(false).finish()),
     })
+}
+
+/// Formats the message and the fields of a plain line: `plugin reloaded plugin=hello error="not found"`. A value is
+/// bare if it is one word, whether it was recorded as a string or by its `Display`.
+struct PlainFields;
+
+impl<'w> FormatFields<'w> for PlainFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut visitor = PlainVisitor {
+            writer,
+            is_first: true,
+            result: Ok(()),
+        };
+        fields.record(&mut visitor);
+        visitor.result
+    }
+}
+
+struct PlainVisitor<'w> {
+    writer: Writer<'w>,
+    is_first: bool,
+    result: fmt::Result,
+}
+
+impl PlainVisitor<'_> {
+    fn write(&mut self, field: &Field, value: &str) -> fmt::Result {
+        if !std::mem::take(&mut self.is_first) {
+            self.writer.write_char(' ')?;
+        }
+        let writer = &mut self.writer;
+        match field.name() {
+            "message" => write_text(writer, value),
+            name if writer.has_ansi_escapes() => {
+                write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
+                write_value(writer, value)
+            }
+            name => {
+                write!(writer, "{name}=")?;
+                write_value(writer, value)
+            }
+        }
+    }
+}
+
+impl Visit for PlainVisitor<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if self.result.is_ok() {
+            self.result = self.write(field, value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+/// A message, with control characters escaped: a plugin's must not reach the terminal.
+fn write_text(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => writer.write_char(letter)?,
+            letter if letter.is_control() => write!(writer, "{}", letter.escape_default())?,
+            letter => writer.write_char(letter)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_value(writer: &mut Writer<'_>, value: &str) -> fmt::Result {
+    let needs_quotes = |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, '"' | '=');
+    if value.is_empty() || value.contains(needs_quotes) {
+        write!(writer, "{value:?}")
+    } else {
+        writer.write_str(value)
+    }
 }
 
 /// The `cluster` field of a log line: left out for the only cluster, which has no name.
@@ -110,6 +189,16 @@ mod tests {
 
     /// What is logged in `format` with the filter `level`.
     fn logged(format: LogFormat, level: &str) -> String {
+        logged_by(format, level, || {
+            tracing::info!(cluster = cluster_field("east"), undelivered = 2, "informer stopped");
+            tracing::info!(cluster = cluster_field(""), "informer started");
+            tracing::debug!(plugin = "recorder", "plugin stopped");
+            tracing::debug!(target: "informant_informer::reflector", informer = "pods", "watch started");
+        })
+    }
+
+    /// What `log` logs in `format` with the filter `level`.
+    fn logged_by(format: LogFormat, level: &str, log: impl FnOnce()) -> String {
         let output = Output::default();
         let writer = output.clone();
         let flags = LogFlags {
@@ -117,19 +206,17 @@ mod tests {
             log_format: format,
         };
         let subscriber = subscriber(&flags, false, move || writer.clone()).unwrap();
-        tracing::dispatcher::with_default(&subscriber, || {
-            tracing::info!(cluster = cluster_field("east"), undelivered = 2, "informer stopped");
-            tracing::info!(cluster = cluster_field(""), "informer started");
-            tracing::debug!(plugin = "recorder", "plugin stopped");
-            tracing::debug!(target: "informant_informer::reflector", informer = "pods", "watch started");
-        });
+        tracing::dispatcher::with_default(&subscriber, log);
         let bytes = output.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
 
     /// The plain lines without their timestamps.
     fn plain(level: &str) -> Vec<String> {
-        let text = logged(LogFormat::Plain, level);
+        without_times(&logged(LogFormat::Plain, level))
+    }
+
+    fn without_times(text: &str) -> Vec<String> {
         let without_time = |line: &str| line.split_once(' ').unwrap().1.trim().to_owned();
         text.lines().map(without_time).collect()
     }
@@ -139,8 +226,32 @@ mod tests {
         assert_eq!(
             plain("info"),
             [
-                r#"INFO informer stopped cluster="east" undelivered=2"#,
+                "INFO informer stopped cluster=east undelivered=2",
                 "INFO informer started",
+            ]
+        );
+    }
+
+    #[test]
+    fn plain_values_are_quoted_only_if_they_are_not_one_word() {
+        let text = logged_by(LogFormat::Plain, "info", || {
+            let name = "greeter";
+            tracing::info!(plugin = name, error = "not found", "a");
+            tracing::info!(plugin = %name, error = %"not found", "b");
+            tracing::info!(
+                empty = "",
+                pair = "a=b",
+                quoted = r#"say "x""#,
+                lines = "a\nb",
+                "c\x1b[31m"
+            );
+        });
+        assert_eq!(
+            without_times(&text),
+            [
+                r#"INFO a plugin=greeter error="not found""#,
+                r#"INFO b plugin=greeter error="not found""#,
+                r#"INFO c\u{1b}[31m empty="" pair="a=b" quoted="say \"x\"" lines="a\nb""#,
             ]
         );
     }
@@ -164,7 +275,7 @@ mod tests {
     fn filter_by_module_applies_to_the_hidden_target() {
         assert_eq!(
             plain("warn,informant_informer=debug"),
-            [r#"DEBUG watch started informer="pods""#]
+            ["DEBUG watch started informer=pods"]
         );
     }
 

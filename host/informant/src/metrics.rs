@@ -23,7 +23,6 @@ use prometheus_client::registry::Registry;
 
 use crate::admin::running_in;
 use crate::daemon::{InformerPhase, PluginPhase, ReloadResult, StatusRegistry};
-use crate::version;
 
 /// All metrics of the process. Clones share one registry.
 #[derive(Clone)]
@@ -142,7 +141,7 @@ impl DaemonMetrics {
         );
         registry.register(
             "admin_busy",
-            "Admin API requests answered busy, by the limit that was reached",
+            "Admin API requests rejected as busy, by limit",
             self.admin_busy.clone(),
         );
     }
@@ -160,9 +159,9 @@ impl Metrics {
         daemon.register(&mut registry);
         let build = Info::new(vec![
             ("version", env!("CARGO_PKG_VERSION")),
-            ("contract", version::CONTRACT),
+            ("contract", crate::CONTRACT),
         ]);
-        registry.register("build", "What this process is", build);
+        registry.register("build", "Version and plugin contract of this process", build);
         Self {
             registry: Arc::new(Mutex::new(registry)),
             informers,
@@ -229,11 +228,9 @@ const GAUGES: [(&str, &str, Reading); 5] = [
         "Bytes of object states that only this listener holds",
         |stats| stats.bytes as u64,
     ),
-    (
-        "dead_letters",
-        "Events that failed permanently and are listed",
-        |stats| stats.dead_letters as u64,
-    ),
+    ("dead_letters", "Dead letters that can be requeued", |stats| {
+        stats.dead_letters as u64
+    }),
 ];
 
 /// Counters by plugin.
@@ -296,9 +293,11 @@ const COUNTERS: [(&str, &str, Reading); 14] = [
         "Changes that arrived after the plugin began to stop",
         |stats| stats.counters.refused,
     ),
-    ("listener_late", "Results of calls whose source was gone", |stats| {
-        stats.counters.late
-    }),
+    (
+        "listener_late",
+        "Results of calls whose source had been removed",
+        |stats| stats.counters.late,
+    ),
     (
         "dead_letters_evicted",
         "Dead letters dropped at the limit of their number",

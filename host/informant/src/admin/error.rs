@@ -45,8 +45,8 @@ pub enum Code {
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
-pub struct ApiError {
-    /// Why.
+pub struct AdminError {
+    /// The machine-readable cause.
     pub code: Code,
     /// Why, for people.
     pub message: String,
@@ -55,7 +55,7 @@ pub struct ApiError {
     pub fresh_as_of: Option<Box<FreshAsOf>>,
 }
 
-impl ApiError {
+impl AdminError {
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -91,7 +91,7 @@ impl Code {
     }
 }
 
-impl IntoResponse for ApiError {
+impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
         (self.code.status(), Json(self)).into_response()
     }

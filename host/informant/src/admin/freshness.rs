@@ -13,7 +13,7 @@ use informant_object::ResourceVersion;
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use super::error::{ApiError, Code};
+use super::error::{AdminError, Code};
 
 /// How long to wait for a version by default.
 pub const VERSION_WAIT_DEFAULT: Duration = Duration::from_secs(10);
@@ -61,18 +61,18 @@ pub struct FreshAsOf {
 
 impl FreshnessQuery {
     /// `None` if no version is requested.
-    pub(super) fn parse(&self) -> Result<Option<AtLeast>, ApiError> {
+    pub(super) fn parse(&self) -> Result<Option<AtLeast>, AdminError> {
         let Some(version) = &self.at_least else {
             if self.epoch.is_some() || self.timeout_ms.is_some() {
                 let message = "`epoch` and `timeout-ms` need `at-least`, the version to wait for";
-                return Err(ApiError::new(Code::Invalid, message));
+                return Err(AdminError::new(Code::Invalid, message));
             }
             return Ok(None);
         };
         let timeout = self.timeout_ms.map_or(VERSION_WAIT_DEFAULT, Duration::from_millis);
         if timeout > VERSION_WAIT_MAX {
             let message = format!("`timeout-ms` is at most {}", VERSION_WAIT_MAX.as_millis());
-            return Err(ApiError::new(Code::Invalid, message));
+            return Err(AdminError::new(Code::Invalid, message));
         }
         Ok(Some(AtLeast {
             version: ResourceVersion::new(version),
@@ -88,7 +88,7 @@ impl AtLeast {
         &self,
         sources: &[Arc<SharedInformer>],
         state: &AdminState,
-    ) -> Result<Vec<Snapshot>, ApiError> {
+    ) -> Result<Vec<Snapshot>, AdminError> {
         let _waits = state.version_wait()?;
         try_join_all(sources.iter().map(async |source| {
             let seen = source.wait_for_version(&self.version, self.epoch, self.timeout).await;
@@ -98,7 +98,7 @@ impl AtLeast {
     }
 }
 
-fn not_fresh(source: &SharedInformer, error: &NotFresh) -> ApiError {
+fn not_fresh(source: &SharedInformer, error: &NotFresh) -> AdminError {
     let code = match error {
         NotFresh::Timeout { .. } => Code::Timeout,
         NotFresh::Stale { .. } => Code::Stale,
@@ -106,11 +106,11 @@ fn not_fresh(source: &SharedInformer, error: &NotFresh) -> ApiError {
         NotFresh::Stopped => {
             let id = source.source().0;
             let message = format!("source {id} was stopped while waiting; list the informer's sources again");
-            return ApiError::new(Code::UnknownSource, message);
+            return AdminError::new(Code::UnknownSource, message);
         }
     };
     let snapshot = source.snapshot();
-    ApiError::new(code, error.to_string()).at(FreshAsOf {
+    AdminError::new(code, error.to_string()).at(FreshAsOf {
         source: source.source().0,
         state: source.status().state.as_str().to_owned(),
         resource_version: snapshot.version().map(|version| version.as_str().to_owned()),

@@ -92,9 +92,9 @@ fn show(checks: &[ReadinessCheck], ready: bool) -> String {
             (true, _) => writeln!(text, "[+]{name} ok: {what}"),
             (false, Gating::Yes) => writeln!(text, "[-]{name} failed: {what}"),
             (false, Gating::NoLonger) => {
-                writeln!(text, "[ ]{name} failing, ignored because it was ready before: {what}")
+                writeln!(text, "[ ]{name} failing, ignored (was ready before): {what}")
             }
-            (false, Gating::No) => writeln!(text, "[ ]{name} failed, not required: {what}"),
+            (false, Gating::No) => writeln!(text, "[ ]{name} failing, not required: {what}"),
         };
     }
     let _ = writeln!(text, "readyz check {}", if ready { "passed" } else { "failed" });
@@ -130,9 +130,9 @@ fn checks(registry: &StatusRegistry) -> Vec<ReadinessCheck> {
 fn informer(registry: &StatusRegistry, name: &str, cluster: &str, status: &InformerStatus) -> ReadinessCheck {
     let required = status.section.required;
     let (passed, gating, text) = match &status.phase {
-        InformerPhase::Discovering { trouble } => {
-            let trouble = trouble.as_ref().map(ToString::to_string);
-            let text = trouble.unwrap_or_else(|| "discovering the resource".to_owned());
+        InformerPhase::Discovering { last_error } => {
+            let error = last_error.as_ref().map(ToString::to_string);
+            let text = error.unwrap_or_else(|| "discovering the resource".to_owned());
             (false, Gating::of(required, false), text)
         }
         InformerPhase::Refused { reason } => (false, Gating::of(required, false), reason.to_string()),
@@ -200,7 +200,8 @@ fn reflector_status(status: &SourceStatus) -> String {
     if let Some(age) = status.bookmark_age {
         let _ = write!(text, ", bookmark {} ago", ago(age));
     }
-    let _ = write!(text, ", {} relists", status.relists);
+    let noun = if status.relists == 1 { "relist" } else { "relists" };
+    let _ = write!(text, ", {} {noun}", status.relists);
     if let Some((error, age)) = &status.last_error {
         let _ = write!(text, ", last error {} ago: {error}", ago(*age));
     }

@@ -19,7 +19,7 @@ use informant_object::LabelSelector;
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use super::error::{ApiError, Code};
+use super::error::{AdminError, Code};
 use super::freshness::{AtLeast, FreshnessQuery};
 use super::sources;
 use crate::daemon::{InformerStatuses, StatusRegistry};
@@ -85,8 +85,8 @@ pub(super) async fn get(
     State(state): State<AdminState>,
     Path(resource): Path<String>,
     query: Result<Query<ObjectsQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+) -> Result<Response, AdminError> {
+    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let (filter, at_least) = (query.filter()?, query.freshness().parse()?);
     let asked = find::informer(&state.registry, &resource)?;
     let sources = find::synced_sources(&state.registry, &asked, &query.clusters()?)?;
@@ -132,11 +132,11 @@ async fn fresh_snapshots(
     sources: &[Arc<Source>],
     query: &ObjectsQuery,
     at_least: &AtLeast,
-) -> Result<Vec<Snapshot>, ApiError> {
+) -> Result<Vec<Snapshot>, AdminError> {
     let of_first = sources.first().map(|source| &source.info().cluster);
     if sources.iter().any(|source| Some(&source.info().cluster) != of_first) {
         let message = "a version belongs to one cluster, but several were requested: select one with `cluster`";
-        return Err(ApiError::new(Code::Invalid, message));
+        return Err(AdminError::new(Code::Invalid, message));
     }
     let may_hold = |source: &Source| match (&source.info().namespace, &query.namespace) {
         (Some(has), Some(wanted)) => has == wanted,
@@ -145,7 +145,7 @@ async fn fresh_snapshots(
     let waiting = sources.iter().filter(|source| may_hold(source)).map(|source| {
         let place = places.get(&source.info().cluster);
         let running = place.and_then(|place| sources::running(place, source));
-        running.ok_or_else(|| ApiError::new(Code::NotReady, "a source is being replaced; try again"))
+        running.ok_or_else(|| AdminError::new(Code::NotReady, "a source is being replaced; try again"))
     });
     let waiting = waiting.collect::<Result<Vec<_>, _>>()?;
     let seen = at_least.seen_by(&waiting, state).await?;
@@ -203,16 +203,16 @@ fn join(words: impl Iterator<Item = String>) -> String {
 }
 
 impl ObjectsQuery {
-    fn filter(&self) -> Result<ObjectFilter, ApiError> {
+    fn filter(&self) -> Result<ObjectFilter, AdminError> {
         if self.index.is_some() != self.value.is_some() {
-            return Err(ApiError::new(
+            return Err(AdminError::new(
                 Code::Invalid,
                 "`index` and `value` must be given together",
             ));
         }
         let selector = self.selector.as_deref().unwrap_or_default();
         let selector = LabelSelector::parse(selector)
-            .map_err(|error| ApiError::new(Code::Invalid, format!("selector \"{selector}\": {error}")))?;
+            .map_err(|error| AdminError::new(Code::Invalid, format!("selector \"{selector}\": {error}")))?;
         Ok(ObjectFilter {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -230,32 +230,32 @@ impl ObjectsQuery {
     }
 
     /// The requested clusters; empty: all of the informer's.
-    fn clusters(&self) -> Result<BTreeSet<String>, ApiError> {
+    fn clusters(&self) -> Result<BTreeSet<String>, AdminError> {
         let Some(clusters) = &self.cluster else {
             return Ok(BTreeSet::new());
         };
         if clusters.split(',').any(str::is_empty) {
             let message = "`cluster` must be one name, or several separated by commas; omit it for all clusters";
-            return Err(ApiError::new(Code::Invalid, message));
+            return Err(AdminError::new(Code::Invalid, message));
         }
         Ok(clusters.split(',').map(str::to_owned).collect())
     }
 
-    fn not_found(&self, informer: &str, name: &str) -> ApiError {
+    fn not_found(&self, informer: &str, name: &str) -> AdminError {
         let of = |what: &str, name: &Option<String>| match name {
             Some(name) => format!(" in {what} {name}"),
             None => String::new(),
         };
         let (namespace, cluster) = (of("namespace", &self.namespace), of("cluster", &self.cluster));
         let message = format!("informer {informer} has no object \"{name}\"{namespace}{cluster}");
-        ApiError::new(Code::NotFound, message)
+        AdminError::new(Code::NotFound, message)
     }
 }
 
-fn index_error(registry: &StatusRegistry, informer: &str, error: &IndexError) -> ApiError {
+fn index_error(registry: &StatusRegistry, informer: &str, error: &IndexError) -> AdminError {
     match error {
-        IndexError::UnknownIndex { .. } => ApiError::new(Code::UnknownIndex, error.to_string()),
-        IndexError::NotReady { name } => ApiError::new(Code::NotReady, not_ready(registry, informer, name, error)),
+        IndexError::UnknownIndex { .. } => AdminError::new(Code::UnknownIndex, error.to_string()),
+        IndexError::NotReady { name } => AdminError::new(Code::NotReady, not_ready(registry, informer, name, error)),
     }
 }
 

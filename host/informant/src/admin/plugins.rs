@@ -19,7 +19,7 @@ use informant_plugin_host::{Plugin, PluginState, PluginStatus, StuckOn};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use super::error::{ApiError, Code};
+use super::error::{AdminError, Code};
 use super::sources::{AgedText, millis};
 use crate::daemon::{PluginEntry, PluginPhase, StatusRegistry};
 
@@ -173,8 +173,8 @@ pub(super) async fn resume(
     State(state): State<AdminState>,
     Path(name): Path<String>,
     body: Result<Json<Empty>, JsonRejection>,
-) -> Result<Json<Resumed>, ApiError> {
-    let Json(Empty {}) = body.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+) -> Result<Json<Resumed>, AdminError> {
+    let Json(Empty {}) = body.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let plugin = loaded(&state.registry, &name)?;
     let resumed = plugin.status().state == PluginState::Quarantined;
     if resumed {
@@ -188,8 +188,8 @@ pub(super) async fn requeue(
     State(state): State<AdminState>,
     Path(name): Path<String>,
     request: Result<Json<RequeueRequest>, JsonRejection>,
-) -> Result<Json<Requeued>, ApiError> {
-    let Json(request) = request.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+) -> Result<Json<Requeued>, AdminError> {
+    let Json(request) = request.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let plugin = loaded(&state.registry, &name)?;
     let listener = plugin.listener();
     let now = state.environment.now();
@@ -200,7 +200,7 @@ pub(super) async fn requeue(
         }
         Some(text) => {
             let key =
-                Key::parse(text).map_err(|error| ApiError::new(Code::Invalid, format!("key \"{text}\": {error}")))?;
+                Key::parse(text).map_err(|error| AdminError::new(Code::Invalid, format!("key \"{text}\": {error}")))?;
             let sources = state.registry.catalog().all().into_iter().map(|source| source.id());
             let attached = sources.filter(|source| listener.is_attached(*source));
             attached.map(|source| (source, key.clone())).collect()
@@ -216,7 +216,7 @@ pub(super) async fn requeue(
     }
     if let Some(key) = request.key.filter(|_| done == Requeued::default()) {
         let message = format!("plugin {name} does not watch {key} and has no dead letter for it");
-        return Err(ApiError::new(Code::NotFound, message));
+        return Err(AdminError::new(Code::NotFound, message));
     }
     tracing::info!(plugin = %name, queued = done.queued, waiting = done.waiting, "events requeued");
     Ok(Json(done))
@@ -228,24 +228,27 @@ pub(super) async fn requeue(
 pub(super) struct Empty {}
 
 /// The plugin named `name`, if it is loaded.
-fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, ApiError> {
+fn loaded(registry: &StatusRegistry, name: &str) -> Result<Plugin, AdminError> {
     let Some(entry) = registry.plugin(name) else {
         let entries = registry.plugins();
         let names: Vec<_> = entries.iter().map(|entry| entry.name.as_str()).collect();
         let help = crate::config::did_you_mean(name, &names, "plugins");
-        return Err(ApiError::new(
+        return Err(AdminError::new(
             Code::UnknownPlugin,
             format!("no plugin named \"{name}\"; {help}"),
         ));
     };
     match entry.phase() {
         PluginPhase::Running(plugin) => Ok(plugin),
-        PluginPhase::Loading => Err(ApiError::new(Code::NotReady, format!("plugin {name} is being loaded"))),
-        PluginPhase::Refused { reason } => Err(ApiError::new(
+        PluginPhase::Loading => Err(AdminError::new(
+            Code::NotReady,
+            format!("plugin {name} is being loaded"),
+        )),
+        PluginPhase::Refused { reason } => Err(AdminError::new(
             Code::NotReady,
             format!("plugin {name} is refused: {reason}"),
         )),
-        PluginPhase::Stopped => Err(ApiError::new(Code::NotReady, format!("plugin {name} was stopped"))),
+        PluginPhase::Stopped => Err(AdminError::new(Code::NotReady, format!("plugin {name} was stopped"))),
     }
 }
 
@@ -333,7 +336,7 @@ pub(super) struct DeadLettersQuery {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct DeadLetters {
+pub(super) struct DeadLettersView {
     items: Vec<DeadLetterItem>,
 }
 
@@ -357,8 +360,8 @@ struct DeadLetterItem {
 pub(super) async fn dead_letters(
     State(state): State<AdminState>,
     query: Result<Query<DeadLettersQuery>, QueryRejection>,
-) -> Result<Json<DeadLetters>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+) -> Result<Json<DeadLettersView>, AdminError> {
+    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let now = state.environment.now();
     let mut items = Vec::new();
     for entry in state.registry.plugins() {
@@ -374,7 +377,7 @@ pub(super) async fn dead_letters(
             );
         }
     }
-    Ok(Json(DeadLetters { items }))
+    Ok(Json(DeadLettersView { items }))
 }
 
 fn dead_letter_item(registry: &StatusRegistry, plugin: &str, letter: &DeadLetter, now: Moment) -> DeadLetterItem {

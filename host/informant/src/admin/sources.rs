@@ -12,7 +12,7 @@ use informant_informer::{SharedInformer, SourceStatus, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
-use super::error::{ApiError, Code};
+use super::error::{AdminError, Code};
 use super::freshness::FreshnessQuery;
 use crate::config::Resources;
 use crate::daemon::{InformerPhase, InformerStatus, StatusRegistry};
@@ -138,9 +138,9 @@ pub(super) async fn get(
     State(state): State<AdminState>,
     id: Result<Path<u32>, PathRejection>,
     query: Result<Query<FreshnessQuery>, QueryRejection>,
-) -> Result<Json<SourceView>, ApiError> {
-    let Path(id) = id.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
-    let Query(query) = query.map_err(|error| ApiError::new(Code::Invalid, error.body_text()))?;
+) -> Result<Json<SourceView>, AdminError> {
+    let Path(id) = id.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
+    let Query(query) = query.map_err(|error| AdminError::new(Code::Invalid, error.body_text()))?;
     let at_least = query.parse()?;
     let (status, shared) = find_source(&state.registry, id)?;
     let sources = [shared];
@@ -153,7 +153,7 @@ pub(super) async fn get(
 }
 
 /// The source with that number, and its informer in its cluster.
-fn find_source(registry: &StatusRegistry, id: u32) -> Result<(InformerStatus, Arc<SharedInformer>), ApiError> {
+fn find_source(registry: &StatusRegistry, id: u32) -> Result<(InformerStatus, Arc<SharedInformer>), AdminError> {
     for entry in registry.informers() {
         for status in entry.by_cluster().into_values() {
             let running = running_in(&status);
@@ -165,16 +165,16 @@ fn find_source(registry: &StatusRegistry, id: u32) -> Result<(InformerStatus, Ar
     Err(unknown_source(id))
 }
 
-fn unknown_source(id: u32) -> ApiError {
+fn unknown_source(id: u32) -> AdminError {
     let message = format!(
         "there is no source {id}: /api/v1/sources lists them; a recreated source, for example after a change of its section, has a new number"
     );
-    ApiError::new(Code::UnknownSource, message)
+    AdminError::new(Code::UnknownSource, message)
 }
 
 fn without_source(informer: &str, cluster: &str, status: &InformerStatus) -> SourceView {
     let (state, trouble) = match &status.phase {
-        InformerPhase::Discovering { trouble } => ("Discovering", trouble.as_ref().map(ToString::to_string)),
+        InformerPhase::Discovering { last_error } => ("Discovering", last_error.as_ref().map(ToString::to_string)),
         InformerPhase::Refused { reason } => ("Refused", Some(reason.to_string())),
         InformerPhase::Running(_) => ("Syncing", None),
         InformerPhase::Stopped => ("Stopped", None),

@@ -140,7 +140,9 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen on {address}"))?;
-    let address = listener.local_addr().context("the listener has no address")?;
+    let address = listener
+        .local_addr()
+        .context("cannot determine the address of the listener")?;
     if !address.ip().is_loopback() {
         output::note(&format!(
             "warning: {address} is reachable from other machines, and this server has no authentication"
@@ -158,5 +160,5 @@ fn identity(addresses: &[SocketAddr]) -> Result<Identity> {
             names.push(name);
         }
     }
-    Identity::generate(&names).context("--tls")
+    Identity::generate(&names).context("cannot create the certificate for --tls")
 }

@@ -22,8 +22,8 @@ use cluster::ClusterReport;
 pub(super) struct CheckArgs {
     #[command(flatten)]
     config: ConfigFlag,
-    /// Fail, not only warn, if a cluster cannot be reached; with names, as in [cluster.NAME], separated by commas,
-    /// check only those
+    /// Fail instead of warn if a cluster cannot be reached; names, separated by commas, limit the check to those
+    /// clusters
     #[arg(
         long,
         value_name = "NAME",

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use super::{CONFIG_DEFAULT, Exit, output};
-use crate::admin::{ApiError, Freshness, INDEX_FAILURES, SOURCES};
+use crate::admin::{AdminError, Freshness, INDEX_FAILURES, SOURCES};
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, Config};
 
 /// How long connecting may take.
@@ -139,7 +139,7 @@ impl AdminTarget {
             TargetOrigin::File(_) => "; a running daemon keeps the address it started with",
             TargetOrigin::Flag | TargetOrigin::Default => "",
         };
-        format!("no daemon answers at {self}{hint}; start `informant run`, or pass its admin address with --admin")
+        format!("no daemon responds at {self}{hint}; start `informant run`, or pass its admin address with --admin")
     }
 }
 
@@ -178,7 +178,7 @@ impl AdminClient {
         &mut self,
         resource: &str,
         query: &[(&str, &str)],
-    ) -> Result<Result<ObjectLines, ApiError>> {
+    ) -> Result<Result<ObjectLines, AdminError>> {
         let answered = self.request(Method::GET, &path(resource, query), Bytes::new()).await?;
         Ok(answered.map(|response| ObjectLines {
             response,
@@ -189,7 +189,7 @@ impl AdminClient {
     }
 
     /// Requests a document.
-    pub(super) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, ApiError>> {
+    pub(super) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> Result<Result<T, AdminError>> {
         let answered = self.request(Method::GET, path, Bytes::new()).await?;
         self.document(answered).await
     }
@@ -199,7 +199,7 @@ impl AdminClient {
         &mut self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<Result<T, ApiError>> {
+    ) -> Result<Result<T, AdminError>> {
         let body = serde_json::to_vec(body).context("cannot encode the request as JSON")?;
         let answered = self.request(Method::POST, path, body.into()).await?;
         self.document(answered).await
@@ -207,8 +207,8 @@ impl AdminClient {
 
     async fn document<T: DeserializeOwned>(
         &self,
-        answered: Result<Response<Incoming>, ApiError>,
-    ) -> Result<Result<T, ApiError>> {
+        answered: Result<Response<Incoming>, AdminError>,
+    ) -> Result<Result<T, AdminError>> {
         let response = match answered {
             Ok(response) => response,
             Err(error) => return Ok(Err(error)),
@@ -224,7 +224,7 @@ impl AdminClient {
         method: Method,
         path: &str,
         body: Bytes,
-    ) -> Result<Result<Response<Incoming>, ApiError>> {
+    ) -> Result<Result<Response<Incoming>, AdminError>> {
         self.sender.ready().await.context("the daemon closed the connection")?;
         let request = Request::builder()
             .method(method)

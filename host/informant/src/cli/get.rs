@@ -24,24 +24,25 @@ pub(super) struct GetArgs {
     /// Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each
     /// source
     resource: String,
-    /// Only the objects of this name; for `sources`, only this informer's
+    /// Show only the object of this name; with `sources`, only this informer's sources
     name: Option<String>,
-    /// Only objects in this namespace [default: all]
+    /// Show only objects in this namespace [default: all]
     #[arg(short, long, value_name = "NAMESPACE", conflicts_with = "all_namespaces")]
     namespace: Option<String>,
-    /// Objects in all namespaces (the default; accepted because kubectl has it)
+    /// Show objects in all namespaces (the default; accepted for compatibility with kubectl)
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Only objects in these clusters, as in [cluster.NAME], separated by commas [default: all of the informer's]
+    /// Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the
+    /// informer's]
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "all_clusters")]
     cluster: Vec<String>,
-    /// Objects in all clusters of the informer (the default)
+    /// Show objects in all clusters of the informer (the default)
     #[arg(long)]
     all_clusters: bool,
-    /// Only objects that this index holds under this value
+    /// Show only objects with this value in this index
     #[arg(long, value_name = "NAME=VALUE", value_parser = index_and_value)]
     index: Option<(String, String)>,
-    /// Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+    /// Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
     #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = selector)]
     selector: Option<String>,
     /// Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
@@ -50,7 +51,7 @@ pub(super) struct GetArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
     output: Format,
-    /// Omit the table's headings
+    /// Omit the table's header row
     #[arg(long)]
     no_headers: bool,
     #[command(flatten)]
@@ -136,7 +137,7 @@ fn index_warning(index: &str, objects: u64) -> Option<String> {
         many => (format!("{many} objects"), "them"),
     };
     Some(format!(
-        "warning: index {index} lacks {lacking}, because its function failed on {them}; see `informant status`"
+        "warning: index {index} is missing {lacking}, because its function failed on {them}; see `informant status`"
     ))
 }
 

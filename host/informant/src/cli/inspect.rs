@@ -10,14 +10,14 @@ use informant_plugin_host::{Inspection, Manifest, allow_line};
 use serde_json::json;
 
 use super::{Exit, output};
+use crate::CONTRACT;
 use crate::config::show_size;
 use crate::guests::Guests;
-use crate::version::CONTRACT;
 
 /// `informant plugin inspect`.
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// Component file
+    /// Component or script file
     file: PathBuf,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]

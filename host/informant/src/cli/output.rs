@@ -1,15 +1,62 @@
-//! Output to stdout and stderr.
+//! Output to stdout and stderr, and the exit code.
 //!
 //! Everything but the log is printed here. A closed stdout, as in `informant get … | head`, is not an error.
 
 use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::Exit;
-use crate::admin::{ApiError, Code};
+use crate::admin::{AdminError, Code};
 use crate::config::Problems;
+
+/// What an exit code means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Success. For `run`: stopped cleanly by one signal.
+    Done,
+    /// Failure. For `get`: not found.
+    Failed,
+    /// Invalid command line.
+    Usage,
+    /// Invalid configuration.
+    Config,
+    /// For `get`: the index is not attached. For other commands: not ready yet.
+    NotReady,
+    /// For `get`: the informer's first list is not in the cache yet.
+    NotSynced,
+}
+
+impl Exit {
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Config => 3,
+            Self::NotReady => 4,
+            Self::NotSynced => 5,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// The exit code of an error.
+pub(super) fn exit_code_of(error: &anyhow::Error) -> Exit {
+    if error.downcast_ref::<Problems>().is_some() {
+        Exit::Config
+    } else {
+        Exit::Failed
+    }
+}
 
 /// Writes to stdout; a closed stdout ends the command without an error.
 pub(super) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
@@ -38,7 +85,7 @@ pub(super) fn note(line: &str) {
 }
 
 /// Prints the daemon's error and returns the exit code: "not ready" may be retried, "not found" is final.
-pub(super) fn refused(error: &ApiError) -> Exit {
+pub(super) fn refused(error: &AdminError) -> Exit {
     note(&format!("error: {error}"));
     match error.code {
         Code::NotSynced => Exit::NotSynced,

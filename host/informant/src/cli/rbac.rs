@@ -44,7 +44,7 @@ pub(super) fn run(args: &RbacArgs) -> Result<Exit> {
         .build()
         .context("cannot start the async runtime")?;
     let flags = args.cluster_args.flags();
-    flags.judge(&config)?;
+    flags.validate(&config)?;
     let cluster = select_cluster(&config, args.cluster.as_deref())?;
     let permissions = runtime.block_on(permissions(&config, cluster, &flags))?;
     let subject = Subject {

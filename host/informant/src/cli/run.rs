@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{ClusterArgs, ConfigFlag, Exit, compiler, output};
+use super::{ClusterArgs, ConfigFlag, Exit, compiler};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
@@ -23,8 +23,8 @@ pub(super) struct RunArgs {
     /// Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
-    /// Folder for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant]
-    #[arg(long, value_name = "FOLDER", env = "INFORMANT_CACHE_DIR", hide_env_values = true)]
+    /// Directory for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant]
+    #[arg(long, value_name = "DIRECTORY", env = "INFORMANT_CACHE_DIR", hide_env_values = true)]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -33,7 +33,7 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     let config = Config::load(&args.config.config)?;
     for warning in &config.warnings {
-        output::note(&warning.to_string());
+        warning.log();
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let informers = runtime("informer", informer_threads(cores))?;
@@ -67,7 +67,7 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
     })
     .await?;
     let signal = signals.next().await;
-    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping: delivering accepted events; a second signal ends the process immediately");
+    tracing::info!(%signal, within_seconds = STOP_MAX.as_secs(), "stopping gracefully; a second signal ends the process immediately");
     tokio::select! {
         biased;
         signal = signals.next() => exit_immediately(signal),

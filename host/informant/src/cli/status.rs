@@ -11,7 +11,7 @@ use super::plugin::{self, Format};
 use super::table::{self, SourceColumns};
 use super::{Exit, output};
 use crate::admin::{
-    ApiError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, SourceView, Sources,
+    AdminError, ConfigurationView, FailedView, IndexFailuresView, PluginView, Plugins, SourceView, Sources,
 };
 
 /// `informant status`.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<Exit> {
 }
 
 impl Status {
-    async fn of(client: &mut AdminClient) -> Result<Result<Self, ApiError>> {
+    async fn of(client: &mut AdminClient) -> Result<Result<Self, AdminError>> {
         let configuration = match client.read("/api/v1/configuration").await? {
             Ok(configuration) => configuration,
             Err(error) => return Ok(Err(error)),
@@ -55,7 +55,7 @@ impl Status {
             Ok(sources) => sources,
             Err(error) => return Ok(Err(error)),
         };
-        let plugins: Result<Plugins, ApiError> = client.read("/api/v1/plugins").await?;
+        let plugins: Result<Plugins, AdminError> = client.read("/api/v1/plugins").await?;
         Ok(plugins.map(|plugins| Self {
             configuration,
             sources: sources.items,
@@ -86,7 +86,7 @@ fn show_configuration(out: &mut dyn Write, configuration: &ConfigurationView) ->
         (Some(refused), _) => {
             writeln!(
                 out,
-                "Configuration {path}: refused {ago} ago; the previous one keeps running"
+                "Configuration {path}: refused {ago} ago; the previous one stays active"
             )?;
             for line in refused.lines() {
                 writeln!(out, "  {line}")?;
@@ -131,7 +131,7 @@ fn show_index_failures(out: &mut dyn Write, source: &str, lacking: &IndexFailure
         1 => "1 object".to_owned(),
         many => format!("{many} objects"),
     };
-    write!(out, "index {} of {source} lacks {objects}", lacking.index)?;
+    write!(out, "index {} of {source} is missing {objects}", lacking.index)?;
     match lacking.failed.first() {
         Some(FailedView { key, message }) => {
             let example = if lacking.failures == 1 { "" } else { "for example " };

@@ -37,7 +37,7 @@ fn help_names_every_command() {
       get        Show objects from the cache of a running `informant run`
       status     Show the status of a running `informant run`: configuration, informers, plugins
       rbac       Print least-privilege RBAC as YAML
-      apiserver  Serve the embedded API server, to try things out without a cluster
+      apiserver  Run the embedded API server, to try Informant without a cluster
       plugin     Inspect and manage plugins
       help       Print this message or the help of the given subcommand(s)
 
@@ -46,7 +46,7 @@ fn help_names_every_command() {
       -V, --version  Print version
 
     Log:
-          --log-level <FILTER>   Set the log level, optionally per module, as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
+          --log-level <FILTER>   Set the log level, optionally per crate, as in "info,informant_informer=debug" [env: INFORMANT_LOG] [default: info]
           --log-format <FORMAT>  Set the format of log lines [default: plain] [possible values: plain, json]
 
     Exit codes:
@@ -70,7 +70,7 @@ fn help_of_run() {
     Options:
       -c, --config <FILE>                Configuration file [default: config.toml]
           --admin-listen <ADDRESS:PORT>  Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
-          --cache-dir <FOLDER>           Folder for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
+          --cache-dir <DIRECTORY>        Directory for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
       -h, --help                         Print help (see more with '--help')
 
     Cluster:
@@ -108,7 +108,7 @@ fn help_of_check() {
 
     Options:
       -c, --config <FILE>     Configuration file [default: config.toml]
-          --cluster [<NAME>]  Fail, not only warn, if a cluster cannot be reached; with names, as in [cluster.NAME], separated by commas, check only those
+          --cluster [<NAME>]  Fail instead of warn if a cluster cannot be reached; names, separated by commas, limit the check to those clusters
           --offline           Do not contact the cluster
       -h, --help              Print help (see more with '--help')
 
@@ -127,18 +127,18 @@ fn help_of_get() {
 
     Arguments:
       <RESOURCE>  Informer name, or a resource that one informer watches: pods, v1/pods, Pod; or `sources`, for the status of each source
-      [NAME]      Only the objects of this name; for `sources`, only this informer's
+      [NAME]      Show only the object of this name; with `sources`, only this informer's sources
 
     Options:
-      -n, --namespace <NAMESPACE>  Only objects in this namespace [default: all]
-      -A, --all-namespaces         Objects in all namespaces (the default; accepted because kubectl has it)
-          --cluster <NAME>         Only objects in these clusters, as in [cluster.NAME], separated by commas [default: all of the informer's]
-          --all-clusters           Objects in all clusters of the informer (the default)
-          --index <NAME=VALUE>     Only objects that this index holds under this value
-      -l, --selector <SELECTOR>    Only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
+      -n, --namespace <NAMESPACE>  Show only objects in this namespace [default: all]
+      -A, --all-namespaces         Show objects in all namespaces (the default; accepted for compatibility with kubectl)
+          --cluster <NAME>         Show only objects in these clusters, named as in [cluster.NAME], separated by commas [default: all of the informer's]
+          --all-clusters           Show objects in all clusters of the informer (the default)
+          --index <NAME=VALUE>     Show only objects with this value in this index
+      -l, --selector <SELECTOR>    Show only objects whose labels match: app=web,tier!=db,env in (a,b),!canary
           --at-least <VERSION>     Wait up to 10s until the cache has seen this resource version, for example the one that your own write returned
       -o, --output <FORMAT>        Output format [default: table] [possible values: table, wide, json, yaml, name]
-          --no-headers             Omit the table's headings
+          --no-headers             Omit the table's header row
           --admin <ADDRESS:PORT>   Address of the daemon's admin server [default: [admin] in the configuration, 127.0.0.1:8089]
       -c, --config <FILE>          Configuration file [default: config.toml]
       -h, --help                   Print help (see more with '--help')
@@ -148,7 +148,7 @@ fn help_of_get() {
 #[test]
 fn help_of_apiserver() {
     insta::assert_snapshot!(help(&["apiserver"]), @"
-    Serve the embedded API server, to try things out without a cluster
+    Run the embedded API server, to try Informant without a cluster
 
     Usage: informant apiserver [OPTIONS]
 
@@ -173,7 +173,7 @@ fn help_of_plugin_inspect() {
     Usage: informant plugin inspect [OPTIONS] <FILE>
 
     Arguments:
-      <FILE>  Component file
+      <FILE>  Component or script file
 
     Options:
       -o, --output <FORMAT>  Output format [default: text] [possible values: text, json]

@@ -64,6 +64,20 @@ impl Problem {
         self.severity = Severity::Warning;
         self
     }
+
+    /// The position, message and help on one line, for the log.
+    fn one_line(&self) -> String {
+        let position = self
+            .position
+            .map_or_else(String::new, |position| format!("{position}: "));
+        let help = self.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        format!("{position}{}{help}", self.message).replace('\n', " ")
+    }
+
+    /// Logs a warning about a configuration that is used.
+    pub(crate) fn log(&self) {
+        tracing::warn!(config = %self.path.display(), warning = self.one_line(), "configuration warning");
+    }
 }
 
 impl fmt::Display for Problem {
@@ -93,6 +107,12 @@ impl Problems {
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// All problems on one line, for the log.
+    pub(crate) fn one_line(&self) -> String {
+        let lines: Vec<_> = self.0.iter().map(Problem::one_line).collect();
+        lines.join("; ")
     }
 
     /// Sorts by position; problems of the whole file come first.

@@ -29,12 +29,12 @@ pub(crate) enum ClusterPhase {
     /// Reading its kubeconfig and authenticating.
     Connecting {
         /// Why the last attempt failed.
-        trouble: Option<Arc<str>>,
+        last_error: Option<Arc<str>>,
     },
     /// The client is ready. A different client under the same name is another cluster or other credentials.
     Connected(Arc<Cluster>),
     /// Removed from the configuration.
-    Gone,
+    Removed,
 }
 
 impl ClusterRegistry {
@@ -42,19 +42,19 @@ impl ClusterRegistry {
     pub(super) fn add(&self, name: &str) -> Arc<ClusterEntry> {
         let entry = Arc::new(ClusterEntry {
             name: name.to_owned(),
-            phase: watch::Sender::new(ClusterPhase::Connecting { trouble: None }),
+            phase: watch::Sender::new(ClusterPhase::Connecting { last_error: None }),
         });
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(name.to_owned(), Arc::clone(&entry));
         entry
     }
 
-    /// Removes a cluster; holders of its entry see it gone.
+    /// Removes a cluster; holders of its entry see that.
     pub(super) fn remove(&self, entry: &ClusterEntry) {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries.remove(&entry.name);
         drop(entries);
-        entry.set_phase(ClusterPhase::Gone);
+        entry.set_phase(ClusterPhase::Removed);
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<Arc<ClusterEntry>> {
@@ -87,8 +87,8 @@ impl ClientSource for ClusterRegistry {
         let entry = self.entry(cluster).ok_or(ClientUnavailable::Unknown)?;
         match entry.phase() {
             ClusterPhase::Connected(cluster) => Ok(cluster.client.clone()),
-            ClusterPhase::Connecting { trouble } => Err(ClientUnavailable::NotYet(trouble)),
-            ClusterPhase::Gone => Err(ClientUnavailable::Unknown),
+            ClusterPhase::Connecting { last_error } => Err(ClientUnavailable::NotYet(last_error)),
+            ClusterPhase::Removed => Err(ClientUnavailable::Unknown),
         }
     }
 }

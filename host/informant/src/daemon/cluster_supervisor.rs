@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
-use super::command::{Command, SectionResult};
+use super::config_supervisor::{SectionCommand, SectionResult};
 use super::configuration::Section;
 use super::informer_supervisor::jitter;
 use super::status_registry::StatusRegistry;
@@ -38,7 +38,7 @@ pub(super) struct ClusterSupervisor {
     pub(super) section: Arc<ClusterSection>,
     pub(super) registry: StatusRegistry,
     pub(super) environment: Arc<dyn Environment>,
-    pub(super) commands: mpsc::UnboundedReceiver<Command<ClusterSection>>,
+    pub(super) commands: mpsc::UnboundedReceiver<SectionCommand<ClusterSection>>,
     pub(super) stop: CancellationToken,
 }
 
@@ -53,8 +53,8 @@ struct Login {
     delay: Duration,
 }
 
-enum Next {
-    Command(Command<ClusterSection>),
+enum ClusterEvent {
+    Command(SectionCommand<ClusterSection>),
     LoggedIn(Result<Cluster, ClusterError>),
     Late,
 }
@@ -80,31 +80,31 @@ impl ClusterSupervisor {
         };
         loop {
             match self.next(&mut login).await {
-                Next::Command(Command::Change(section, reply)) => {
+                ClusterEvent::Command(SectionCommand::Change(section, reply)) => {
                     self.section = section;
                     login = Some(self.login(Some(reply)));
                 }
-                Next::Command(Command::Remove(_, reply)) => {
+                ClusterEvent::Command(SectionCommand::Remove(_, reply)) => {
                     self.registry.clusters().remove(&self.entry);
                     self.set_pending(None);
                     let _ = reply.send(Ok(()));
                     return;
                 }
-                Next::LoggedIn(Ok(cluster)) => {
+                ClusterEvent::LoggedIn(Ok(cluster)) => {
                     self.connected(cluster);
                     self.set_pending(None);
                     answer(login.take().and_then(|login| login.reply), Ok(()));
                 }
-                Next::LoggedIn(Err(error)) => self.failed(&mut login, &error),
-                Next::Late => {
+                ClusterEvent::LoggedIn(Err(error)) => self.failed(&mut login, &error),
+                ClusterEvent::Late => {
                     let seconds = LOGIN_WAIT_MAX.as_secs();
-                    self.trouble(&mut login, format!("the login is still pending after {seconds} s"));
+                    self.report_login_error(&mut login, format!("the login is still pending after {seconds} s"));
                 }
             }
         }
     }
 
-    async fn next(&mut self, login: &mut Option<Login>) -> Next {
+    async fn next(&mut self, login: &mut Option<Login>) -> ClusterEvent {
         let commands = &mut self.commands;
         let command = async {
             match commands.recv().await {
@@ -114,15 +114,15 @@ impl ClusterSupervisor {
             }
         };
         let Some(login) = login else {
-            return Next::Command(command.await);
+            return ClusterEvent::Command(command.await);
         };
         tokio::select! {
             biased;
-            command = command => Next::Command(command),
-            result = &mut login.attempt => Next::LoggedIn(result),
+            command = command => ClusterEvent::Command(command),
+            result = &mut login.attempt => ClusterEvent::LoggedIn(result),
             () = when_late(&mut login.late) => {
                 login.late = None;
-                Next::Late
+                ClusterEvent::Late
             }
         }
     }
@@ -154,7 +154,7 @@ impl ClusterSupervisor {
     }
 
     fn failed(&self, login: &mut Option<Login>, error: &ClusterError) {
-        self.trouble(login, error.to_string());
+        self.report_login_error(login, error.to_string());
         let Some(login) = login else { return };
         let delay = login.delay.mul_f64(jitter(self.environment.random()));
         login.delay = (login.delay * 2).min(LOGIN_RETRY_MAX);
@@ -163,13 +163,13 @@ impl ClusterSupervisor {
     }
 
     /// Reports why the section is not in use yet. The current client stays in use.
-    fn trouble(&self, login: &mut Option<Login>, reason: String) {
+    fn report_login_error(&self, login: &mut Option<Login>, reason: String) {
         let name = cluster_field(&self.entry.name);
         tracing::warn!(cluster = name, error = %reason, "cannot authenticate to cluster; retrying");
         let reason: Arc<str> = reason.into();
         if !matches!(self.entry.phase(), ClusterPhase::Connected(_)) {
-            let trouble = Some(Arc::clone(&reason));
-            self.entry.set_phase(ClusterPhase::Connecting { trouble });
+            let last_error = Some(Arc::clone(&reason));
+            self.entry.set_phase(ClusterPhase::Connecting { last_error });
         }
         let reply = login.as_mut().and_then(|login| login.reply.take());
         if reply.is_some() {

@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::cluster_supervisor::ClusterSupervisor;
-use super::command::{Command, Removal, SectionResult};
 use super::configuration::Section;
 use super::desired_plugin::DesiredPlugin;
 use super::durable_state::DurableState;
@@ -31,6 +30,27 @@ use super::status_registry::{PluginPhase, StatusRegistry};
 use crate::cluster::ClusterAccess;
 use crate::config::{ClusterSection, Config, InformerSection};
 use crate::metrics::Metrics;
+
+/// The result of applying a section: success, or the reason why its previous version keeps running.
+pub(super) type SectionResult = Result<(), Arc<str>>;
+
+/// Whether handlers are notified of a removal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// They receive nothing.
+    Silent,
+    /// They receive a delete for each of its objects.
+    Notify,
+}
+
+/// A command to the supervisor of a section. Supervisors handle commands one by one; the sender may stop waiting for
+/// the reply.
+pub(super) enum SectionCommand<S> {
+    /// Apply this version of the section.
+    Change(Arc<S>, oneshot::Sender<SectionResult>),
+    /// The section was removed.
+    Remove(Removal, oneshot::Sender<SectionResult>),
+}
 
 /// What supervisors are created with.
 pub(super) struct SupervisorParts {
@@ -62,7 +82,7 @@ type InformerKey = (String, String);
 /// A section and its supervisor.
 struct Supervised<S> {
     wanted: Arc<S>,
-    commands: mpsc::UnboundedSender<Command<S>>,
+    commands: mpsc::UnboundedSender<SectionCommand<S>>,
 }
 
 /// A section that was added, changed or removed, and its pending result.
@@ -218,7 +238,7 @@ impl ConfigSupervisor {
             ) {
                 // Handlers are notified, as they are for a namespace that was removed.
                 (true, true) => Removal::Notify,
-                // What happens to objects of a cluster that is no longer watched is unknown.
+                // Unknown what happens to the objects: Informant no longer watches this cluster.
                 (false, _) => Removal::Silent,
                 (true, false) => {
                     self.orphaned.insert(key);
@@ -357,7 +377,7 @@ impl<S> Supervised<S> {
         self.wanted = Arc::clone(&wanted);
         let (reply, result) = oneshot::channel();
         // A supervisor that ends drops `reply`, which is a result too.
-        let _ = self.commands.send(Command::Change(wanted, reply));
+        let _ = self.commands.send(SectionCommand::Change(wanted, reply));
         Pending {
             section,
             change: SectionChange::Changed,
@@ -367,7 +387,7 @@ impl<S> Supervised<S> {
 
     fn remove(self, section: Section, removal: Removal) -> Pending {
         let (reply, result) = oneshot::channel();
-        let _ = self.commands.send(Command::Remove(removal, reply));
+        let _ = self.commands.send(SectionCommand::Remove(removal, reply));
         Pending {
             section,
             change: SectionChange::Removed,

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::config_supervisor::{ConfigSupervisor, Pending, SectionChange};
 use super::configuration::{ReloadResult, Section};
+use super::file_content::{Read, StableRead, read_stable};
 use super::file_watch::{FileWatch, SETTLE, Ticks};
-use super::read_stable::{Read, StableRead, read_stable};
 use super::status_registry::StatusRegistry;
 use crate::config::{AdminSection, Config, Problems, ReadError, SourceFile, StateSection, TextHash};
 use crate::metrics::Metrics;
@@ -41,7 +41,7 @@ pub(super) struct ConfigWatcher {
     metrics: Metrics,
     environment: Arc<dyn Environment>,
     /// The hash of the text that was validated last.
-    known: TextHash,
+    validated_hash: TextHash,
     /// The log says that the file cannot be read or is empty.
     reported_unreadable: bool,
     /// The log says that the file keeps changing.
@@ -78,7 +78,7 @@ impl ConfigWatcher {
             watch,
             metrics,
             environment,
-            known: config.hash,
+            validated_hash: config.hash,
             reported_unreadable: false,
             reported_unstable: false,
             read_again: false,
@@ -126,12 +126,16 @@ impl ConfigWatcher {
     /// The text of the file, or why it cannot be read as text, if it is new and not being written.
     async fn changed_text(&mut self) -> Option<Result<SourceFile, Problems>> {
         let config = self.path.display();
-        let (now, read) = match read_stable(&*self.environment, self.known, || read_blocking(self.path.clone())).await {
+        let (now, read) = match read_stable(&*self.environment, self.validated_hash, || {
+            read_blocking(self.path.clone())
+        })
+        .await
+        {
             StableRead::Text(now, read) => (now, read),
             StableRead::Unstable => {
                 // Each change ticks, including the last one.
                 if !std::mem::replace(&mut self.reported_unstable, true) {
-                    tracing::warn!(%config, settle = ?SETTLE, "configuration keeps changing; waiting until it is stable");
+                    tracing::warn!(%config, settle_ms = SETTLE.as_millis() as u64, "configuration keeps changing; waiting until it is stable");
                 }
                 return None;
             }
@@ -139,7 +143,7 @@ impl ConfigWatcher {
         self.reported_unstable = false;
         let error = match &read {
             Err(ReadError::Io(error)) => Some(error.to_string()),
-            // An empty file is taken for a mistake, not for the wish to stop everything.
+            // An empty file is more likely a mistake than a request to stop everything.
             Ok(file) if file.text().trim().is_empty() => {
                 Some("the file is empty; to stop all informers and plugins, leave [admin] in it".into())
             }
@@ -154,7 +158,7 @@ impl ConfigWatcher {
         if std::mem::take(&mut self.reported_unreadable) {
             tracing::info!(%config, "configuration readable again");
         }
-        let changed = std::mem::replace(&mut self.known, now) != now;
+        let changed = std::mem::replace(&mut self.validated_hash, now) != now;
         changed.then(|| read.map_err(|error| Problems::of_unreadable(&self.path, &error)))
     }
 
@@ -164,7 +168,7 @@ impl ConfigWatcher {
             Ok(config) => self.apply(&config, ticks).await,
             Err(problems) => {
                 let config = self.path.display();
-                tracing::error!(%config, error = %problems, "configuration refused; keeping the previous configuration");
+                tracing::error!(%config, error = problems.one_line(), "configuration refused; keeping the previous configuration");
                 self.registry.configuration().refused = Some(problems.to_string().into());
                 ReloadResult::Refused
             }
@@ -175,7 +179,7 @@ impl ConfigWatcher {
 
     async fn apply(&mut self, config: &Config, ticks: &mut Ticks) -> ReloadResult {
         for warning in &config.warnings {
-            tracing::warn!("{warning}");
+            warning.log();
         }
         let restart_changed = self.set_restart_pending(config);
         let pending = self.supervisor.apply(config);
@@ -206,9 +210,10 @@ impl ConfigWatcher {
         match result {
             ReloadResult::Partial => {
                 let pending: Vec<_> = waiting.keys().map(ToString::to_string).collect();
+                let pending = pending.join(", ");
                 let reasons = waiting.iter().map(|(section, why)| format!("[{section}]: {why}"));
                 let reasons = reasons.collect::<Vec<_>>().join("; ");
-                tracing::warn!(%config, added, changed, removed, refused, ?pending, reasons, "configuration partially applied");
+                tracing::warn!(%config, added, changed, removed, refused, pending, reasons, "configuration partially applied");
             }
             _ => {
                 tracing::info!(%config, result = result.as_str(), added, changed, removed, "configuration applied")

@@ -19,7 +19,7 @@ use self::startup::Startup;
 pub use self::startup::{DISCOVERY_RETRY_FIRST, DISCOVERY_RETRY_MAX};
 use super::STOP_MAX;
 use super::cluster_registry::{ClusterEntry, ClusterPhase};
-use super::command::{Command, Removal, SectionResult};
+use super::config_supervisor::{Removal, SectionCommand, SectionResult};
 use super::configuration::Section;
 use super::durable_state::DurableState;
 use super::status_registry::{InformerPhase, StatusHandle, StatusRegistry};
@@ -36,12 +36,12 @@ pub(super) struct InformerSupervisor {
     pub(super) environment: Arc<dyn Environment>,
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
-    pub(super) commands: mpsc::UnboundedReceiver<Command<InformerSection>>,
+    pub(super) commands: mpsc::UnboundedReceiver<SectionCommand<InformerSection>>,
     pub(super) stop: CancellationToken,
 }
 
-enum Next {
-    Command(Command<InformerSection>),
+enum InformerEvent {
+    Command(SectionCommand<InformerSection>),
     /// The cluster's section changed: its name stands for another cluster now.
     ClusterChanged,
 }
@@ -63,14 +63,14 @@ impl InformerSupervisor {
         let mut cluster = None;
         loop {
             match self.next(&mut cluster).await {
-                Next::Command(Command::Change(section, reply)) => {
+                InformerEvent::Command(SectionCommand::Change(section, reply)) => {
                     let result = self.change(section).await;
                     let pending = result.as_ref().err().cloned();
                     self.registry.configuration().set_pending(self.section(), pending);
                     // The receiver may be gone.
                     let _ = reply.send(result);
                 }
-                Next::Command(Command::Remove(removal, reply)) => {
+                InformerEvent::Command(SectionCommand::Remove(removal, reply)) => {
                     let retiring = self.remove(removal).await;
                     let _ = reply.send(Ok(()));
                     if let Some(retiring) = retiring {
@@ -79,16 +79,16 @@ impl InformerSupervisor {
                     }
                     return;
                 }
-                Next::ClusterChanged => {
+                InformerEvent::ClusterChanged => {
                     self.stop_running("its cluster section changed").await;
-                    self.status.set_phase(InformerPhase::Discovering { trouble: None });
+                    self.status.set_phase(InformerPhase::Discovering { last_error: None });
                 }
             }
         }
     }
 
     /// Starts and follows the informer until a command arrives or the cluster changes.
-    async fn next(&mut self, cluster: &mut Option<Arc<Cluster>>) -> Next {
+    async fn next(&mut self, cluster: &mut Option<Arc<Cluster>>) -> InformerEvent {
         let mut clusters = self.cluster.watch();
         let commands = &mut self.commands;
         let command = async {
@@ -126,8 +126,8 @@ impl InformerSupervisor {
         };
         tokio::select! {
             biased;
-            command = command => Next::Command(command),
-            () = start_and_follow => Next::ClusterChanged,
+            command = command => InformerEvent::Command(command),
+            () = start_and_follow => InformerEvent::ClusterChanged,
         }
     }
 
@@ -162,7 +162,7 @@ impl InformerSupervisor {
         }
         // Nothing is running: start with discovery of the new section's resource.
         self.status.set_section(section);
-        self.status.set_phase(InformerPhase::Discovering { trouble: None });
+        self.status.set_phase(InformerPhase::Discovering { last_error: None });
         Ok(())
     }
 
@@ -233,7 +233,7 @@ fn can_reconfigure_to(own: &InformerSection, section: &InformerSection) -> bool 
 async fn client_other_than(own: &Arc<Cluster>, clusters: &mut watch::Receiver<ClusterPhase>) {
     let is_other = |phase: &ClusterPhase| match phase {
         ClusterPhase::Connected(cluster) => !Arc::ptr_eq(cluster, own),
-        ClusterPhase::Connecting { .. } | ClusterPhase::Gone => false,
+        ClusterPhase::Connecting { .. } | ClusterPhase::Removed => false,
     };
     if clusters.wait_for(is_other).await.is_err() {
         // The cluster is gone, and this informer is about to be removed.

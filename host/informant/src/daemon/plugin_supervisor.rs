@@ -11,11 +11,11 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::STOP_MAX;
-use super::command::{Command, SectionResult};
+use super::config_supervisor::{SectionCommand, SectionResult};
 use super::configuration::Section;
-use super::content_hash::ContentHash;
 use super::desired_plugin::DesiredPlugin;
 use super::durable_state::DurableState;
+use super::file_content::ContentHash;
 use super::file_watch::Ticks;
 use super::plugin_attachments::PluginAttachments;
 use super::status_registry::{PluginEntry, PluginPhase, StatusRegistry};
@@ -30,7 +30,7 @@ pub(super) struct PluginSupervisor {
     pub(super) host: PluginHost,
     pub(super) metrics: Metrics,
     pub(super) durables: DurableState,
-    pub(super) commands: mpsc::UnboundedReceiver<Command<DesiredPlugin>>,
+    pub(super) commands: mpsc::UnboundedReceiver<SectionCommand<DesiredPlugin>>,
     pub(super) ticks: Ticks,
     /// Notified when the plugin may have stopped using an informer.
     pub(super) released: Arc<Notify>,
@@ -44,8 +44,8 @@ struct Running {
 }
 
 /// The next thing to handle.
-enum Next {
-    Command(Command<DesiredPlugin>),
+enum PluginEvent {
+    Command(SectionCommand<DesiredPlugin>),
     Informer(super::plugin_attachments::InformerChange),
     /// The running version has passed or failed its probation.
     ProbationEnded,
@@ -74,35 +74,35 @@ impl PluginSupervisor {
         let _ = first.send(self.apply(&mut running, &mut tried).await);
         loop {
             match self.next(&mut running).await {
-                Next::Command(Command::Change(wanted, reply)) => {
+                PluginEvent::Command(SectionCommand::Change(wanted, reply)) => {
                     self.wanted = wanted;
                     tried = self.content().await;
                     let _ = reply.send(self.apply(&mut running, &mut tried).await);
                 }
-                Next::Command(Command::Remove(_, reply)) => {
+                PluginEvent::Command(SectionCommand::Remove(_, reply)) => {
                     self.remove(running).await;
                     let _ = reply.send(Ok(()));
                     return;
                 }
-                Next::Informer(change) => {
+                PluginEvent::Informer(change) => {
                     if let Some(running) = &mut running {
                         running.attachments.attach(change).await;
                     }
                 }
-                Next::ProbationEnded => {
+                PluginEvent::ProbationEnded => {
                     if let Some(running) = &mut running {
                         conclude_probation(&mut running.attachments).await;
                     }
                 }
-                Next::FileChanged => self.follow_file(&mut running, &mut tried).await,
+                PluginEvent::FileChanged => self.follow_file(&mut running, &mut tried).await,
                 // The sender is gone: the daemon is stopping.
-                Next::End => return std::future::pending().await,
+                PluginEvent::End => return std::future::pending().await,
             }
         }
     }
 
     /// Commands take precedence over files: when both change at once, the new section belongs to the new component.
-    async fn next(&mut self, running: &mut Option<Running>) -> Next {
+    async fn next(&mut self, running: &mut Option<Running>) -> PluginEvent {
         let plugin = running.as_ref().map(|running| running.attachments.plugin.clone());
         let change = async {
             match running {
@@ -118,10 +118,10 @@ impl PluginSupervisor {
         };
         tokio::select! {
             biased;
-            command = self.commands.recv() => command.map_or(Next::End, Next::Command),
-            change = change => Next::Informer(change),
-            () = probation => Next::ProbationEnded,
-            changed = self.ticks.changed() => changed.map_or(Next::End, |()| Next::FileChanged),
+            command = self.commands.recv() => command.map_or(PluginEvent::End, PluginEvent::Command),
+            change = change => PluginEvent::Informer(change),
+            () = probation => PluginEvent::ProbationEnded,
+            changed = self.ticks.changed() => changed.map_or(PluginEvent::End, |()| PluginEvent::FileChanged),
         }
     }
 

@@ -40,11 +40,11 @@ pub(super) async fn first(
 
 /// Matching resources that are not watched.
 #[derive(Default)]
-struct Gaps {
+struct DiscoveryGaps {
     /// Resources above the limit of watches.
     left_out: Vec<String>,
     /// Group versions that do not answer, with the error.
-    unread: BTreeMap<String, String>,
+    unavailable_groups: BTreeMap<String, String>,
 }
 
 /// Keeps one informer up to date with discovery.
@@ -60,7 +60,7 @@ pub(super) struct ResourceFollower<'f> {
 impl ResourceFollower<'_> {
     /// Runs discovery and applies changes until it is dropped.
     pub(super) async fn run(self) {
-        let mut before = Gaps::default();
+        let mut before = DiscoveryGaps::default();
         let mut last_error = None;
         loop {
             match self.once().await {
@@ -68,7 +68,7 @@ impl ResourceFollower<'_> {
                     if now.left_out != before.left_out {
                         warn_of_limit(self.status, &now.left_out, self.pattern);
                     }
-                    self.log_unread(&before, &now);
+                    self.log_unavailable_groups(&before, &now);
                     before = now;
                     last_error = None;
                 }
@@ -86,17 +86,17 @@ impl ResourceFollower<'_> {
     }
 
     /// Runs discovery once and applies changes.
-    async fn once(&self) -> Result<Gaps, String> {
+    async fn once(&self) -> Result<DiscoveryGaps, String> {
         let environment = Arc::clone(self.environment);
         let served = discover_matching(self.client, environment, self.pattern, &self.section.exclude).await;
         let served = served.map_err(|error| error.to_string())?;
-        self.log_idle(&served);
+        self.log_unused_excludes(&served);
         let before = ServedResources {
             resources: self.informer.spec().resources.unwrap_or_default(),
             ..ServedResources::default()
         };
         let running: BTreeSet<_> = before.resources.keys().cloned().collect();
-        let unread = served.unread.clone();
+        let unavailable_groups = served.unread.clone();
         let (served, left_out) = within_watches(served.after(&before), self.section, &running);
         if served.resources != before.resources {
             self.log_changes(&before, &served);
@@ -106,11 +106,14 @@ impl ResourceFollower<'_> {
                 .await
                 .map_err(|error| error.to_string())?;
         }
-        Ok(Gaps { left_out, unread })
+        Ok(DiscoveryGaps {
+            left_out,
+            unavailable_groups,
+        })
     }
 
     /// Logs, once each, the `exclude` entries that match nothing.
-    fn log_idle(&self, served: &ServedResources) {
+    fn log_unused_excludes(&self, served: &ServedResources) {
         let section = (self.pattern, &self.section.exclude);
         for (entry, idle) in self.status.update_exclude_warnings(section, &served.exclusions) {
             let (informer, pattern) = (self.status.name(), self.pattern);
@@ -119,15 +122,15 @@ impl ResourceFollower<'_> {
     }
 
     /// Logs the group versions that stopped answering and those that answer again. A changed error is not logged again.
-    fn log_unread(&self, before: &Gaps, now: &Gaps) {
+    fn log_unavailable_groups(&self, before: &DiscoveryGaps, now: &DiscoveryGaps) {
         let (informer, cluster) = (self.status.name(), cluster_field(&self.status.cluster));
-        for (version, why) in &now.unread {
-            if !before.unread.contains_key(version) {
+        for (version, why) in &now.unavailable_groups {
+            if !before.unavailable_groups.contains_key(version) {
                 tracing::warn!(informer, cluster, group_version = %version, error = %why, "discovery failed; keeping the previously known resources");
             }
         }
-        for version in before.unread.keys() {
-            if !now.unread.contains_key(version) {
+        for version in before.unavailable_groups.keys() {
+            if !now.unavailable_groups.contains_key(version) {
                 tracing::info!(informer, cluster, group_version = %version, "discovery recovered");
             }
         }
@@ -179,7 +182,8 @@ fn warn_of_limit(status: &StatusHandle, left_out: &[String], pattern: &ResourceP
             %pattern,
             limit = WATCHES_MAX,
             resources,
-            "watch limit reached; resources left out; list what you do not need in `exclude`"
+            hint = "list what you do not need in `exclude`",
+            "watch limit reached; some resources are not watched"
         );
     }
 }

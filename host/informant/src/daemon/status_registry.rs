@@ -66,7 +66,7 @@ pub enum InformerPhase {
     /// Discovery of the resource is running; nothing is watched yet.
     Discovering {
         /// Why the last attempt failed.
-        trouble: Option<Arc<str>>,
+        last_error: Option<Arc<str>>,
     },
     /// It lists and watches. Its sources have the details.
     Running(Arc<RunningInformer>),
@@ -196,7 +196,7 @@ impl StatusRegistry {
         });
         let status = InformerStatus {
             section,
-            phase: InformerPhase::Discovering { trouble: None },
+            phase: InformerPhase::Discovering { last_error: None },
         };
         entry
             .statuses

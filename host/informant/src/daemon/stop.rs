@@ -1,8 +1,8 @@
 //! Stops a daemon in order.
 //!
-//! Supervisors stop first, so that nothing new starts. Then informers stop receiving and deliver what they accepted,
-//! then plugins stop, and last the admin server, which shows all of it. Events that are not delivered within the
-//! deadline are counted and logged.
+//! Supervisors stop first, so that nothing new starts. Then informers stop receiving and deliver what they accepted;
+//! then plugins stop. The admin server stops last, so that it can show the progress. Events that are not delivered
+//! within the deadline are counted and logged.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Daemon;
 use super::status_registry::{InformerPhase, PluginPhase};
+use crate::logging::cluster_field;
 
 /// How long a graceful stop may take.
 pub const STOP_MAX: Duration = Duration::from_secs(10);
@@ -20,14 +21,14 @@ const AFTER_DELIVERY: Duration = Duration::from_millis(500);
 
 /// The result of a graceful stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StopReport {
+pub struct ShutdownReport {
     /// Events that were accepted but not delivered before the deadline.
     pub undelivered: u64,
 }
 
 impl Daemon {
     /// Stops everything within `deadline`. Accepted events are delivered, or counted in the report.
-    pub async fn stop(self, deadline: Duration) -> StopReport {
+    pub async fn stop(self, deadline: Duration) -> ShutdownReport {
         let until = Instant::now() + deadline;
         let before = self.discarded();
         self.registry.set_stopping();
@@ -41,7 +42,7 @@ impl Daemon {
         let _ = tokio::task::spawn_blocking(move || durables.close()).await;
         let undelivered = self.discarded() - before;
         self.admin.stop();
-        StopReport { undelivered }
+        ShutdownReport { undelivered }
     }
 
     /// How many events listeners have dropped so far.
@@ -69,7 +70,9 @@ impl Daemon {
             let report = informer.stop(until - Instant::now()).await;
             tracing::debug!(
                 informer = informer.name(),
-                clean = report.is_clean(),
+                cluster = cluster_field(&informer.spec().source.cluster),
+                reason = "shutdown",
+                undelivered = report.undelivered,
                 "informer stopped"
             );
         });

@@ -51,7 +51,7 @@ pub(super) fn of_answer(head: &Parts, body: &[u8]) -> KubeError {
         .unwrap_or_default();
     let message = match status.as_ref().and_then(|status| status.message.as_deref()) {
         Some(message) => cut(message, MESSAGE_BYTES_MAX),
-        None => unexplained(code, body),
+        None => status_only_message(code, body),
     };
     KubeError {
         code: classify(code, reason),
@@ -83,14 +83,14 @@ fn classify(code: u16, reason: &str) -> KubeErrorCode {
 }
 
 /// A response without a `Status`: the API server's for an unknown path, or a proxy's.
-fn unexplained(code: u16, body: &[u8]) -> String {
+fn status_only_message(code: u16, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let start = cut(text.trim(), START_SHOWN_BYTES_MAX);
     let hint = match code {
         404 => "; check that this version serves the resource, and whether the resource is namespaced",
         _ => "",
     };
-    format!("the API server answered {code}: {start}{hint}")
+    format!("the API server responded with {code}: {start}{hint}")
 }
 
 fn cut(text: &str, bytes_max: usize) -> String {

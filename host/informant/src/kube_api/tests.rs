@@ -154,7 +154,7 @@ async fn errors_carry_the_api_servers_messages() {
     409 conflict: Operation cannot be fulfilled on configmaps "m": the object has been modified; please apply your changes to the latest version and try again
     409 conflict: Operation cannot be fulfilled on configmaps "m": the UID in the precondition (x) does not match the UID in record (UID). The object might have been deleted and then recreated
     400 invalid: the object provided is unrecognized: couldn't get version/kind; json parse error: EOF while parsing an object at line 1 column 1
-    404 not-found: the API server answered 404: 404 page not found; check that this version serves the resource, and whether the resource is namespaced
+    404 not-found: the API server responded with 404: 404 page not found; check that this version serves the resource, and whether the resource is namespaced
     there is no cluster named "east"; config.toml has one cluster, without a name: leave it empty
     the response exceeds 10 bytes; request fewer objects per page
     "#);
@@ -239,7 +239,7 @@ async fn retry_after_of_a_busy_api_server_is_passed_on() {
         (error.code, error.message.as_str()),
         (
             KubeErrorCode::TooManyRequests,
-            "the API server answered 429: Too many requests"
+            "the API server responded with 429: Too many requests"
         )
     );
 }

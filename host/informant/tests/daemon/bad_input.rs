@@ -92,7 +92,7 @@ async fn namespaces_of_a_cluster_scoped_resource_are_refused() {
     until("the refusal to show", async || {
         let (_, text) = daemon.get("/readyz?verbose").await;
         if text.contains(
-            "[ ]informer/nodes failed, not required: `namespaces` names default, but v1/nodes is cluster-scoped",
+            "[ ]informer/nodes failing, not required: `namespaces` names default, but v1/nodes is cluster-scoped",
         ) {
             Ok(())
         } else {

@@ -106,7 +106,7 @@ async fn readiness_shows_last_event_relists_and_last_error() {
         let (_, text) = daemon.get("/readyz?verbose").await;
         let line = text.lines().find(|line| line.contains("informer/pods"));
         let line = line.ok_or_else(|| text.clone())?.to_owned();
-        if line.contains("ok: Live, 1 objects, version ") && line.contains(", 1 relists, last error ") {
+        if line.contains("ok: Live, 1 objects, version ") && line.contains(", 1 relist, last error ") {
             Ok(line)
         } else {
             Err(line)

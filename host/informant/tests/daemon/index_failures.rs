@@ -41,12 +41,12 @@ async fn objects_missing_from_an_index_are_listed_and_warned_of() {
     assert_eq!(
         asked,
         "exit 0\npod/web-0\n--\n\
-         warning: index app lacks 1 object, because its function failed on it; see `informant status`"
+         warning: index app is missing 1 object, because its function failed on it; see `informant status`"
     );
     let other = informant("get pods --index node=node-1 -o name").await;
     assert_eq!(other, "exit 0\npod/fail-0\npod/web-0\n--", "the other index has all");
     let status = informant("status").await;
-    let said = "index app of pods lacks 1 object: default/fail-0: asked to fail";
+    let said = "index app of pods is missing 1 object: default/fail-0: asked to fail";
     assert!(status.contains(said), "{status}");
 
     world.server.delete("v1/pods", "default", "fail-0").unwrap();

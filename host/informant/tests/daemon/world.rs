@@ -204,7 +204,7 @@ impl Running {
             .await;
     }
 
-    pub(crate) async fn stop(mut self) -> informant::daemon::StopReport {
+    pub(crate) async fn stop(mut self) -> informant::daemon::ShutdownReport {
         self.daemon.take().unwrap().stop(Duration::from_secs(10)).await
     }
 }

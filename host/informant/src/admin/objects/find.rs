@@ -8,7 +8,7 @@ use informant_cache::{Source, SourceState};
 use informant_informer::Discovered;
 use informant_object::SourceId;
 
-use super::super::error::{ApiError, Code};
+use super::super::error::{AdminError, Code};
 use crate::daemon::{InformerEntry, InformerPhase, InformerStatus, InformerStatuses, RunningInformer, StatusRegistry};
 
 /// The informer that a request is about.
@@ -20,7 +20,7 @@ pub(super) struct ResolvedInformer<'a> {
 
 /// The informer named `resource`, or else the only one that watches it. An informer that watches nothing else takes
 /// precedence over those that do.
-pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Result<ResolvedInformer<'a>, ApiError> {
+pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Result<ResolvedInformer<'a>, AdminError> {
     if let Some(informer) = registry.informer(resource) {
         return Ok(ResolvedInformer { informer, only: None });
     }
@@ -41,7 +41,7 @@ pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Resu
             let names: Vec<_> = informers.iter().map(|entry| entry.name.as_str()).collect();
             let help = crate::config::did_you_mean(resource, &names, "informers");
             let message = format!("no informer named \"{resource}\" and none that watches it; {help}");
-            Err(ApiError::new(Code::UnknownInformer, message))
+            Err(AdminError::new(Code::UnknownInformer, message))
         }
         _ => {
             let names: Vec<_> = watching.iter().map(|entry| format!("`{}`", entry.name)).collect();
@@ -49,7 +49,7 @@ pub(super) fn informer<'a>(registry: &StatusRegistry, resource: &'a str) -> Resu
                 "several informers watch \"{resource}\": name one of {}",
                 names.join(", ")
             );
-            Err(ApiError::new(Code::Ambiguous, message))
+            Err(AdminError::new(Code::Ambiguous, message))
         }
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn synced_sources(
     registry: &StatusRegistry,
     asked: &ResolvedInformer<'_>,
     clusters: &BTreeSet<String>,
-) -> Result<Vec<Arc<Source>>, ApiError> {
+) -> Result<Vec<Arc<Source>>, AdminError> {
     let informer = &asked.informer;
     let statuses = informer.by_cluster();
     check_clusters(informer, &statuses, clusters)?;
@@ -127,11 +127,11 @@ pub(super) fn synced_sources(
     }
     if let Some((cluster, why)) = not_synced {
         let message = if registry.is_stopping() {
-            format!("informer {} is gone: Informant is stopping", informer.name)
+            format!("informer {} was stopped: Informant is shutting down", informer.name)
         } else {
             not_synced_message(&informer.name, cluster, &why, &synced)
         };
-        return Err(ApiError::new(Code::NotSynced, message));
+        return Err(AdminError::new(Code::NotSynced, message));
     }
     sources.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
     Ok(sources)
@@ -158,7 +158,7 @@ fn check_clusters(
     informer: &InformerEntry,
     statuses: &InformerStatuses,
     clusters: &BTreeSet<String>,
-) -> Result<(), ApiError> {
+) -> Result<(), AdminError> {
     let Some(unknown) = clusters.iter().find(|cluster| !statuses.contains_key(*cluster)) else {
         return Ok(());
     };
@@ -170,14 +170,16 @@ fn check_clusters(
         let help = crate::config::did_you_mean(unknown, &known, "its clusters");
         format!("informer {name} has no cluster named \"{unknown}\"; {help}")
     };
-    Err(ApiError::new(Code::UnknownCluster, message))
+    Err(AdminError::new(Code::UnknownCluster, message))
 }
 
 /// Why the sources of one cluster cannot answer, if they cannot.
 fn not_ready_reason<'s>(status: &InformerStatus, mut sources: impl Iterator<Item = &'s Arc<Source>>) -> Option<String> {
     match &status.phase {
-        InformerPhase::Discovering { trouble: None } => Some("it is starting".to_owned()),
-        InformerPhase::Discovering { trouble: Some(trouble) } => Some(trouble.to_string()),
+        InformerPhase::Discovering { last_error: None } => Some("it is starting".to_owned()),
+        InformerPhase::Discovering {
+            last_error: Some(error),
+        } => Some(error.to_string()),
         InformerPhase::Refused { reason } => Some(reason.to_string()),
         InformerPhase::Stopped => Some("it was stopped".to_owned()),
         InformerPhase::Running(running) if running.discovered.is_some() && running.shared.sources().is_empty() => {
@@ -204,7 +206,7 @@ fn not_synced_reason(source: &Source) -> String {
         status.state.as_str()
     };
     match status.last_error {
-        Some(trouble) => format!("{why}: {trouble}"),
+        Some(error) => format!("{why}: {error}"),
         None => why.to_owned(),
     }
 }

@@ -59,7 +59,8 @@ impl SnapshotFile {
                 Ok(()) => saved = revision,
                 Err(error) => {
                     let retry_in_seconds = SAVE_INTERVAL.as_secs();
-                    tracing::warn!(error = format!("{error:#}"), retry_in_seconds, "snapshot not saved");
+                    let path = self.path.display();
+                    tracing::warn!(%path, error = format!("{error:#}"), retry_in_seconds, "snapshot not saved");
                 }
             }
         }

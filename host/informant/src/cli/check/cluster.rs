@@ -70,7 +70,7 @@ pub(super) async fn check(config: &Config, clusters: &[&str], flags: &ClusterFla
     if config.informers.is_empty() && !required {
         return ClusterReport::default();
     }
-    if let Err(error) = flags.judge(config) {
+    if let Err(error) = flags.validate(config) {
         let problem = Problem::of_file(&config.path, error.to_string());
         return ClusterReport {
             findings: Findings {
@@ -94,7 +94,7 @@ pub(super) async fn check(config: &Config, clusters: &[&str], flags: &ClusterFla
     report
         .findings
         .problems
-        .extend(idle_excludes(config, &report.exclusions));
+        .extend(unused_excludes(config, &report.exclusions));
     report
 }
 
@@ -375,7 +375,7 @@ pub(super) async fn allowed(
 /// One problem for each entry of `exclude` that matches nothing in any cluster of its informer. `reported` has an item
 /// for each informer and cluster that was asked. There is no problem if a cluster, or the entry's group in it, did not
 /// respond.
-fn idle_excludes(config: &Config, reported: &[(String, BTreeMap<String, Exclusion>)]) -> Vec<Problem> {
+fn unused_excludes(config: &Config, reported: &[(String, BTreeMap<String, Exclusion>)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, section) in &config.informers {
         let of_informer: Vec<_> = reported.iter().filter(|(informer, _)| informer == name).collect();

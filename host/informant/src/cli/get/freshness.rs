@@ -35,16 +35,16 @@ fn count(sources: &[Freshness], what: impl Fn(&Freshness) -> &str) -> Count {
 pub(super) fn summary(sources: &[Freshness]) -> String {
     let kinds = resources(sources);
     match sources {
-        [] => "fresh as of nothing: the informer has no source".to_owned(),
+        [] => "freshness unknown: the informer has no sources".to_owned(),
         [only] => format!("fresh as of version {}, {}", version(only), age(only)),
         several if several.len() <= NAMED_MAX => {
-            let each: Vec<_> = several.iter().map(|source| in_short(source, kinds)).collect();
+            let each: Vec<_> = several.iter().map(|source| abbreviate(source, kinds)).collect();
             format!("fresh as of {}", each.join("; "))
         }
         many => {
             // A source without an event since its first list counts as the oldest.
             let oldest = many.iter().max_by_key(|source| source.age_ms.unwrap_or(u64::MAX));
-            let oldest = oldest.map_or_else(String::new, |source| in_short(source, kinds));
+            let oldest = oldest.map_or_else(String::new, |source| abbreviate(source, kinds));
             format!("fresh as of {} sources; oldest: {oldest}", many.len())
         }
     }
@@ -68,7 +68,7 @@ fn warning(source: &Freshness, kinds: Count) -> String {
     format!("warning: the watch{of} is {state}; its objects are as of version {version} and may be stale")
 }
 
-fn in_short(source: &Freshness, kinds: Count) -> String {
+fn abbreviate(source: &Freshness, kinds: Count) -> String {
     format!("{} {} ({})", location(source, kinds), version(source), age(source))
 }
 

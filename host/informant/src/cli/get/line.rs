@@ -8,6 +8,10 @@ use serde_json::value::RawValue;
 /// The annotation for an object's cluster, for JSON and YAML that mixes clusters.
 const CLUSTER_ANNOTATION: &str = "informant/cluster";
 
+/// The error for a line of another form.
+const UNPARSABLE: &str =
+    "the daemon sent an object line that cannot be parsed; is it the same version as this program?";
+
 /// A line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line<'a> {
@@ -37,16 +41,16 @@ pub(super) struct Metadata {
 
 impl<'a> Line<'a> {
     pub(super) fn parse(line: &'a [u8]) -> Result<Self> {
-        serde_json::from_slice(line).context("the daemon sent something that is not an object of a source")
+        serde_json::from_slice(line).context(UNPARSABLE)
     }
 
     pub(super) fn headline(&self) -> Result<Headline> {
-        serde_json::from_str(self.object.get()).context("the daemon sent something that is not an object")
+        serde_json::from_str(self.object.get()).context(UNPARSABLE)
     }
 
     /// The object as a tree of values.
     pub(super) fn object(&self) -> Result<Value> {
-        serde_json::from_str(self.object.get()).context("the daemon sent an object that is not JSON")
+        serde_json::from_str(self.object.get()).context(UNPARSABLE)
     }
 
     /// Like [`object`](Self::object), annotated with its cluster.

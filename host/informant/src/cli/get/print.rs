@@ -11,7 +11,7 @@ use serde_saphyr::SerializerOptions;
 
 use super::Format;
 use super::line::{Headline, Line};
-use super::wide::{self, Column};
+use super::wide::{self, WideColumn};
 use crate::age;
 use crate::cli::table::StreamedTable;
 
@@ -52,7 +52,7 @@ struct Rows {
     table: StreamedTable,
     with_namespace: bool,
     /// Those of `-o wide`.
-    columns: &'static [Column],
+    columns: &'static [WideColumn],
 }
 
 #[derive(Clone, Copy)]

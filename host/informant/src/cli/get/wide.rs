@@ -8,24 +8,24 @@ use serde_json::Value;
 use crate::age;
 
 /// A column: its heading, and the cell for an object.
-pub(super) struct Column {
+pub(super) struct WideColumn {
     pub(super) heading: &'static str,
     pub(super) cell: fn(&Value) -> String,
 }
 
 const NOTHING: &str = "<none>";
 
-const fn column(heading: &'static str, cell: fn(&Value) -> String) -> Column {
-    Column { heading, cell }
+const fn column(heading: &'static str, cell: fn(&Value) -> String) -> WideColumn {
+    WideColumn { heading, cell }
 }
 
-const AGE: Column = column("AGE", |object| {
+const AGE: WideColumn = column("AGE", |object| {
     age::since(object.pointer("/metadata/creationTimestamp").and_then(Value::as_str))
 });
-const CONTAINERS: Column = column("CONTAINERS", |object| of_containers(object, "name"));
-const IMAGES: Column = column("IMAGES", |object| of_containers(object, "image"));
+const CONTAINERS: WideColumn = column("CONTAINERS", |object| of_containers(object, "name"));
+const IMAGES: WideColumn = column("IMAGES", |object| of_containers(object, "image"));
 
-const PODS: [Column; 6] = [
+const PODS: [WideColumn; 6] = [
     column("READY", pod_ready),
     column("STATUS", pod_status),
     column("RESTARTS", pod_restarts),
@@ -33,14 +33,14 @@ const PODS: [Column; 6] = [
     column("IP", |pod| text(pod, "/status/podIP")),
     column("NODE", |pod| text(pod, "/spec/nodeName")),
 ];
-const NODES: [Column; 5] = [
+const NODES: [WideColumn; 5] = [
     column("STATUS", node_status),
     column("ROLES", node_roles),
     AGE,
     column("VERSION", |node| text(node, "/status/nodeInfo/kubeletVersion")),
     column("INTERNAL-IP", node_address),
 ];
-const DEPLOYMENTS: [Column; 6] = [
+const DEPLOYMENTS: [WideColumn; 6] = [
     column("READY", |object| {
         fraction(object, "/status/readyReplicas", "/spec/replicas")
     }),
@@ -54,7 +54,7 @@ const DEPLOYMENTS: [Column; 6] = [
     CONTAINERS,
     IMAGES,
 ];
-const REPLICA_SETS: [Column; 6] = [
+const REPLICA_SETS: [WideColumn; 6] = [
     column("DESIRED", |object| number(object, "/spec/replicas").to_string()),
     column("CURRENT", |object| number(object, "/status/replicas").to_string()),
     column("READY", |object| number(object, "/status/readyReplicas").to_string()),
@@ -62,7 +62,7 @@ const REPLICA_SETS: [Column; 6] = [
     CONTAINERS,
     IMAGES,
 ];
-const STATEFUL_SETS: [Column; 4] = [
+const STATEFUL_SETS: [WideColumn; 4] = [
     column("READY", |object| {
         fraction(object, "/status/readyReplicas", "/spec/replicas")
     }),
@@ -70,7 +70,7 @@ const STATEFUL_SETS: [Column; 4] = [
     CONTAINERS,
     IMAGES,
 ];
-const DAEMON_SETS: [Column; 6] = [
+const DAEMON_SETS: [WideColumn; 6] = [
     column("DESIRED", |object| {
         number(object, "/status/desiredNumberScheduled").to_string()
     }),
@@ -82,7 +82,7 @@ const DAEMON_SETS: [Column; 6] = [
     CONTAINERS,
     IMAGES,
 ];
-const JOBS: [Column; 4] = [
+const JOBS: [WideColumn; 4] = [
     column("COMPLETIONS", |object| {
         fraction(object, "/status/succeeded", "/spec/completions")
     }),
@@ -90,36 +90,36 @@ const JOBS: [Column; 4] = [
     CONTAINERS,
     IMAGES,
 ];
-const SERVICES: [Column; 5] = [
+const SERVICES: [WideColumn; 5] = [
     column("TYPE", |service| text(service, "/spec/type")),
     column("CLUSTER-IP", |service| text(service, "/spec/clusterIP")),
     column("PORT(S)", service_ports),
     AGE,
     column("SELECTOR", |service| pairs(service.pointer("/spec/selector"))),
 ];
-const CONFIG_MAPS: [Column; 2] = [
+const CONFIG_MAPS: [WideColumn; 2] = [
     column("DATA", |object| {
         (entries(object, "/data") + entries(object, "/binaryData")).to_string()
     }),
     AGE,
 ];
-const SECRETS: [Column; 3] = [
+const SECRETS: [WideColumn; 3] = [
     column("TYPE", |secret| text(secret, "/type")),
     column("DATA", |secret| entries(secret, "/data").to_string()),
     AGE,
 ];
-const NAMESPACES: [Column; 2] = [column("STATUS", |object| text(object, "/status/phase")), AGE];
-const OTHERS: [Column; 3] = [
+const NAMESPACES: [WideColumn; 2] = [column("STATUS", |object| text(object, "/status/phase")), AGE];
+const OTHERS: [WideColumn; 3] = [
     column("VERSION", |object| text(object, "/metadata/resourceVersion")),
     AGE,
     column("LABELS", |object| pairs(object.pointer("/metadata/labels"))),
 ];
 
 /// The columns for any kind.
-pub(super) const OF_ANY_KIND: &[Column] = &OTHERS;
+pub(super) const OF_ANY_KIND: &[WideColumn] = &OTHERS;
 
 /// The columns after the name, for a kind in a group.
-pub(super) fn columns(group: &str, kind: &str) -> &'static [Column] {
+pub(super) fn columns(group: &str, kind: &str) -> &'static [WideColumn] {
     match (group, kind) {
         ("", "Pod") => &PODS,
         ("", "Node") => &NODES,

@@ -147,8 +147,8 @@ fn index_failures_show_count_and_example() {
 
     INFORMER   RESOURCE   NAMESPACE   STATE   OBJECTS   VERSION   SEEN     BOOKMARK
     pods       v1/pods    *           Live    20000     77123     0s ago   31s ago
-    index x of pods lacks 1 object: default/web: Error: boo
-    index y of pods lacks 300 objects: for example default/web: no image
+    index x of pods is missing 1 object: default/web: Error: boo
+    index y of pods is missing 300 objects: for example default/web: no image
     ");
 }
 
@@ -190,7 +190,7 @@ fn daemon_with_every_problem() {
         plugins: vec![greeter(failing()), late],
     };
     insta::assert_snapshot!(shown(&status), @r#"
-    Configuration config.toml: refused 3m20s ago; the previous one keeps running
+    Configuration config.toml: refused 3m20s ago; the previous one stays active
       error: config.toml:3:1: unknown key `resuorce` in [informer.pods]
         help: did you mean `resource`?
       [plugin.late] pending: plugin "late": late.wasm: cannot be read: No such file or directory

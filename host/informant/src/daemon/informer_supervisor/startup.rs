@@ -39,8 +39,10 @@ impl Startup<'_> {
             let phase = clusters.borrow_and_update().clone();
             match phase {
                 ClusterPhase::Connected(cluster) => return cluster,
-                ClusterPhase::Connecting { trouble } => self.status.set_phase(InformerPhase::Discovering { trouble }),
-                ClusterPhase::Gone => {}
+                ClusterPhase::Connecting { last_error } => {
+                    self.status.set_phase(InformerPhase::Discovering { last_error })
+                }
+                ClusterPhase::Removed => {}
             }
             if clusters.changed().await.is_err() {
                 // The cluster is gone, and this informer is about to be removed.
@@ -72,10 +74,10 @@ impl Startup<'_> {
     pub(super) async fn wait_for_retiring(&self) {
         for informer in self.registry.retiring_of(self.status.name(), &self.status.cluster) {
             self.status.set_phase(InformerPhase::Discovering {
-                trouble: Some("waiting for handlers to receive the deletes from when it left this cluster".into()),
+                last_error: Some("waiting until handlers have received the deletes of the previous informer".into()),
             });
             informer.drained().await;
-            self.status.set_phase(InformerPhase::Discovering { trouble: None });
+            self.status.set_phase(InformerPhase::Discovering { last_error: None });
         }
     }
 
@@ -146,11 +148,11 @@ impl Startup<'_> {
             };
             self.metrics.daemon.discovered(informer, of, false);
             let jittered = delay.mul_f64(jitter(self.environment.random()));
-            let retry_in = humantime::format_duration(Duration::from_millis(jittered.as_millis() as u64)).to_string();
+            let retry_in_seconds = jittered.as_secs_f64();
             let cluster_name = cluster_field(of);
-            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, %retry_in, "discovery failed; retrying");
+            tracing::warn!(informer, cluster = cluster_name, url = %cluster.url, %error, retry_in_seconds, "discovery failed; retrying");
             self.status.set_phase(InformerPhase::Discovering {
-                trouble: Some(error.into()),
+                last_error: Some(error.into()),
             });
             self.environment.sleep(jittered).await;
             delay = (delay * 2).min(DISCOVERY_RETRY_MAX);

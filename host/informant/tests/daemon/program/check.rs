@@ -121,13 +121,13 @@ async fn check_reports_an_unreachable_cluster() {
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--context", "other"]).await, @"
     exit 3
     --
-    error: config.toml: cannot check the cluster: the kubeconfig ($KUBECONFIG, ~/.kube/config): failed to load current context: other
+    error: config.toml: cannot check the cluster: cannot use the default kubeconfig ($KUBECONFIG, ~/.kube/config): failed to load current context: other; check the context, or set --kubeconfig
     config.toml is invalid
     ");
     insta::assert_snapshot!(transcript(&world, &["check", "--cluster", "--kubeconfig", "nowhere"]).await, @r#"
     exit 3
     --
-    error: config.toml: cannot check the cluster: kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
+    error: config.toml: cannot check the cluster: cannot use kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
     config.toml is invalid
     "#);
 }

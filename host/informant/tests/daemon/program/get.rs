@@ -188,7 +188,7 @@ async fn get_reports_an_unreachable_daemon() {
     insta::assert_snapshot!(transcript(&world, &["get", "pods", "--admin", &world.address.to_string()]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS (--admin); start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
+    error: no daemon responds at ADDRESS (--admin); start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
     ");
     world.configure(PODS);
     insta::assert_snapshot!(transcript(&world, &["get", "pods"]).await, @"
@@ -203,7 +203,7 @@ async fn get_reports_an_unreachable_daemon() {
     insta::assert_snapshot!(transcript(&world, &["status"]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS ([admin] listen in config.toml); a running daemon keeps the address it started with; start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
+    error: no daemon responds at ADDRESS ([admin] listen in config.toml); a running daemon keeps the address it started with; start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
     ");
     insta::assert_snapshot!(transcript(&world, &["status", "-c", "none.toml"]).await, @"
     exit 3
@@ -215,7 +215,7 @@ async fn get_reports_an_unreachable_daemon() {
     insta::assert_snapshot!(transcript(&world, &["plugin", "list", "-c", "none.toml", "--admin", &elsewhere]).await, @"
     exit 1
     --
-    error: no daemon answers at ADDRESS (--admin); start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
+    error: no daemon responds at ADDRESS (--admin); start `informant run`, or pass its admin address with --admin: Connection refused (os error 111)
     ");
 }
 
