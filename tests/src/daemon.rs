@@ -140,9 +140,9 @@ impl Daemon {
     /// # Errors
     /// If the file cannot be written.
     pub async fn write_config(&self, config: &str) -> Result<()> {
-        let beside = self.config.with_extension("new");
-        tokio::fs::write(&beside, with_admin(config)).await?;
-        Ok(tokio::fs::rename(&beside, &self.config).await?)
+        let temporary = self.config.with_extension("new");
+        tokio::fs::write(&temporary, with_admin(config)).await?;
+        Ok(tokio::fs::rename(&temporary, &self.config).await?)
     }
 
     /// The path of its config.toml.

@@ -109,9 +109,9 @@ fn versions(folder: &Path) -> Result<[PathBuf; 2]> {
 }
 
 fn put_in_place(from: &Path, to: &Path) -> Result<()> {
-    let beside = to.with_extension("new");
-    std::fs::copy(from, &beside).with_context(|| format!("copying {}", from.display()))?;
-    Ok(std::fs::rename(&beside, to)?)
+    let temporary = to.with_extension("new");
+    std::fs::copy(from, &temporary).with_context(|| format!("copying {}", from.display()))?;
+    Ok(std::fs::rename(&temporary, to)?)
 }
 
 async fn swap_repeatedly(daemon: &Daemon, versions: &[PathBuf; 2], component: &Path, swaps: u32) -> Result<Vec<Swap>> {

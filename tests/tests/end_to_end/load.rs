@@ -127,9 +127,9 @@ pub(crate) async fn reloads(daemon: &Daemon, plugin: &str, result: &str) -> Resu
 
 /// Writes a temporary file and renames it, as careful tools do.
 pub(crate) fn put_in_place(from: &Path, to: &Path) -> Result<()> {
-    let beside = to.with_extension("new");
-    std::fs::copy(from, &beside).with_context(|| format!("copying {}", from.display()))?;
-    std::fs::rename(&beside, to)?;
+    let temporary = to.with_extension("new");
+    std::fs::copy(from, &temporary).with_context(|| format!("copying {}", from.display()))?;
+    std::fs::rename(&temporary, to)?;
     Ok(())
 }
 

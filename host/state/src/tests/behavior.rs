@@ -287,11 +287,11 @@ fn many_open_keys_are_checked_in_turn() {
 #[test]
 fn unexpected_handler_is_deleted() {
     let (_folder, path) = kept(options());
-    let nobody = SourceOptions {
+    let no_handlers = SourceOptions {
         handlers: BTreeSet::new(),
         ..options()
     };
-    let mut process = Process::start(&path, nobody);
+    let mut process = Process::start(&path, no_handlers);
     process.sync([object("a", "u1", 1)]);
     process.recorder.run_once();
     drop(process);

@@ -312,12 +312,12 @@ async fn denied_informer_errors_show_the_line_to_add() {
         assert_eq!(answer.unwrap_err().code, ErrorCode::Denied);
     }
     assert_eq!(reader.source(cache.source).unwrap().unwrap().informer, "main");
-    let mut nobody = StoreReader::new(cache.catalog.clone(), StoreAccess::Denied("not here"));
+    let mut denied = StoreReader::new(cache.catalog.clone(), StoreAccess::Denied("not here"));
     assert_eq!(
-        message(nobody.sources("main".into()).unwrap()),
+        message(denied.sources("main".into()).unwrap()),
         "ErrorCode::Denied: not here"
     );
-    assert_eq!(message(list(&mut nobody, query()).await), "ErrorCode::Denied: not here");
+    assert_eq!(message(list(&mut denied, query()).await), "ErrorCode::Denied: not here");
 }
 
 #[tokio::test]
