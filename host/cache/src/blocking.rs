@@ -8,7 +8,7 @@
 //! | `workqueue.TypedRateLimitingInterface`, `TypedDelayingInterface`, `TypedInterface` | [`WorkQueue`] |
 //!
 //! They have the guarantees of the pure types, behind a lock that is not held while a caller's code runs, except where
-//! documented. The only module of this crate that blocks. It reads no clock either: a [`Clock`] is passed in.
+//! documented. The only module of this crate that blocks. It reads no clock either: a [`ClockFn`] is passed in.
 
 mod delta_fifo;
 #[cfg(test)]
@@ -30,12 +30,12 @@ use crate::Moment;
 ///
 /// ```
 /// # use std::{sync::Arc, time::Instant};
-/// # use informant_cache::{Moment, blocking::Clock};
+/// # use informant_cache::{Moment, blocking::ClockFn};
 /// let began = Instant::now();
-/// let clock: Clock = Arc::new(move || Moment::ZERO + began.elapsed());
+/// let clock: ClockFn = Arc::new(move || Moment::ZERO + began.elapsed());
 /// # assert!(clock() <= clock());
 /// ```
-pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
+pub type ClockFn = Arc<dyn Fn() -> Moment + Send + Sync>;
 
 /// Ignores lock poisoning: the state behind the lock stays consistent when a caller panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,14 +4,22 @@
 //! Reflector ──add/update/delete/replace──▶ DeltaFifo ──pop, pop_batch: all deltas of the oldest keys──▶ informer loop
 //! ```
 //!
-//! Promises: keys leave in the order in which they first entered; all deltas of a key leave together, oldest first; two
-//! deletes in a row become one; every delta is either popped or counted in [`DeltaFifoStats`]. Knows when the initial
-//! list has been processed. Plain `&mut` state: no I/O, no lock, no waiting. Has no size limit, since a list has to
-//! fit: its owner checks [`DeltaFifo::bytes`] to know when to stop reading from the reflector.
+//! Guarantees:
 //!
-//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent); each departure is
-//! documented at its item: tombstones come before the other deltas of a replace; an item that is the known object
-//! itself is not repeated; the initial list counts as synced when it has been processed, not when it was popped.
+//! - Keys leave in the order in which they first entered.
+//! - All deltas of a key leave together, oldest first. Two deletes in a row become one.
+//! - Every delta is either popped or counted in [`DeltaFifoStats`].
+//!
+//! The queue knows when the initial list has been processed. It is plain `&mut` state: no I/O, no lock, no waiting. It
+//! has no size limit, because a list has to fit: its owner checks [`DeltaFifo::bytes`] to know when to stop reading
+//! from the reflector.
+//!
+//! Follows client-go's `tools/cache/delta_fifo.go` (v0.31, which still had AddIfNotPresent). Each departure is
+//! documented at its item:
+//!
+//! - Tombstones come before the other deltas of a replace.
+//! - An item that is the known object itself is not repeated.
+//! - The initial list counts as synced when it has been processed, not when it was popped.
 
 mod keyed_queue;
 mod replace;

@@ -40,7 +40,8 @@ pub struct EventContext {
 pub trait EventHandler: Send {
     /// The object exists.
     ///
-    /// # Errors [`HandlerError`]; its variant decides whether and when the call is retried.
+    /// # Errors
+    /// [`HandlerError`]; its variant decides whether and when the call is retried.
     fn on_add(&mut self, object: &Object, context: &EventContext) -> Result<(), HandlerError>;
 
     /// The object changed. `old` is the last state the handler was called with, unless it was dropped.
@@ -64,7 +65,8 @@ pub trait EventHandler: Send {
 
     /// Every object of the source was attempted since its initial list or a replay started.
     ///
-    /// # Errors As for [`on_add`](Self::on_add), but without dead letters: after the last attempt the call is dropped.
+    /// # Errors
+    /// As for [`on_add`](Self::on_add), but without dead letters: after the last attempt the call is dropped.
     fn on_synced(&mut self, _context: &EventContext) -> Result<(), HandlerError> {
         Ok(())
     }

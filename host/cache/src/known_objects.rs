@@ -5,7 +5,7 @@ use informant_object::{KeyRef, Object};
 /// A look-up failed. The queue then takes the path that loses no event; see the methods of
 /// [`DeltaFifo`](crate::DeltaFifo).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("looking up a known object failed; see the log of the known-object store")]
+#[error("cannot look up a known object; see the log of the store")]
 pub struct LookupFailed;
 
 /// The objects that the consumer has processed. Without them, deletions missed while the watch was down cannot be
@@ -25,7 +25,8 @@ pub trait KnownObjects {
 
     /// The object under `key`, if known.
     ///
-    /// # Errors [`LookupFailed`] if the look-up fails. Ours never does; a library user's may.
+    /// # Errors
+    /// [`LookupFailed`] if the look-up fails. Ours never does; a library user's may.
     fn get_by_key(&self, key: KeyRef<'_>) -> Result<Option<Object>, LookupFailed>;
 }
 

@@ -25,8 +25,6 @@ mod journal;
 mod known_objects;
 pub mod listener;
 mod lister;
-mod moment;
-mod reason;
 pub mod seeded_bug;
 mod source;
 mod store;
@@ -39,7 +37,7 @@ pub mod workqueue;
 pub use catalog::{Catalog, UnknownSource};
 pub use delta::{Delta, DeltaObject, DeltaType, Deltas, Tombstone};
 pub use delta_fifo::{Batch, DeltaFifo, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};
-pub use environment::{BoxFuture, Environment};
+pub use environment::{BoxFuture, Environment, Moment};
 pub use event_handler::{EventContext, EventHandler, EventHandlerFuncs, FilteringEventHandler, HandlerError};
 pub use index::{
     INDEX_FAILURE_MESSAGE_BYTES_MAX, INDEX_FAILURES_LISTED_MAX, INDEX_VALUES_BYTES_MAX, INDEX_VALUES_MAX,
@@ -49,9 +47,8 @@ pub use index_feed::IndexFeedHandle;
 pub use journal::Journal;
 pub use known_objects::{KnownObjects, LookupFailed, NothingKnown};
 pub use listener::ListenerHandle;
+pub use listener::delivery::Reason;
 pub use lister::{FoundObject, Lister, NamespaceLister, ObjectNotFound};
-pub use moment::Moment;
-pub use reason::Reason;
 pub use source::{SOURCE_ERROR_BYTES_MAX, Source, SourceInfo, SourceState, SourceStatus};
 pub use store::{Cursor, GARBAGE_ROOTS_MAX, Garbage, Snapshot, StoreWriter};
 pub use transform::{Transform, TransformError};

@@ -31,7 +31,7 @@ mod answer;
 mod attach;
 mod cursor;
 mod dead_letter;
-mod delivery;
+pub(crate) mod delivery;
 mod event;
 mod handle;
 mod options;
@@ -52,11 +52,11 @@ mod tests;
 use informant_object::SourceId;
 
 pub use self::dead_letter::{DeadLetter, LastDelete};
-pub use self::delivery::{Delivery, DeliveryOutcome, NextBatch, NextDelivery, Notification, Token};
+pub use self::delivery::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, NextDelivery, Notification};
 pub use self::handle::ListenerHandle;
 pub use self::options::{
-    DEAD_LETTERS_MAX, ERROR_BYTES_MAX, ListenerOptions, OnFailure, PENDING_BYTES_MAX, PENDING_EVENTS_MAX, RESYNC_MIN,
-    RETRY_AFTER_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
+    DEAD_LETTERS_MAX, ERROR_BYTES_MAX, FailurePolicy, ListenerOptions, PENDING_BYTES_MAX, PENDING_EVENTS_MAX,
+    RESYNC_MIN, RETRY_AFTER_MAX, RetryPolicy, UNACCEPTED_KEYS_MAX,
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
@@ -67,7 +67,7 @@ use self::dead_letter::DeadLetters;
 use self::queue::Queue;
 use self::replay::ReplayGate;
 use self::retry::Timers;
-use self::sources::Sources;
+use self::sources::AttachedSources;
 use crate::Moment;
 
 /// Why delivery is paused. Both reasons can apply at once.
@@ -84,7 +84,7 @@ pub enum Pause {
 struct Listener {
     options: ListenerOptions,
     queue: Queue,
-    sources: Sources,
+    sources: AttachedSources,
     timers: Timers,
     letters: DeadLetters,
     /// When the next resync is due; none before the first source is attached, or without resync.
@@ -106,7 +106,7 @@ impl Listener {
         options.resync = options.resync.map(|period| period.max(RESYNC_MIN));
         Listener {
             queue: Queue::new(&options),
-            sources: Sources::default(),
+            sources: AttachedSources::default(),
             timers: Timers::default(),
             letters: DeadLetters::new(options.dead_letters_max, options.pending_bytes_max),
             resync_next: None,

@@ -98,7 +98,8 @@ impl Lister {
 
     /// Objects found under `value` in the index called `index`.
     ///
-    /// # Errors [`IndexError`] if one source lacks the index or it is not ready there: a partial result is never
+    /// # Errors
+    /// [`IndexError`] if one source lacks the index or it is not ready there: a partial result is never
     /// returned.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<FoundObject>, IndexError> {
         let mut all = Vec::new();

@@ -23,7 +23,7 @@ pub enum SeededBug {
     VersionGuardOff,
     /// A watch starts one version too late.
     WatchSkipsVersion,
-    /// The first page of a list is taken for the whole list.
+    /// Treats the first page of a list as the whole list.
     FirstPageTakenForList,
     /// A relist considers an object unchanged if only its uid is equal.
     RelistComparesUidOnly,

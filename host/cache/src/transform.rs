@@ -9,7 +9,8 @@ use informant_object::Object;
 pub trait Transform: Send {
     /// Returns the object to store.
     ///
-    /// # Errors A message for the author of the transform. The new version is then withheld and counted, and the known
+    /// # Errors
+    /// A message for the author of the transform. The new version is then withheld and counted, and the known
     /// state stays: the transform may redact secrets.
     fn transform(&mut self, object: Object) -> Result<Object, String>;
 }

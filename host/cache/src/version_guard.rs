@@ -166,7 +166,7 @@ impl VersionGuard {
     /// The version that turned the guard off, for the source's status: it is not a decimal number, so this source may
     /// go back in time unnoticed.
     #[must_use]
-    pub fn turned_off_by(&self) -> Option<&ResourceVersion> {
+    pub fn disabled_by(&self) -> Option<&ResourceVersion> {
         self.off.as_ref()
     }
 

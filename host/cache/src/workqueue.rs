@@ -29,6 +29,6 @@ pub use self::limiter::{
     FAILING_ITEMS_MAX, ItemExponentialFailureRateLimiter, ItemFastSlowRateLimiter, MaxOfRateLimiter, RateLimiter,
     WithMaxWaitRateLimiter, default_item_based_rate_limiter, default_rate_limiter,
 };
-pub use self::options::{AddOptions, LOW_PRIORITY, PASSED_OVER_MAX, WORKQUEUE_ITEMS_MAX, When, WorkQueueOptions};
+pub use self::options::{AddOptions, DueTime, LOW_PRIORITY, PASSED_OVER_MAX, WORKQUEUE_ITEMS_MAX, WorkQueueOptions};
 pub use self::queue::{Admission, Get, WorkQueue};
 pub use self::stats::{DURATION_BUCKETS, DurationHistogram, Remaining, WorkQueueStats};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use informant_cache::listener::ListenerStats;
-use informant_informer::{InformerMetrics, SourceStatus};
+use informant_informer::{InformerMetrics, ReflectorStatus};
 use informant_plugin_host::PluginMetrics;
 use informant_state::StateMetrics;
 use prometheus_client::collector::Collector;
@@ -331,7 +331,7 @@ impl Collector for StatusCollector {
 }
 
 /// An age of a source; none before it starts.
-type Age = fn(&SourceStatus) -> Option<Duration>;
+type Age = fn(&ReflectorStatus) -> Option<Duration>;
 
 /// Ages of sources: name, help and value.
 const AGES: [(&str, &str, Age); 2] = [
@@ -350,7 +350,7 @@ const AGES: [(&str, &str, Age); 2] = [
 impl StatusCollector {
     /// The ages of the sources of each informer.
     fn encode_ages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut statuses: BTreeMap<(String, String), Vec<SourceStatus>> = BTreeMap::new();
+        let mut statuses: BTreeMap<(String, String), Vec<ReflectorStatus>> = BTreeMap::new();
         for entry in self.0.informers() {
             for (cluster, status) in entry.by_cluster() {
                 let sources = running_in(&status).into_iter().map(|source| source.status());

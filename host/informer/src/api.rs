@@ -17,4 +17,4 @@ pub use error::ApiError;
 pub use error::ApiErrorCause;
 pub(crate) use frames::{Frame, Frames, SilenceTimeout};
 pub(crate) use request::{CollectionRequest, ListQuery, WatchListQuery, WatchQuery};
-pub(crate) use status::Status;
+pub(crate) use status::StatusBody;

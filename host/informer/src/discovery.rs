@@ -115,7 +115,7 @@ pub async fn discover_in(
     };
     let found = match name {
         ResourceName::Exact(resource) => discovery.exact(resource).await?,
-        ResourceName::Loose { .. } => discovery.loose().await?,
+        ResourceName::Loose { .. } => discovery.resolve_by_name().await?,
     };
     if found.is_watchable() {
         return Ok(found.into_discovered());
@@ -148,7 +148,7 @@ impl Discovery<'_> {
         Err(self.not_found(&served, unread))
     }
 
-    async fn loose(&self) -> Result<ApiResource, DiscoveryError> {
+    async fn resolve_by_name(&self) -> Result<ApiResource, DiscoveryError> {
         let (served, unread) = self.all_resources().await?;
         match served.iter().find(|served| self.name.means(served)) {
             Some(found) => Ok(found.clone()),
@@ -197,9 +197,9 @@ fn group_version(group: &str, version: &str) -> String {
 fn hint(candidates: &[String], unread: &[String]) -> String {
     let mut hint = match candidates {
         [] => "; `kubectl api-resources` lists the served resources".to_owned(),
-        [only] => format!("; did you mean `{only}`"),
+        [only] => format!("; did you mean `{only}`?"),
         several => format!(
-            "; did you mean one of {}",
+            "; did you mean one of {}?",
             several
                 .iter()
                 .map(|name| format!("`{name}`"))
@@ -208,7 +208,8 @@ fn hint(candidates: &[String], unread: &[String]) -> String {
         ),
     };
     if !unread.is_empty() {
-        hint.push_str(". Some groups did not answer: ");
+        hint.push_str(if candidates.is_empty() { "; these" } else { " These" });
+        hint.push_str(" API groups did not respond: ");
         hint.push_str(&unread.join("; "));
     }
     hint

@@ -1,9 +1,10 @@
-//! [`TokioEnvironment`]: time, tasks and randomness from tokio.
+//! [`TokioEnvironment`]: time, tasks and randomness from tokio. [`BackgroundDropper`]: a task that frees large values.
 //!
 //! Contains the only clock reads, sleeps, spawns and random draws of the crates that run on tokio. Under tokio's paused
 //! clock and with a fixed seed an informer on the embedded API server replays exactly. It does not track spawned tasks:
 //! the code that spawns a task ends it.
 
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use informant_cache::{Environment, Moment};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Increment of SplitMix64 per draw: 2^64 divided by the golden ratio.
@@ -87,6 +89,37 @@ impl Environment for TokioEnvironment {
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+}
+
+/// Sends large values to a task that frees them, so that no loop waits for it. Cheap to clone; the task ends with the
+/// last clone.
+///
+/// Freeing the store of a large source takes tens of milliseconds. What a single batch replaces is freed in place:
+/// waking a task costs more than freeing a few hundred objects.
+#[derive(Debug, Clone)]
+pub(crate) struct BackgroundDropper(mpsc::UnboundedSender<Box<dyn Any + Send>>);
+
+impl BackgroundDropper {
+    /// Spawns the task.
+    pub(crate) fn new(environment: &dyn Environment) -> Self {
+        let (sender, mut receiver) = mpsc::unbounded_channel::<Box<dyn Any + Send>>();
+        environment.spawn(
+            "background-drop",
+            Box::pin(async move {
+                while let Some(garbage) = receiver.recv().await {
+                    drop(garbage);
+                    tokio::task::yield_now().await;
+                }
+            }),
+        );
+        Self(sender)
+    }
+
+    /// Drops `garbage` on the background task.
+    pub(crate) fn drop_later(&self, garbage: impl Any + Send) {
+        // A runtime that shuts down accepts nothing more; then it is dropped here.
+        drop(self.0.send(Box::new(garbage)));
     }
 }
 

@@ -158,9 +158,9 @@ impl fmt::Display for HandlersNotSynced {
             let separator = if number == 0 { "" } else { "; " };
             let why = match status {
                 HandlerStatus { ended: true, .. } => "was removed".to_owned(),
-                HandlerStatus { pending: 0, .. } => "waits for its first list".to_owned(),
+                HandlerStatus { pending: 0, .. } => "is waiting for its first list".to_owned(),
                 HandlerStatus { pending, failing, .. } => {
-                    format!("has {pending} queued events, {failing} of them retries")
+                    format!("has {pending} queued events, {failing} in back-off")
                 }
             };
             write!(out, "{separator}handler {position}, of {informer}, {why}")?;
@@ -330,14 +330,15 @@ impl Driver {
     fn call(
         &mut self,
         deliveries: &mut Vec<Delivery>,
-        outcomes: &mut Vec<(informant_cache::listener::Token, DeliveryOutcome)>,
+        outcomes: &mut Vec<(informant_cache::listener::DeliveryToken, DeliveryOutcome)>,
     ) {
         for delivery in deliveries.drain(..) {
             let outcome = self.handler.deliver(&delivery);
             if let DeliveryOutcome::Trapped(message) = &outcome {
                 self.metrics.handler_panics.inc();
                 self.panics.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(source = %delivery.source, key = ?delivery.key(), error = %message, "native handler panicked");
+                let key = delivery.key().map(|key| key.to_key().to_string());
+                tracing::error!(source = %delivery.source, key, error = %message, "native handler panicked");
             }
             outcomes.push((delivery.token, outcome));
         }

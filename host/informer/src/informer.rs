@@ -20,7 +20,7 @@ use crate::shared_informer::{
     AddIndexersError, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
-use crate::status::SourceStatus;
+use crate::status::ReflectorStatus;
 
 /// What happens to events when a slow handler has reached its limits ([`ListenerOptions`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,10 +29,10 @@ pub enum WhenFull {
     /// the last state. The store stays current.
     #[default]
     Fold,
-    /// The informer waits for the handler, and eventually does not read its connection. The handler is called for each
-    /// event; the store lags while the handler is slow. Two limits: the changes of an object before it was first
-    /// delivered are one event, its state; and an API server that is not read for long ends the watch, after which the
-    /// handler receives the *difference*.
+    /// The informer waits for the handler, and eventually stops reading its connection. The handler is called for each
+    /// event, and the store lags while the handler is slow. There are two limits. The changes of an object before it
+    /// was first delivered become one event: its state. And an API server whose watch is not read for long ends it;
+    /// the handler then receives the *difference*.
     Block,
 }
 
@@ -108,7 +108,7 @@ impl Informer {
 
     /// The status of the source.
     #[must_use]
-    pub fn status(&self) -> SourceStatus {
+    pub fn status(&self) -> ReflectorStatus {
         self.shared.status()
     }
 

@@ -33,7 +33,7 @@ pub(crate) use control::{BlockingListener, Control, IndexersChange};
 pub(crate) use handoff::{SourceHandoff, SourceTransfer};
 use index_feeds::{IndexFeeds, IndexWarnings};
 
-use crate::background_drop::BackgroundDropper;
+use crate::environment::BackgroundDropper;
 use crate::metrics::SourceMetrics;
 use crate::shared_informer::DurableSource;
 use crate::source_name::{SourceName, log};

@@ -6,14 +6,13 @@
 //! ```
 //!
 //! This crate contains everything that waits for a cluster: [`discover`] resolves a resource name, a [`SharedInformer`]
-//! serves one source, a [`SharedInformerFactory`] several. Each source is visibly in one state ([`SourceStatus`]),
+//! serves one source, a [`SharedInformerFactory`] several. Each source is visibly in one state ([`ReflectorStatus`]),
 //! failures are retried at a stated pace and shown, and nothing is dropped without a counter ([`InformerMetrics`]).
 //! Time, tasks and randomness come from an [`Environment`](informant_cache::Environment), so that a whole informer can
 //! be replayed from a seed under paused time; [`TokioEnvironment`] is the production one. Only the client of kube is
 //! used. The store and the delivery to handlers are in `informant-cache`.
 
 mod api;
-mod background_drop;
 mod backoff;
 mod discovery;
 mod environment;
@@ -52,4 +51,4 @@ pub use shared_informer::{
     NotFresh, ReconfigureError, SharedInformer, StartError, StopReport,
 };
 pub use spec::SourceSpec;
-pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};
+pub use status::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};

@@ -158,12 +158,12 @@ impl Series {
         );
         registry.register(
             "reflector_channel_bytes",
-            "Bytes between the reflector and the informer loop; at the limit the socket is not read",
+            "Bytes between the reflector and the informer loop; reading stops at the limit",
             self.channel_bytes.clone(),
         );
         registry.register(
             "index_attached",
-            "1 while an index is attached",
+            "1 while the index is ready for queries",
             self.index_attached.clone(),
         );
         registry.register(

@@ -22,7 +22,7 @@ use crate::shared_informer::{
     AddIndexersError, DurableSources, InformerOptions, InformerStopped, SharedInformer, StartError, StopReport,
 };
 use crate::spec::SourceSpec;
-use crate::status::SourceStatus;
+use crate::status::ReflectorStatus;
 
 /// What an informer consists of.
 #[derive(Debug, Clone)]
@@ -216,7 +216,7 @@ impl NamedInformer {
 
     /// The status of each source.
     #[must_use]
-    pub fn statuses(&self) -> Vec<SourceStatus> {
+    pub fn statuses(&self) -> Vec<ReflectorStatus> {
         self.sources().iter().map(|source| source.status()).collect()
     }
 

@@ -16,7 +16,6 @@ mod list;
 mod liveness;
 mod paging;
 mod probation;
-mod rollback_check;
 mod staging;
 mod watch;
 mod watch_lines;
@@ -40,7 +39,7 @@ use crate::update_channel::UpdateSender;
 use failure_policy::{WatchDecision, after_list_failure};
 use liveness::Liveness;
 use paging::ListVersions;
-pub(crate) use probation::Probation;
+pub(crate) use probation::ReflectorProbation;
 use watch::OpenWatch;
 use watch_list::WatchListFailure;
 use watch_list_support::WatchListSupport;
@@ -103,7 +102,7 @@ pub(crate) struct ReflectorParts {
     /// The reflector's number among those of its source.
     pub(crate) generation: u64,
     /// Set while another reflector runs and keeps running until this one has its first list.
-    pub(crate) probation: Option<Probation>,
+    pub(crate) probation: Option<ReflectorProbation>,
 }
 
 /// One source's reflector.

@@ -29,14 +29,14 @@ pub(crate) use reconfigure::validate_identity;
 pub use start::StartError;
 pub use stop::StopReport;
 
-use crate::background_drop::BackgroundDropper;
+use crate::environment::BackgroundDropper;
 use crate::handler::{HandlerParts, Registration, drive};
 use crate::informer_loop::{BlockingListener, Control};
 use crate::metrics::SourceMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::source_name::SourceName;
 use crate::spec::SourceSpec;
-use crate::status::{SourceStatus, StatusTracker};
+use crate::status::{ReflectorStatus, StatusTracker};
 use crate::update_channel::CHANNEL_BYTES_MAX;
 
 /// Options of a [`SharedInformer`].
@@ -178,7 +178,8 @@ impl SharedInformer {
         self.source.id()
     }
 
-    /// The requested specification; during a change ([`SourceStatus::reconfiguring`]) the source does not match it yet.
+    /// The requested specification; during a change ([`ReflectorStatus::reconfiguring`]) the source does not match it
+    /// yet.
     #[must_use]
     pub fn spec(&self) -> Arc<SourceSpec> {
         Arc::clone(&self.members().spec)
@@ -216,7 +217,7 @@ impl SharedInformer {
 
     /// The status of the source.
     #[must_use]
-    pub fn status(&self) -> SourceStatus {
+    pub fn status(&self) -> ReflectorStatus {
         self.status.read()
     }
 

@@ -1,4 +1,4 @@
-//! The status of a source: [`SourceStatus`], and the tracker that reflector and loop update.
+//! The status of a source: [`ReflectorStatus`], and the tracker that reflector and loop update.
 
 mod tracker;
 
@@ -14,7 +14,7 @@ pub const OUTDATED_KEYS_MAX: usize = 1_000;
 
 /// The status of one source at one moment.
 #[derive(Debug, Clone)]
-pub struct SourceStatus {
+pub struct ReflectorStatus {
     /// Which source.
     pub source: SourceId,
     /// Its state.

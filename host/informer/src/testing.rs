@@ -197,11 +197,11 @@ impl Rig {
     }
 
     /// Adds a handler that records its calls.
-    pub(crate) fn record(&self) -> Recorder {
+    pub(crate) fn record(&self) -> RecordedCalls {
         self.record_with(ListenerOptions::default())
     }
 
-    pub(crate) fn record_with(&self, options: ListenerOptions) -> Recorder {
+    pub(crate) fn record_with(&self, options: ListenerOptions) -> RecordedCalls {
         let lines = Arc::default();
         let handler = RecordingHandler {
             lines: Arc::clone(&lines),
@@ -211,7 +211,7 @@ impl Rig {
             .informer
             .add_handler(Box::new(handler), options)
             .expect("the informer runs");
-        Recorder { lines, registration }
+        RecordedCalls { lines, registration }
     }
 
     /// The store's content: `NAME@VERSION`, sorted.
@@ -299,12 +299,12 @@ pub(crate) fn delete(server: &ApiServer, name: &str) {
 }
 
 /// The calls of a [`RecordingHandler`], and its registration.
-pub(crate) struct Recorder {
+pub(crate) struct RecordedCalls {
     lines: Arc<Mutex<Vec<String>>>,
     pub(crate) registration: Registration,
 }
 
-impl Recorder {
+impl RecordedCalls {
     /// The calls since the last time.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.lines.lock().expect("no recorder panics"))

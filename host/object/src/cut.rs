@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::error::ObjectError;
 use crate::paths::{Level, Matcher};
-use crate::scanner::Cursor;
+use crate::scanner::JsonCursor;
 
 /// The cuts of one object: ascending and disjoint.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ impl CommaTracker {
 
 /// Skips the value at the cursor and records what `level` cuts from it. Returns whether that is all of it.
 pub(crate) fn walk(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut JsonCursor<'_>,
     matcher: &mut Matcher<'_>,
     level: Level,
     cuts: &mut Cuts,
@@ -114,7 +114,7 @@ pub(crate) fn walk(
 }
 
 fn walk_object(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut JsonCursor<'_>,
     matcher: &mut Matcher<'_>,
     level: Level,
     cuts: &mut Cuts,
@@ -134,7 +134,7 @@ fn walk_object(
 }
 
 fn walk_array(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut JsonCursor<'_>,
     matcher: &mut Matcher<'_>,
     level: Level,
     cuts: &mut Cuts,

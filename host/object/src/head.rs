@@ -11,7 +11,7 @@ use crate::cut::{self, CommaTracker, Cuts};
 use crate::error::{FoundByte, ObjectError};
 use crate::key::KeyRef;
 use crate::paths::{Level, Matcher};
-use crate::scanner::{Cursor, Text};
+use crate::scanner::{JsonCursor, Text};
 use crate::shape::Shape;
 use crate::version::VersionRef;
 
@@ -50,7 +50,7 @@ impl ObjectHead<'_> {
 /// # Errors
 /// [`ObjectError`] as [`Object::parse`](crate::Object::parse), except that UTF-8 is checked in the head fields only.
 pub fn head(json: &[u8]) -> Result<ObjectHead<'_>, ObjectError> {
-    let mut cursor = Cursor::new(json);
+    let mut cursor = JsonCursor::new(json);
     let mut cuts = Cuts::default();
     let mut scan = HeadScan::new(None, &mut cuts);
     scan.object(&mut cursor)?;
@@ -148,7 +148,7 @@ impl<'s> HeadScan<'s> {
     }
 
     /// Skips white space and the object after it; the cursor is then just past the object.
-    pub(crate) fn object(&mut self, cursor: &mut Cursor<'_>) -> Result<(), ObjectError> {
+    pub(crate) fn object(&mut self, cursor: &mut JsonCursor<'_>) -> Result<(), ObjectError> {
         cursor.skip_space();
         if cursor.peek().is_none() {
             return Err(ObjectError::Empty { bytes: cursor.at() });
@@ -169,7 +169,7 @@ impl<'s> HeadScan<'s> {
     }
 
     /// Reads one member of the object; returns whether it is to be cut.
-    fn root_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
+    fn root_member(&mut self, cursor: &mut JsonCursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
         let text = cursor.text();
         if name.is(text, "metadata") {
             self.found.metadata = RawMetadata::default();
@@ -205,7 +205,7 @@ impl<'s> HeadScan<'s> {
         self.shape.is_some_and(Shape::is_metadata_only) && value.raw(text).starts_with(beginning.as_bytes())
     }
 
-    fn metadata(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<(), ObjectError> {
+    fn metadata(&mut self, cursor: &mut JsonCursor<'_>, level: Level) -> Result<(), ObjectError> {
         let begin = cursor.at();
         let mut members = cursor.enter_object()?;
         let mut commas = CommaTracker::default();
@@ -223,7 +223,7 @@ impl<'s> HeadScan<'s> {
     }
 
     /// Reads one member of metadata; returns whether it is to be cut.
-    fn metadata_member(&mut self, cursor: &mut Cursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
+    fn metadata_member(&mut self, cursor: &mut JsonCursor<'_>, name: Text, level: Level) -> Result<bool, ObjectError> {
         let decoded;
         let name = if name.is_escaped() {
             decoded = name.decode(cursor.text()).unwrap_or_default();
@@ -246,7 +246,7 @@ impl<'s> HeadScan<'s> {
         Ok(false)
     }
 
-    fn labels(&mut self, cursor: &mut Cursor<'_>, level: Level) -> Result<bool, ObjectError> {
+    fn labels(&mut self, cursor: &mut JsonCursor<'_>, level: Level) -> Result<bool, ObjectError> {
         let begin = cursor.at();
         let is_object = cursor.peek() == Some(b'{');
         let is_cut = cut::walk(cursor, &mut self.matcher, level, self.cuts)?;
@@ -267,7 +267,7 @@ fn replace_unless_spliced(found: &mut Option<Text>, value: Option<Text>, spliced
 }
 
 /// Skips a head field and returns it. `None` for null and for the empty string.
-fn string_or_null(cursor: &mut Cursor<'_>, field: &'static str) -> Result<Option<Text>, ObjectError> {
+fn string_or_null(cursor: &mut JsonCursor<'_>, field: &'static str) -> Result<Option<Text>, ObjectError> {
     match cursor.peek() {
         Some(b'"') => cursor
             .string("a string")

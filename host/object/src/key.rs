@@ -1,4 +1,4 @@
-//! The name of an object within one source: namespace and name.
+//! The name of an object within one source: namespace and name. And the number of a source, [`SourceId`].
 //!
 //! [`Key`] owns its text (one shared allocation, cheap to clone); [`KeyRef`] borrows. Both order by namespace, then
 //! name, and hash equally, so that either can look up the other in an ordered or a hashed map (see [`AsKey`] and
@@ -262,6 +262,16 @@ impl Hash for dyn AsKey + '_ {
 impl<'a> Borrow<dyn AsKey + 'a> for Key {
     fn borrow(&self) -> &(dyn AsKey + 'a) {
         self
+    }
+}
+
+/// One (informer, cluster, resource, namespace or all). Never reused within a process: a rebuilt source gets a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub u32);
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use crate::pointer::{Pointer, Token};
+use crate::pointer::{Pointer, PointerToken};
 use crate::scanner::Text;
 
 /// A set of pointers, as a tree of their tokens. Node 0 is the root.
@@ -73,17 +73,17 @@ impl PathSet {
     }
 
     /// The child of `node` for `token`, created if absent.
-    fn child(&mut self, node: u32, token: &Token) -> u32 {
+    fn child(&mut self, node: u32, token: &PointerToken) -> u32 {
         let new = u32::try_from(self.nodes.len()).expect("fewer pointers than 2^32");
         let parent = &mut self.nodes[node as usize];
         match token {
-            Token::Any => {
+            PointerToken::Any => {
                 if let Some(any) = parent.any {
                     return any;
                 }
                 parent.any = Some(new);
             }
-            Token::Name(name) => {
+            PointerToken::Name(name) => {
                 if let Some(child) = parent.children.iter().find(|child| child.name == *name) {
                     return child.node;
                 }

@@ -14,12 +14,12 @@ pub const POINTER_TOKENS_MAX: usize = 64;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     text: Box<str>,
-    tokens: Box<[Token]>,
+    tokens: Box<[PointerToken]>,
 }
 
 /// One step of a [`Pointer`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Token {
+pub enum PointerToken {
     /// `*`: every array element, every member.
     Any,
     /// A member of this name (unescaped) or, if the name is a decimal number, the array element at that index.
@@ -76,7 +76,7 @@ impl Pointer {
                 at,
             });
         }
-        let tokens: Box<[Token]> = path.split('/').map(Token::parse).collect();
+        let tokens: Box<[PointerToken]> = path.split('/').map(PointerToken::parse).collect();
         if tokens.len() > POINTER_TOKENS_MAX {
             return Err(PointerError::TooLong(text.to_owned()));
         }
@@ -88,7 +88,7 @@ impl Pointer {
 
     /// The steps of the path, outermost first; never empty.
     #[must_use]
-    pub fn tokens(&self) -> &[Token] {
+    pub fn tokens(&self) -> &[PointerToken] {
         &self.tokens
     }
 
@@ -104,29 +104,29 @@ impl Pointer {
     }
 }
 
-impl Token {
-    fn parse(text: &str) -> Token {
+impl PointerToken {
+    fn parse(text: &str) -> PointerToken {
         if text == "*" {
-            return Token::Any;
+            return PointerToken::Any;
         }
         // In this order: "~01" is "~1", not "/".
-        Token::Name(text.replace("~1", "/").replace("~0", "~").into())
+        PointerToken::Name(text.replace("~1", "/").replace("~0", "~").into())
     }
 
     /// Whether the token matches a member named `name`.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         match self {
-            Token::Any => true,
-            Token::Name(own) => **own == *name,
+            PointerToken::Any => true,
+            PointerToken::Name(own) => **own == *name,
         }
     }
 
     /// The array index of a name: decimal, without sign or leading zero.
     pub(crate) fn index(&self) -> Option<u32> {
         match self {
-            Token::Any => None,
-            Token::Name(name) => {
+            PointerToken::Any => None,
+            PointerToken::Name(name) => {
                 let canonical = &**name == "0" || !name.starts_with('0');
                 let digits = name.bytes().all(|byte| byte.is_ascii_digit());
                 if canonical && digits { name.parse().ok() } else { None }
@@ -165,8 +165,8 @@ impl fmt::Debug for Pointer {
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> Token {
-        Token::Name(text.into())
+    fn name(text: &str) -> PointerToken {
+        PointerToken::Name(text.into())
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
             name("metadata"),
             name("annotations"),
             name("example.com/a~1"),
-            Token::Any,
+            PointerToken::Any,
             name(""),
         ];
         assert_eq!(pointer.tokens(), tokens);

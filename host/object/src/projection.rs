@@ -4,7 +4,7 @@ use crate::error::ObjectError;
 use crate::object::Object;
 use crate::paths::{Child, Level, Matcher, PathSet};
 use crate::pointer::Pointer;
-use crate::scanner::{Cursor, KnownSpans, Text, Walk};
+use crate::scanner::{JsonCursor, KnownSpans, Text, Walk};
 
 /// Which fields of an object a document contains. Built once, used for each object.
 ///
@@ -47,7 +47,7 @@ impl Projection {
         let mut matcher = Matcher::new(&self.paths);
         let level = matcher.root();
         let mut writer = Writer {
-            cursor: Cursor::over_checked(text, known_spans),
+            cursor: JsonCursor::over_checked(text, known_spans),
             matcher,
             out,
         };
@@ -102,7 +102,7 @@ const NAMES_MAX: usize = 64;
 
 /// Copies the projected part of one object.
 struct Writer<'a> {
-    cursor: Cursor<'a>,
+    cursor: JsonCursor<'a>,
     matcher: Matcher<'a>,
     out: &'a mut Vec<u8>,
 }

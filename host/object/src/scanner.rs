@@ -1,7 +1,7 @@
 //! The scanner: walks JSON text once, without building a tree.
 //!
-//! [`Cursor`] walks member by member through the objects that a caller needs; [`blocks`] skips the rest, 64 bytes at a
-//! time, reading only brackets and strings. Together they read every byte once.
+//! [`JsonCursor`] walks member by member through the objects that a caller needs; [`blocks`] skips the rest, 64 bytes
+//! at a time, reading only brackets and strings. Together they read every byte once.
 //!
 //! Guarantees: no input makes it panic or loop; it never passes the end of the value at the position; every string is
 //! closed, every bracket matches (in discarded values they are only counted), nothing is nested deeper than
@@ -28,7 +28,7 @@ pub const DEPTH_MAX: usize = 127;
 
 /// A position in JSON text. Its methods move it over whole tokens and values.
 #[derive(Clone, Debug)]
-pub(crate) struct Cursor<'a> {
+pub(crate) struct JsonCursor<'a> {
     text: &'a [u8],
     at: usize,
     /// Kinds of the objects and arrays that are open around the position, as [`EndFinder`] keeps them.
@@ -47,9 +47,9 @@ pub(crate) struct Walk {
     first: bool,
 }
 
-impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a [u8]) -> Cursor<'a> {
-        Cursor {
+impl<'a> JsonCursor<'a> {
+    pub(crate) fn new(text: &'a [u8]) -> JsonCursor<'a> {
+        JsonCursor {
             text,
             at: 0,
             open: NOTHING_OPEN,
@@ -59,11 +59,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// A cursor over the text of an object that was scanned completely before.
-    pub(crate) fn over_checked(text: &'a str, known_spans: KnownSpans) -> Cursor<'a> {
-        Cursor {
+    pub(crate) fn over_checked(text: &'a str, known_spans: KnownSpans) -> JsonCursor<'a> {
+        JsonCursor {
             known_spans,
             checked: true,
-            ..Cursor::new(text.as_bytes())
+            ..JsonCursor::new(text.as_bytes())
         }
     }
 

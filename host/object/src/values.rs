@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 
 use crate::error::ObjectError;
-use crate::pointer::{Pointer, Token};
-use crate::scanner::{Cursor, KnownSpans, Walk};
+use crate::pointer::{Pointer, PointerToken};
+use crate::scanner::{JsonCursor, KnownSpans, Walk};
 
 /// Calls `visit` with the values at `pointer` in `text`, in text order. See
 /// [`Object::pointer`](crate::Object::pointer).
 pub(crate) fn visit<'o>(text: &'o str, known_spans: KnownSpans, pointer: &Pointer, visit: impl FnMut(Cow<'o, str>)) {
     let mut finder = Finder {
         text,
-        cursor: Cursor::over_checked(text, known_spans),
+        cursor: JsonCursor::over_checked(text, known_spans),
         visit,
     };
     // Malformed text has no defined values; those visited before it stand.
@@ -20,14 +20,14 @@ pub(crate) fn visit<'o>(text: &'o str, known_spans: KnownSpans, pointer: &Pointe
 
 struct Finder<'o, V> {
     text: &'o str,
-    cursor: Cursor<'o>,
+    cursor: JsonCursor<'o>,
     visit: V,
 }
 
 impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
     /// Searches the value at the cursor for what `tokens` name. Leaves the cursor after the value, or deeper inside it:
     /// once a name is found, the end of the rest may not be needed.
-    fn value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
+    fn value(&mut self, tokens: &[PointerToken]) -> Result<(), ObjectError> {
         let Some((token, below)) = tokens.split_first() else {
             return self.scalar();
         };
@@ -44,23 +44,23 @@ impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
         }
     }
 
-    fn object(&mut self, mut members: Walk, token: &Token, below: &[Token]) -> Result<(), ObjectError> {
+    fn object(&mut self, mut members: Walk, token: &PointerToken, below: &[PointerToken]) -> Result<(), ObjectError> {
         while let Some(name) = self.cursor.next_member(&mut members)? {
             match token {
-                Token::Any => self.whole_value(below)?,
-                Token::Name(own) if name.is(self.text.as_bytes(), own) => return self.value(below),
-                Token::Name(_) => self.cursor.skip_value()?,
+                PointerToken::Any => self.whole_value(below)?,
+                PointerToken::Name(own) if name.is(self.text.as_bytes(), own) => return self.value(below),
+                PointerToken::Name(_) => self.cursor.skip_value()?,
             }
         }
         Ok(())
     }
 
-    fn array(&mut self, mut elements: Walk, token: &Token, below: &[Token]) -> Result<(), ObjectError> {
+    fn array(&mut self, mut elements: Walk, token: &PointerToken, below: &[PointerToken]) -> Result<(), ObjectError> {
         let wanted = token.index();
         let mut index = 0;
         while self.cursor.next_element(&mut elements)? {
             match wanted {
-                _ if *token == Token::Any => self.whole_value(below)?,
+                _ if *token == PointerToken::Any => self.whole_value(below)?,
                 Some(wanted) if wanted == index => return self.value(below),
                 _ => self.cursor.skip_value()?,
             }
@@ -70,7 +70,7 @@ impl<'o, V: FnMut(Cow<'o, str>)> Finder<'o, V> {
     }
 
     /// As [`value`](Self::value), and moves after it.
-    fn whole_value(&mut self, tokens: &[Token]) -> Result<(), ObjectError> {
+    fn whole_value(&mut self, tokens: &[PointerToken]) -> Result<(), ObjectError> {
         let depth = self.cursor.depth();
         self.value(tokens)?;
         self.cursor.ascend(depth)

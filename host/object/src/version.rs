@@ -92,7 +92,7 @@ impl<'a> VersionRef<'a> {
     }
 }
 
-/// The number a decimal version stands for; `None` for an empty text, other characters, leading zeros, or more than 64
+/// The number of a decimal version; `None` for an empty text, other characters, leading zeros, or more than 64
 /// bits.
 pub(crate) fn decimal(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());

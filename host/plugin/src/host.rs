@@ -322,8 +322,8 @@ impl HostInner {
             pending_events_max: spec.limits.pending,
             resync: spec.resync,
             on_failure: match spec.on_failure {
-                OnFailure::Skip => listener::OnFailure::Skip,
-                OnFailure::Retry | OnFailure::Quarantine => listener::OnFailure::Retry,
+                OnFailure::Skip => listener::FailurePolicy::Skip,
+                OnFailure::Retry | OnFailure::Quarantine => listener::FailurePolicy::Retry,
             },
             seed: self.env.random(),
             ..listener::ListenerOptions::default()

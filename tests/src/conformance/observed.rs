@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use informant_cache::listener::ListenerOptions;
 use informant_cache::{Catalog, SourceState};
 use informant_informer::{
-    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, SharedInformer, SourceSpec, SourceStatus,
-    TokioEnvironment,
+    GroupVersionResource, InformerMetrics, InformerOptions, ReflectorOptions, ReflectorStatus, SharedInformer,
+    SourceSpec, TokioEnvironment,
 };
 use informant_object::{FieldSelector, Key};
 use prometheus_client::registry::Registry;
@@ -143,7 +143,7 @@ impl ObservedInformer {
     }
 
     /// Its current status.
-    pub fn status(&self) -> SourceStatus {
+    pub fn status(&self) -> ReflectorStatus {
         self.informer.status()
     }
 
@@ -175,7 +175,7 @@ impl ObservedInformer {
     ///
     /// # Errors
     /// If it does not hold in time; the error contains the status.
-    pub async fn until(&self, what: &str, condition: impl Fn(&SourceStatus) -> bool) -> Result<SourceStatus> {
+    pub async fn until(&self, what: &str, condition: impl Fn(&ReflectorStatus) -> bool) -> Result<ReflectorStatus> {
         wait::until(what, ARRIVES_WITHIN, async || {
             let status = self.status();
             if condition(&status) {
@@ -191,7 +191,7 @@ impl ObservedInformer {
     ///
     /// # Errors
     /// As [`until`](Self::until).
-    pub async fn until_state(&self, state: SourceState) -> Result<SourceStatus> {
+    pub async fn until_state(&self, state: SourceState) -> Result<ReflectorStatus> {
         self.until(state.as_str(), |status| status.state == state).await
     }
 

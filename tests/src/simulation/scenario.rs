@@ -12,7 +12,7 @@ use informant_apiserver::Faults;
 use informant_cache::listener::{ListenerCounters, ListenerOptions};
 use informant_cache::seeded_bug::SeededBug;
 use informant_cache::{Environment, SourceState};
-use informant_informer::{ReflectorOptions, SourceStatus};
+use informant_informer::{ReflectorOptions, ReflectorStatus};
 
 use super::checker;
 use super::handler::Handler;
@@ -184,7 +184,7 @@ impl Stage {
 
 /// The state of an informer with one source.
 impl Watched {
-    pub(super) fn status(&self) -> SourceStatus {
+    pub(super) fn status(&self) -> ReflectorStatus {
         self.named.statuses().remove(0)
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use informant_object::{Key, KeyRef, Object, ResourceVersion, VersionRef};
 
-use super::{Clock, lock, wait};
+use super::{ClockFn, lock, wait};
 use crate::delta::{DeltaObject, Deltas};
 use crate::delta_fifo::{self, DeltaFifoOptions, DeltaFifoStats, Pop, ReplaceSummary};
 use crate::known_objects::KnownObjects;
@@ -70,7 +70,7 @@ struct Shared {
     /// A key was queued, or the queue was closed.
     changed: Condvar,
     known: Arc<dyn KnownObjects + Send + Sync>,
-    clock: Clock,
+    clock: ClockFn,
 }
 
 /// Why the deltas of a key were not processed.
@@ -113,7 +113,7 @@ impl DeltaFifo {
     /// missed while a watch was down are lost. Write to `known` only in [`pop`](Self::pop). client-go:
     /// `NewDeltaFIFOWithOptions`.
     #[must_use]
-    pub fn new(options: DeltaFifoOptions, known: Arc<dyn KnownObjects + Send + Sync>, clock: Clock) -> DeltaFifo {
+    pub fn new(options: DeltaFifoOptions, known: Arc<dyn KnownObjects + Send + Sync>, clock: ClockFn) -> DeltaFifo {
         DeltaFifo(Arc::new(Shared {
             fifo: Mutex::new(delta_fifo::DeltaFifo::new(options)),
             changed: Condvar::new(),
@@ -127,7 +127,8 @@ impl DeltaFifo {
 impl DeltaFifo {
     /// Queues an `Added`. client-go: `Add`.
     ///
-    /// # Errors [`TransformError`]; the queue is unchanged, and the event is counted.
+    /// # Errors
+    /// [`TransformError`]; the queue is unchanged, and the event is counted.
     pub fn add(&self, object: Object) -> Result<(), TransformError> {
         self.change(|fifo, now| fifo.add(object, now))
     }
@@ -196,7 +197,8 @@ impl DeltaFifo {
     /// # Errors
     /// [`PopError`].
     ///
-    /// # Panics If `process` panics; its deltas are then counted as failed, and the queue stays usable. Also if
+    /// # Panics
+    /// If `process` panics; its deltas are then counted as failed, and the queue stays usable. Also if
     /// `process` uses this same queue, which would otherwise deadlock.
     pub fn pop<E>(
         &self,

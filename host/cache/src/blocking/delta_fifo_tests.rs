@@ -11,7 +11,7 @@ use crate::{DeltaFifoOptions, DeltaType, NothingKnown};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn clock() -> Clock {
+fn clock() -> ClockFn {
     Arc::new(|| Moment::ZERO)
 }
 

@@ -57,7 +57,8 @@ impl Indexer {
     /// An empty store with these indexes, and `namespace`. client-go: `NewIndexer`; without indexes `NewStore`, here
     /// also `Indexer::default()`.
     ///
-    /// # Errors [`IndexConflict`] if a name occurs twice or is `namespace`.
+    /// # Errors
+    /// [`IndexConflict`] if a name occurs twice or is `namespace`.
     pub fn new(indexes: Vec<Box<dyn IndexFunc>>) -> Result<Indexer, IndexConflict> {
         let store = Indexer::default();
         store.add_indexers(indexes)?;
@@ -125,7 +126,8 @@ impl Indexer {
 
     /// Adds `indexes`, all or none, and fills them from what is stored. client-go: `AddIndexers`.
     ///
-    /// # Errors [`IndexConflict`] if a name exists already; nothing is added then.
+    /// # Errors
+    /// [`IndexConflict`] if a name exists already; nothing is added then.
     pub fn add_indexers(&self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
         self.transaction(|writer| writer.add_indexers(indexes))
     }

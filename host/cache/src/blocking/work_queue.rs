@@ -5,9 +5,9 @@ use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use super::{Clock, lock, wait, wait_for};
+use super::{ClockFn, lock, wait, wait_for};
 use crate::Moment;
-use crate::workqueue::{self, AddOptions, Admission, Get, Remaining, When, WorkQueueOptions, WorkQueueStats};
+use crate::workqueue::{self, AddOptions, Admission, DueTime, Get, Remaining, WorkQueueOptions, WorkQueueStats};
 
 /// Which waiters to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ struct Shared<T> {
     /// No item is being processed, or a later shut-down ended the drain.
     drained: Condvar,
     waker: Mutex<Option<Waker>>,
-    clock: Clock,
+    clock: ClockFn,
 }
 
 struct State<T> {
@@ -88,7 +88,7 @@ impl<T> fmt::Debug for WorkQueue<T> {
 impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// An empty queue.
     #[must_use]
-    pub fn new(options: WorkQueueOptions<T>, clock: Clock) -> Self {
+    pub fn new(options: WorkQueueOptions<T>, clock: ClockFn) -> Self {
         let state = State {
             queue: workqueue::WorkQueue::new(options),
             shut_downs: 0,
@@ -116,13 +116,13 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
 
     /// Adds `item` after the delay `after`. client-go: `AddAfter`.
     pub fn add_after(&self, item: T, after: Duration) -> Admission {
-        let when = When::After(after);
+        let when = DueTime::After(after);
         self.add_with(item, AddOptions { when, priority: 0 })
     }
 
     /// Adds `item` after the rate limiter's delay. client-go: `AddRateLimited`.
     pub fn add_rate_limited(&self, item: T) -> Admission {
-        let when = When::RateLimited;
+        let when = DueTime::RateLimited;
         self.add_with(item, AddOptions { when, priority: 0 })
     }
 

@@ -11,7 +11,7 @@ use crate::workqueue::{Get, WorkQueueOptions};
 /// How long a condition may take before a test reports a hang.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn real_clock() -> Clock {
+fn real_clock() -> ClockFn {
     let began = std::time::Instant::now();
     Arc::new(move || Moment::ZERO + began.elapsed())
 }

@@ -13,7 +13,8 @@ use crate::{Moment, Reason};
 impl DeltaFifo {
     /// Queues an [`DeltaType::Added`]. A queued key keeps its position, a new one goes to the end.
     ///
-    /// # Errors [`TransformError`]; the queue is unchanged, and the event is counted.
+    /// # Errors
+    /// [`TransformError`]; the queue is unchanged, and the event is counted.
     pub fn add(&mut self, object: Object, received: Moment) -> Result<(), TransformError> {
         self.queue_change(DeltaType::Added, object.into(), received)
     }
@@ -103,7 +104,7 @@ impl DeltaFifo {
 impl DeltaFifo {
     fn queue_change(&mut self, kind: DeltaType, object: DeltaObject, received: Moment) -> Result<(), TransformError> {
         self.populated = true;
-        let shown_version = version_shown_by(&object);
+        let shown_version = high_water_of(&object);
         let transformed = self.transformed(object);
         let result = transformed.map(|object| {
             let slot = self.queue.find(object.key());
@@ -136,7 +137,7 @@ impl DeltaFifo {
 
     /// Raises the high-water version to that of `object`.
     fn raise_high_water(&mut self, object: &DeltaObject) {
-        if let Some(shown_version) = version_shown_by(object) {
+        if let Some(shown_version) = high_water_of(object) {
             self.high_water = shown_version;
         }
     }
@@ -171,7 +172,7 @@ impl DeltaFifo {
 }
 
 /// The version of `object`. A tombstone has none: its object's version was seen before.
-fn version_shown_by(object: &DeltaObject) -> Option<HighWater> {
+fn high_water_of(object: &DeltaObject) -> Option<HighWater> {
     match object {
         DeltaObject::Object(object) => HighWater::of(object.version()),
         DeltaObject::Tombstone(_) => None,

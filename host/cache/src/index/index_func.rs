@@ -20,7 +20,8 @@ pub trait IndexFunc: Send + Sync {
 
     /// Pushes the object's values. None is fine; duplicates count once.
     ///
-    /// # Errors A message for the author of the function. The object is stored, but absent from this index, and listed
+    /// # Errors
+    /// A message for the author of the function. The object is stored, but absent from this index, and listed
     /// with the message (client-go panics).
     fn values(&self, object: &Object, values: &mut IndexValues) -> Result<(), String>;
 }

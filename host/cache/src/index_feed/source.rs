@@ -212,7 +212,8 @@ impl SourceFeed {
         Some(self.names.iter().cloned().zip(contents).collect())
     }
 
-    /// The budget was used up before the contents were current. Returns whether the source is held back for it.
+    /// Records that the budget ran out before the contents were current. Returns whether attaching is delayed because
+    /// of that.
     pub(super) fn overrun(&mut self, now: Moment) -> bool {
         self.phase = Phase::Behind;
         let last = self.overran.replace(now);

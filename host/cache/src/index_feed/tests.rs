@@ -146,15 +146,15 @@ impl Loop {
     /// Polls, and publishes unless it has to wait.
     fn poll(&mut self, now: Moment) -> &'static str {
         let poll = self.feed.poll(self.source, now);
-        self.heed(poll)
+        self.handle_poll(poll)
     }
 
     fn overrun(&mut self, now: Moment) -> &'static str {
         let poll = self.feed.overrun(self.source, now);
-        self.heed(poll)
+        self.handle_poll(poll)
     }
 
-    fn heed(&mut self, poll: IndexPoll) -> &'static str {
+    fn handle_poll(&mut self, poll: IndexPoll) -> &'static str {
         match poll {
             IndexPoll::Computing => "computing",
             IndexPoll::Ready(contents) => {

@@ -6,15 +6,15 @@ use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
 use crate::listener::dead_letter::Failure;
-use crate::listener::event::Event;
+use crate::listener::event::PendingEvent;
 use crate::listener::options::RETRY_AFTER_MAX;
 use crate::listener::retry::back_off;
 use crate::listener::slots::SlotId;
-use crate::listener::{DeliveryOutcome, Listener, Notification, OnFailure, Token};
+use crate::listener::{DeliveryOutcome, DeliveryToken, FailurePolicy, Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 impl Listener {
-    pub(super) fn done(&mut self, token: Token, outcome: DeliveryOutcome, now: Moment) {
+    pub(super) fn done(&mut self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
         let Some(id) = self.queue.answered(token) else { return };
         let slot = self.queue.slots.get_mut(id);
         let (source, counts_for_sync) = (slot.source, std::mem::take(&mut slot.head.counts_for_sync));
@@ -29,7 +29,7 @@ impl Listener {
                 self.succeed(id);
             }
             _ if self.is_outdated_synced(id) => self.drop_outdated(id),
-            _ if self.options.on_failure == OnFailure::Skip => self.skip(id),
+            _ if self.options.on_failure == FailurePolicy::Skip => self.skip(id),
             DeliveryOutcome::Permanent(error) => self.give_up(id, result, error, now),
             DeliveryOutcome::RetryAfter(error, wait) => {
                 self.fail(id, result, error, Some(wait.min(RETRY_AFTER_MAX)), now);
@@ -44,7 +44,7 @@ impl Listener {
     }
 
     /// Takes back a delivery whose call was not made.
-    pub(super) fn give_back(&mut self, token: Token) {
+    pub(super) fn give_back(&mut self, token: DeliveryToken) {
         let Some(id) = self.queue.answered(token) else { return };
         if self.is_outdated_synced(id) {
             self.queue.counters.delivered -= 1;
@@ -93,9 +93,9 @@ impl Listener {
         let is_last = slot.attempts + 1 >= self.options.retry.attempts;
         // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
         // letter.
-        let is_news = slot.rest.iter().any(|next| !next.repeats(&slot.head));
-        let folds = |next: &Event| !slot.head.is_delete() || next.is_delete();
-        let superseded = is_news && slot.rest.front().is_some_and(folds);
+        let is_news = slot.following.iter().any(|next| !next.repeats(&slot.head));
+        let folds = |next: &PendingEvent| !slot.head.is_delete() || next.is_delete();
+        let superseded = is_news && slot.following.front().is_some_and(folds);
         if seeded_bug(SeededBug::FailureNotRetried) {
             return self.skip(id);
         }
@@ -134,7 +134,7 @@ impl Listener {
 
     /// Counts keys as attempted that vanished before their delivery, so that they do not keep their source from
     /// syncing.
-    pub(super) fn settle_vanished(&mut self, now: Moment) {
+    pub(super) fn count_vanished_as_synced(&mut self, now: Moment) {
         while let Some(source) = self.queue.vanished_unattempted.pop() {
             self.attempted(source, now);
         }

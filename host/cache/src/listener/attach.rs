@@ -3,7 +3,7 @@
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::Event;
+use crate::listener::event::PendingEvent;
 use crate::listener::slots::{Slot, SlotState};
 use crate::listener::{InFlight, Listener, ListenerOptions, ListenerStats, Notification, Pause, RESYNC_MIN};
 use crate::seeded_bug::{SeededBug, seeded_bug};
@@ -17,8 +17,10 @@ impl Listener {
         }
         self.sources.add(source, snapshot.clone(), now);
         if seeded_bug(SeededBug::SyncedDeliveredFirst) {
-            self.queue
-                .enqueue(source, Event::of_maybe_seen(Notification::Synced, Reason::Initial, now));
+            self.queue.enqueue(
+                source,
+                PendingEvent::of_maybe_seen(Notification::Synced, Reason::Initial, now),
+            );
         }
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
@@ -134,7 +136,7 @@ impl Listener {
 }
 
 /// How many objects an initial list or replay had not delivered yet.
-fn undelivered(source: &super::sources::Source) -> usize {
+fn undelivered(source: &super::sources::AttachedSource) -> usize {
     let cursor = source
         .cursor
         .as_ref()
@@ -151,7 +153,7 @@ fn in_flight(slot: &Slot) -> Option<(&Slot, (Moment, u64))> {
 }
 
 fn describe((slot, (since, _)): (&Slot, (Moment, u64))) -> InFlight {
-    let Event { notification, .. } = &slot.head;
+    let PendingEvent { notification, .. } = &slot.head;
     let key = notification.key().map(KeyRef::to_key);
     InFlight {
         source: slot.source,

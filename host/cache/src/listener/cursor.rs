@@ -14,7 +14,7 @@ use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
 
 #[derive(Debug)]
-pub(super) struct Cursor {
+pub(super) struct DeliveryCursor {
     pub(super) kind: CursorKind,
     pub(super) begun: Moment,
     /// The cursor has passed all keys up to this object's.
@@ -42,9 +42,9 @@ pub(super) enum CursorKind {
     Resync,
 }
 
-impl Cursor {
-    pub(super) fn new(kind: CursorKind, begun: Moment) -> Cursor {
-        Cursor {
+impl DeliveryCursor {
+    pub(super) fn new(kind: CursorKind, begun: Moment) -> DeliveryCursor {
+        DeliveryCursor {
             kind,
             begun,
             last: None,

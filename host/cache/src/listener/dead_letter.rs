@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use informant_object::{AsKey, Key, KeyRef, Object, SourceId};
 
 use crate::listener::Notification;
-use crate::listener::event::{Event, metadata_only};
+use crate::listener::event::{PendingEvent, metadata_only};
 use crate::listener::options::{ERROR_BYTES_MAX, UNACCEPTED_KEYS_MAX};
 use crate::{Moment, Reason};
 
@@ -51,7 +51,7 @@ pub struct LastDelete {
 /// One failed delivery.
 pub(super) struct Failure<'a> {
     pub(super) source: SourceId,
-    pub(super) event: &'a Event,
+    pub(super) event: &'a PendingEvent,
     pub(super) result: &'static str,
     pub(super) error: String,
     pub(super) attempts: u32,

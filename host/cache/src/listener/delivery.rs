@@ -1,10 +1,11 @@
-//! What a consumer receives from a listener, and the outcomes it reports.
+//! What a consumer receives from a listener and why, and the outcomes it reports.
 
+use std::fmt;
 use std::time::Duration;
 
 use informant_object::{Key, KeyRef, Object, SourceId};
 
-use crate::{Moment, Reason};
+use crate::Moment;
 
 /// One handler call to make. The consumer reports its outcome with
 /// [`ListenerHandle::done`](super::ListenerHandle::done), or returns it uncalled with
@@ -13,7 +14,7 @@ use crate::{Moment, Reason};
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// Identifies this delivery in `done` and `give_back`.
-    pub token: Token,
+    pub token: DeliveryToken,
     /// The source the object came from.
     pub source: SourceId,
     /// The event to deliver.
@@ -60,7 +61,7 @@ pub enum Notification {
 
 /// Identifies one delivery. A listener never reuses a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token {
+pub struct DeliveryToken {
     pub(super) slot: u32,
     pub(super) number: u64,
 }
@@ -189,5 +190,49 @@ impl DeliveryOutcome {
     #[must_use]
     pub const fn is_ok(&self) -> bool {
         matches!(self, DeliveryOutcome::Ok | DeliveryOutcome::Filtered)
+    }
+}
+
+/// Why a handler receives an event. If events are folded, the newest reason wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The object was in the source when the handler was attached (client-go's `isInInitialList`).
+    Initial,
+    /// An event of the API server's watch.
+    Watch,
+    /// A list after the first one; intermediate changes were not observed.
+    Relist,
+    /// The handler's resync period passed; nothing has changed.
+    Resync,
+    /// A new version of the handler receives all objects again.
+    Replay,
+    /// A redelivery of this key was requested, for example after a dead letter.
+    Requeue,
+    /// The informer's selector, namespaces or cut fields were changed.
+    Reconfigured,
+    /// The cluster was rolled back (for example, an etcd restore): a new source epoch began.
+    Restored,
+}
+
+impl Reason {
+    /// The name of the reason in the WIT contract, metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reason::Initial => "initial",
+            Reason::Watch => "watch",
+            Reason::Relist => "relist",
+            Reason::Resync => "resync",
+            Reason::Replay => "replay",
+            Reason::Requeue => "requeue",
+            Reason::Reconfigured => "reconfigured",
+            Reason::Restored => "restored",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }

@@ -8,7 +8,7 @@ use crate::{Moment, Reason};
 
 /// One event of one key.
 #[derive(Clone, Debug)]
-pub(super) struct Event {
+pub(super) struct PendingEvent {
     pub(super) notification: Notification,
     pub(super) reason: Reason,
     /// When the frame of the oldest event in it was read.
@@ -34,12 +34,12 @@ pub(super) enum Folded {
     /// source waits for one of them.
     Vanished { counts_for_sync: bool },
     /// It must follow the older event: a delete, then an add.
-    Apart(Event),
+    Apart(PendingEvent),
 }
 
-impl Event {
-    pub(super) fn new(notification: Notification, reason: Reason, received: Moment) -> Event {
-        Event {
+impl PendingEvent {
+    pub(super) fn new(notification: Notification, reason: Reason, received: Moment) -> PendingEvent {
+        PendingEvent {
             notification,
             reason,
             received,
@@ -52,10 +52,10 @@ impl Event {
     }
 
     /// An event of a key that the handler may have seen before.
-    pub(super) fn of_maybe_seen(notification: Notification, reason: Reason, received: Moment) -> Event {
-        Event {
+    pub(super) fn of_maybe_seen(notification: Notification, reason: Reason, received: Moment) -> PendingEvent {
+        PendingEvent {
             maybe_seen: true,
-            ..Event::new(notification, reason, received)
+            ..PendingEvent::new(notification, reason, received)
         }
     }
 
@@ -64,7 +64,7 @@ impl Event {
     }
 
     /// Whether it carries the same state as `older`, an event of the same key: a replay or a resync, nothing new.
-    pub(super) fn repeats(&self, older: &Event) -> bool {
+    pub(super) fn repeats(&self, older: &PendingEvent) -> bool {
         match (self.notification.object(), older.notification.object()) {
             (Some(this), Some(other)) => {
                 this.ptr_eq(other) || (this.uid() == other.uid() && this.version() == other.version())
@@ -88,7 +88,7 @@ impl Event {
     ///
     /// The newer state, reason and `final_state_unknown` win; `old` and `received` stay, because they describe what the
     /// handler has seen.
-    pub(super) fn fold(&mut self, newer: Event) -> Folded {
+    pub(super) fn fold(&mut self, newer: PendingEvent) -> Folded {
         match (&self.notification, &newer.notification) {
             (Notification::Add(_), Notification::Delete { .. })
                 if !self.maybe_seen && !self.tried && !newer.maybe_seen =>

@@ -7,8 +7,8 @@ use informant_object::{Key, KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
-    DeadLetter, Delivery, DeliveryOutcome, Listener, ListenerOptions, ListenerStats, NextBatch, NextDelivery,
-    ObjectChange, OpenKeys, Pause, RequeueResult, ResumeState, Token,
+    DeadLetter, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats, NextBatch,
+    NextDelivery, ObjectChange, OpenKeys, Pause, RequeueResult, ResumeState,
 };
 use crate::{Moment, Snapshot};
 
@@ -44,7 +44,7 @@ impl ListenerHandle {
     /// A listener that neither folds nor cuts at its limits: the pusher checks [`has_room`](Self::has_room) before each
     /// batch, and waits while there is none. Failing keys still fold.
     ///
-    /// For a handler that has an informer of its own; next to other handlers it would delay them all.
+    /// For a handler with its own informer. With other handlers on the same informer, it would delay them all.
     #[must_use]
     pub fn new_blocking(options: ListenerOptions) -> ListenerHandle {
         let handle = ListenerHandle::new(options);
@@ -172,12 +172,12 @@ impl ListenerHandle {
     }
 
     /// Reports the outcome of one delivery. Consumer side.
-    pub fn done(&self, token: Token, outcome: DeliveryOutcome, now: Moment) {
+    pub fn done(&self, token: DeliveryToken, outcome: DeliveryOutcome, now: Moment) {
         self.change(|listener| listener.done(token, outcome, now));
     }
 
     /// Reports the outcomes of several deliveries. Consumer side. Returns how many of them became dead letters.
-    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (Token, DeliveryOutcome)>, now: Moment) -> u64 {
+    pub fn done_batch(&self, outcomes: impl IntoIterator<Item = (DeliveryToken, DeliveryOutcome)>, now: Moment) -> u64 {
         self.change(|listener| {
             let before = listener.queue.counters.dead_lettered;
             outcomes
@@ -191,7 +191,7 @@ impl ListenerHandle {
     /// side.
     ///
     /// For an instance that stops or traps before the end of a batch. Pass the tokens in the order in which they came.
-    pub fn give_back(&self, tokens: impl IntoIterator<Item = Token, IntoIter: DoubleEndedIterator>) {
+    pub fn give_back(&self, tokens: impl IntoIterator<Item = DeliveryToken, IntoIter: DoubleEndedIterator>) {
         self.change(|listener| tokens.into_iter().rev().for_each(|token| listener.give_back(token)));
     }
 
@@ -221,8 +221,8 @@ impl ListenerHandle {
         self.start_replay(now, CursorKind::Replay);
     }
 
-    /// As [`replay`](Self::replay), for a handler whose instance was lost because of an event: leaves out dead-lettered
-    /// states, because they would cost the next instance, too. A newer state of such a key is delivered as usual.
+    /// Like [`replay`](Self::replay), for a handler whose instance was lost because of an event. Skips dead-lettered
+    /// states, because they would crash the next instance, too. A newer state of such a key is delivered as usual.
     pub fn recover(&self, now: Moment) {
         self.start_replay(now, CursorKind::Recovery);
     }

@@ -53,7 +53,7 @@ pub struct ListenerOptions {
     /// See [`DEAD_LETTERS_MAX`].
     pub dead_letters_max: usize,
     /// What happens after a failure.
-    pub on_failure: OnFailure,
+    pub on_failure: FailurePolicy,
     /// Spreads retries, and protects the key table against names crafted to collide. From the environment's random
     /// numbers.
     pub seed: u64,
@@ -72,7 +72,7 @@ pub struct RetryPolicy {
 
 /// What happens after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFailure {
+pub enum FailurePolicy {
     /// Retry, then make it a dead letter.
     #[default]
     Retry,
@@ -88,7 +88,7 @@ impl Default for ListenerOptions {
             resync: None,
             retry: RetryPolicy::default(),
             dead_letters_max: DEAD_LETTERS_MAX,
-            on_failure: OnFailure::Retry,
+            on_failure: FailurePolicy::Retry,
             seed: 0,
         }
     }

@@ -4,7 +4,7 @@ use informant_object::{Object, SourceId};
 
 use crate::Moment;
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::Event;
+use crate::listener::event::PendingEvent;
 use crate::listener::options::CURSOR_STEPS_MAX;
 use crate::listener::{Delivery, Listener, NextBatch, NextDelivery, Notification};
 
@@ -51,7 +51,7 @@ impl Listener {
         if self.is_paused() {
             return false;
         }
-        self.settle_vanished(now);
+        self.count_vanished_as_synced(now);
         self.fire_timers(now);
         true
     }
@@ -213,22 +213,22 @@ impl Listener {
     }
 
     /// The event that a cursor makes of an object.
-    fn event_of(&mut self, source: SourceId, object: Object, kind: CursorKind, begun: Moment) -> Event {
+    fn event_of(&mut self, source: SourceId, object: Object, kind: CursorKind, begun: Moment) -> PendingEvent {
         if kind == CursorKind::Resync {
             let notification = Notification::Update {
                 old: Some(object.clone()),
                 new: object,
             };
-            return Event::of_maybe_seen(notification, kind.reason(), begun);
+            return PendingEvent::of_maybe_seen(notification, kind.reason(), begun);
         }
         if let Some(state) = self.sources.get_mut(source) {
             state.unattempted += 1;
         }
         let maybe_seen = kind.maybe_seen();
-        Event {
+        PendingEvent {
             maybe_seen,
             counts_for_sync: true,
-            ..Event::new(Notification::Add(object), kind.reason(), begun)
+            ..PendingEvent::new(Notification::Add(object), kind.reason(), begun)
         }
     }
 
@@ -249,7 +249,9 @@ impl Listener {
             self.newly_synced.push(source);
         }
         self.queue.counters.shown += 1;
-        self.queue
-            .enqueue(source, Event::of_maybe_seen(Notification::Synced, kind.reason(), now));
+        self.queue.enqueue(
+            source,
+            PendingEvent::of_maybe_seen(Notification::Synced, kind.reason(), now),
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use informant_object::{Key, KeyRef, Object, SourceId};
 
-use crate::listener::cursor::{Cursor, CursorKind};
-use crate::listener::event::Event;
+use crate::listener::cursor::{CursorKind, DeliveryCursor};
+use crate::listener::event::PendingEvent;
 use crate::listener::{Listener, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Reason, Snapshot};
@@ -83,24 +83,24 @@ impl Listener {
         let cursor = self.sources.get(source).and_then(|state| state.cursor.as_ref());
         let covering = cursor
             .filter(|cursor| cursor.covers(key))
-            .map(|cursor: &Cursor| cursor.kind);
+            .map(|cursor: &DeliveryCursor| cursor.kind);
         if let Some(kind) = covering
-            && self.leave_to_cursor(source, &notification, kind)
+            && self.defer_to_cursor(source, &notification, kind)
         {
             return;
         }
         let previous_succeeded = self.letters.accepted_last(source, key);
         self.queue.enqueue(
             source,
-            Event {
+            PendingEvent {
                 previous_succeeded,
-                ..Event::new(notification, reason, received)
+                ..PendingEvent::new(notification, reason, received)
             },
         );
     }
 
     /// Leaves a change to the cursor that has not passed its key yet. Returns whether that is possible.
-    fn leave_to_cursor(&mut self, source: SourceId, notification: &Notification, kind: CursorKind) -> bool {
+    fn defer_to_cursor(&mut self, source: SourceId, notification: &Notification, kind: CursorKind) -> bool {
         match notification {
             Notification::Add(_) => self.queue.counters.left_to_cursor += 1,
             Notification::Update { .. } => self.queue.counters.coalesced += 1,

@@ -6,15 +6,16 @@
 //!                   └── retry ◀── back-off        newer events of the key fold in
 //! ```
 //!
-//! Promises: events of a key leave in order and one at a time; an event in flight never changes; below the limits only
-//! failing events fold; every event that does not leave is counted. Knows neither the sources' snapshots nor the time.
+//! Guarantees: the events of a key leave in order, one at a time. An event in flight never changes. Below the limits,
+//! only failing events are folded. Every event that does not leave is counted. This module knows neither snapshots nor
+//! the time.
 
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::event::{Event, Folded, metadata_only};
+use crate::listener::event::{Folded, PendingEvent, metadata_only};
 use crate::listener::slots::{Slot, SlotId, SlotState, Slots};
-use crate::listener::{Delivery, ListenerCounters, ListenerOptions, Notification, Token};
+use crate::listener::{Delivery, DeliveryToken, ListenerCounters, ListenerOptions, Notification};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(super) struct Queue {
     /// The pusher waits for room; at the limits nothing is folded or cut.
     is_blocking: bool,
     pub(super) counters: ListenerCounters,
-    /// The sources of keys that count for sync and vanished before they were attempted.
+    /// Sources of keys that count for sync but were deleted before the first attempt.
     pub(super) vanished_unattempted: Vec<SourceId>,
     /// The limit on bytes was reached, and usage is still above half of it.
     over_bytes_limit: bool,
@@ -90,7 +91,7 @@ impl Queue {
     }
 
     /// Adds `event` behind the pending events of its key.
-    pub(super) fn enqueue(&mut self, source: SourceId, mut event: Event) {
+    pub(super) fn enqueue(&mut self, source: SourceId, mut event: PendingEvent) {
         self.apply_bytes_limit(&mut event);
         let keyed = self.is_keyed();
         self.insert_or_fold(source, event, keyed);
@@ -99,10 +100,10 @@ impl Queue {
     /// Whether the last event of the key, in flight or pending, is a delete.
     pub(super) fn ends_with_delete(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let slot = self.find(source, Some(key)).map(|id| self.slots.get(id));
-        slot.is_some_and(|slot| slot.rest.back().unwrap_or(&slot.head).is_delete())
+        slot.is_some_and(|slot| slot.following.back().unwrap_or(&slot.head).is_delete())
     }
 
-    fn insert_or_fold(&mut self, source: SourceId, event: Event, keyed: bool) {
+    fn insert_or_fold(&mut self, source: SourceId, event: PendingEvent, keyed: bool) {
         let hash = self.slots.hash(source, event.notification.key());
         match self.slots.find(hash, source, event.notification.key()) {
             Some(id) if keyed || self.slots.get(id).state == SlotState::BackingOff => self.fold_into(id, event),
@@ -119,13 +120,13 @@ impl Queue {
     }
 
     /// Folds `event` into the newest pending event of the slot, or adds it behind if that is not possible.
-    fn fold_into(&mut self, id: SlotId, event: Event) {
+    fn fold_into(&mut self, id: SlotId, event: PendingEvent) {
         let slot = self.slots.get_mut(id);
-        let in_head = slot.rest.is_empty();
+        let in_head = slot.following.is_empty();
         if in_head && slot.is_in_flight() {
             return self.push_back(id, event);
         }
-        let newest = slot.rest.back_mut().unwrap_or(&mut slot.head);
+        let newest = slot.following.back_mut().unwrap_or(&mut slot.head);
         let bytes_before = newest.kept_bytes();
         let is_news = !event.repeats(newest);
         match newest.fold(event) {
@@ -149,16 +150,16 @@ impl Queue {
                 if in_head {
                     self.slots.remove(id);
                 } else {
-                    slot.rest.pop_back();
+                    slot.following.pop_back();
                 }
             }
         }
     }
 
-    fn push_back(&mut self, id: SlotId, event: Event) {
+    fn push_back(&mut self, id: SlotId, event: PendingEvent) {
         self.pending += 1;
         self.bytes += event.kept_bytes();
-        self.slots.get_mut(id).rest.push_back(event);
+        self.slots.get_mut(id).following.push_back(event);
     }
 
     /// Delivers the slot that has been ready for longest.
@@ -173,7 +174,7 @@ impl Queue {
     }
 
     /// Delivers `event` now: its key has nothing pending or in flight.
-    pub(super) fn deliver_now(&mut self, hash: u64, source: SourceId, event: Event, now: Moment) -> Delivery {
+    pub(super) fn deliver_now(&mut self, hash: u64, source: SourceId, event: PendingEvent, now: Moment) -> Delivery {
         self.bytes += event.kept_bytes();
         let id = self.slots.insert(hash, source, event);
         self.hand_out(id, now)
@@ -185,7 +186,7 @@ impl Queue {
         self.in_flight += 1;
         self.counters.delivered += 1;
         let slot = self.slots.get_mut(id);
-        let exact_old = slot.head.has_exact_old() && slot.rest.is_empty();
+        let exact_old = slot.head.has_exact_old() && slot.following.is_empty();
         let first = !std::mem::replace(&mut slot.head.tried, true);
         slot.state = SlotState::InFlight {
             number,
@@ -193,7 +194,7 @@ impl Queue {
             first,
         };
         Delivery {
-            token: Token { slot: id, number },
+            token: DeliveryToken { slot: id, number },
             source: slot.source,
             notification: slot.head.notification.clone(),
             reason: slot.head.reason,
@@ -204,7 +205,7 @@ impl Queue {
     }
 
     /// The slot of a delivery that is in flight; otherwise none, and counted.
-    pub(super) fn answered(&mut self, token: Token) -> Option<SlotId> {
+    pub(super) fn answered(&mut self, token: DeliveryToken) -> Option<SlotId> {
         match self.slots.try_get(token.slot).map(|slot| slot.state) {
             Some(SlotState::InFlight { number, .. }) if number == token.number => Some(token.slot),
             _ => {
@@ -231,7 +232,7 @@ impl Queue {
         self.in_flight -= 1;
         let slot = self.slots.get_mut(id);
         self.bytes -= slot.head.kept_bytes();
-        match slot.rest.pop_front() {
+        match slot.following.pop_front() {
             Some(mut next) => {
                 next.previous_succeeded = succeeded;
                 slot.head = next;
@@ -268,12 +269,12 @@ impl Queue {
     /// Folds the pending events of a slot as far as possible. The slot may be removed by that.
     fn fold_slot(&mut self, id: SlotId) {
         let slot = self.slots.get_mut(id);
-        if slot.rest.is_empty() {
+        if slot.following.is_empty() {
             return;
         }
         let source = slot.source;
-        self.bytes -= slot.rest_bytes();
-        let rest = std::mem::take(&mut slot.rest);
+        self.bytes -= slot.following_bytes();
+        let rest = std::mem::take(&mut slot.following);
         self.pending -= rest.len();
         for event in rest {
             self.insert_or_fold(source, event, true);
@@ -298,7 +299,7 @@ impl Queue {
     }
 
     /// Cuts `event` if needed to stay within the limit on bytes.
-    fn apply_bytes_limit(&mut self, event: &mut Event) {
+    fn apply_bytes_limit(&mut self, event: &mut PendingEvent) {
         if self.is_blocking {
             return;
         }
@@ -332,7 +333,10 @@ impl Queue {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
             let in_flight = usize::from(slot.is_in_flight());
-            for event in std::iter::once(&mut slot.head).chain(&mut slot.rest).skip(in_flight) {
+            for event in std::iter::once(&mut slot.head)
+                .chain(&mut slot.following)
+                .skip(in_flight)
+            {
                 let bytes = event.kept_bytes();
                 if let Notification::Update { old, .. } = &mut event.notification {
                     self.counters.olds_dropped += u64::from(old.take().is_some());
@@ -350,7 +354,7 @@ impl Queue {
         self.in_flight -= usize::from(slot.is_in_flight());
         self.failing -= usize::from(slot.state == SlotState::BackingOff);
         self.draining -= usize::from(slot.drains_first);
-        self.bytes -= slot.events().map(Event::kept_bytes).sum::<usize>();
+        self.bytes -= slot.events().map(PendingEvent::kept_bytes).sum::<usize>();
         waiting
     }
 
@@ -376,14 +380,16 @@ impl Queue {
             let slot = self.slots.get_mut(id);
             if slot.source == source {
                 slot.head.counts_for_sync = false;
-                slot.rest.iter_mut().for_each(|event| event.counts_for_sync = false);
+                slot.following
+                    .iter_mut()
+                    .for_each(|event| event.counts_for_sync = false);
             }
         }
     }
 
     /// Drops the events that a cursor will deliver anyway, leaving only deletes queued; failing keys keep their slot
     /// and back-off. Marks ready deletes to go before the cursors.
-    pub(super) fn leave_states_to_cursor(&mut self) {
+    pub(super) fn defer_states_to_cursor(&mut self) {
         for id in self.slots.ids() {
             self.fold_slot(id);
             let Some(slot) = self.slots.try_get(id) else { continue };
@@ -391,12 +397,14 @@ impl Queue {
             let is_failing = slot.failures > 0 && !matches!(slot.head.notification, Notification::Synced);
             let slot = self.slots.get_mut(id);
             slot.head.counts_for_sync = false;
-            slot.rest.iter_mut().for_each(|event| event.counts_for_sync = false);
-            let (waiting, bytes) = (slot.rest.len(), slot.rest_bytes());
-            slot.rest.retain(Event::is_delete);
-            let left = waiting - slot.rest.len();
+            slot.following
+                .iter_mut()
+                .for_each(|event| event.counts_for_sync = false);
+            let (waiting, bytes) = (slot.following.len(), slot.following_bytes());
+            slot.following.retain(PendingEvent::is_delete);
+            let left = waiting - slot.following.len();
             self.pending -= left;
-            self.bytes -= bytes - slot.rest_bytes();
+            self.bytes -= bytes - slot.following_bytes();
             self.counters.coalesced += left as u64;
             match slot.state {
                 SlotState::InFlight { .. } => {}
@@ -413,7 +421,7 @@ impl Queue {
         }
     }
 
-    /// Marks the ready deletes of the source to go before the cursors.
+    /// Marks the source's ready deletes to be delivered before the cursors.
     pub(super) fn drain_deletes(&mut self, source: SourceId) {
         for id in self.slots.ids() {
             let slot = self.slots.get_mut(id);
@@ -448,7 +456,10 @@ impl Queue {
         );
         assert_eq!(
             self.bytes,
-            slots().flat_map(Slot::events).map(Event::kept_bytes).sum::<usize>(),
+            slots()
+                .flat_map(Slot::events)
+                .map(PendingEvent::kept_bytes)
+                .sum::<usize>(),
             "bytes"
         );
         let ready = slots().filter(|slot| slot.state == SlotState::Ready).count();

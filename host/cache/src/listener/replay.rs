@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informant_object::{KeyRef, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::Event;
+use crate::listener::event::PendingEvent;
 use crate::listener::slots::SlotState;
 use crate::listener::{Listener, Notification};
 use crate::{Moment, Reason};
@@ -68,7 +68,7 @@ impl Listener {
         if self.closed {
             return Vec::new();
         }
-        self.queue.leave_states_to_cursor();
+        self.queue.defer_states_to_cursor();
         self.queue.vanished_unattempted.clear();
         let slots = &self.queue.slots;
         self.timers.retain(|id| {
@@ -122,7 +122,7 @@ impl Listener {
         };
         self.queue.counters.accepted += 1;
         self.queue
-            .enqueue(source, Event::of_maybe_seen(notification, Reason::Requeue, now));
+            .enqueue(source, PendingEvent::of_maybe_seen(notification, Reason::Requeue, now));
         RequeueResult::Queued
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
 
 use crate::listener::cursor::CursorKind;
-use crate::listener::event::Event;
+use crate::listener::event::PendingEvent;
 use crate::listener::{Listener, Notification};
 use crate::{Moment, Reason, Snapshot};
 
@@ -104,7 +104,7 @@ impl Listener {
             };
             self.queue.counters.accepted += 1;
             self.queue
-                .enqueue(source, Event::of_maybe_seen(notification, Reason::Relist, now));
+                .enqueue(source, PendingEvent::of_maybe_seen(notification, Reason::Relist, now));
         }
         self.queue.drain_deletes(source);
     }

@@ -12,7 +12,7 @@ use hashbrown::HashTable;
 use informant_object::{KeyRef, SourceId};
 
 use crate::Moment;
-use crate::listener::event::Event;
+use crate::listener::event::PendingEvent;
 use crate::listener::options::SLOTS_KEPT_MAX;
 
 /// The index of a slot in the table. Reused after the slot was removed.
@@ -21,12 +21,12 @@ pub(super) type SlotId = u32;
 /// No slot: the end of the ready list.
 const NONE: SlotId = SlotId::MAX;
 
-/// The events of one key. `rest` is pending behind `head`.
+/// The events of one key. `following` are pending behind `head`.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) source: SourceId,
-    pub(super) head: Event,
-    pub(super) rest: VecDeque<Event>,
+    pub(super) head: PendingEvent,
+    pub(super) following: VecDeque<PendingEvent>,
     pub(super) state: SlotState,
     /// Failures of the head since a newer state folded into it.
     pub(super) attempts: u32,
@@ -127,11 +127,11 @@ impl Slots {
     }
 
     /// Creates a slot with `head`, in no list. The caller sets its state.
-    pub(super) fn insert(&mut self, hash: u64, source: SourceId, head: Event) -> SlotId {
+    pub(super) fn insert(&mut self, hash: u64, source: SourceId, head: PendingEvent) -> SlotId {
         let slot = Slot {
             source,
             head,
-            rest: VecDeque::new(),
+            following: VecDeque::new(),
             state: SlotState::BackingOff,
             attempts: 0,
             failures: 0,
@@ -255,8 +255,8 @@ impl Slots {
 
 impl Slot {
     /// All events, the head first.
-    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
-        std::iter::once(&self.head).chain(&self.rest)
+    pub(super) fn events(&self) -> impl Iterator<Item = &PendingEvent> {
+        std::iter::once(&self.head).chain(&self.following)
     }
 
     pub(super) fn is_in_flight(&self) -> bool {
@@ -264,12 +264,12 @@ impl Slot {
     }
 
     /// Bytes that the events behind the head keep in memory.
-    pub(super) fn rest_bytes(&self) -> usize {
-        self.rest.iter().map(Event::kept_bytes).sum()
+    pub(super) fn following_bytes(&self) -> usize {
+        self.following.iter().map(PendingEvent::kept_bytes).sum()
     }
 
     /// How many of its events are pending.
     pub(super) fn waiting(&self) -> usize {
-        self.rest.len() + usize::from(!self.is_in_flight())
+        self.following.len() + usize::from(!self.is_in_flight())
     }
 }

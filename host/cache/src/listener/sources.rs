@@ -6,48 +6,48 @@ use std::sync::Arc;
 use informant_object::SourceId;
 
 use crate::listener::AcceptedStates;
-use crate::listener::cursor::{Cursor, CursorKind};
+use crate::listener::cursor::{CursorKind, DeliveryCursor};
 use crate::seeded_bug::{SeededBug, seeded_bug};
 use crate::{Moment, Snapshot};
 
 /// All sources of one listener.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
-    sources: BTreeMap<SourceId, Source>,
+pub(super) struct AttachedSources {
+    sources: BTreeMap<SourceId, AttachedSource>,
     /// Sources with a running cursor, in round-robin order.
     cursor_queue: VecDeque<SourceId>,
 }
 
 /// One source.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct AttachedSource {
     /// The snapshot of the last push. Never newer: a cursor must not deliver what was not pushed yet.
     pub(super) snapshot: Snapshot,
-    pub(super) cursor: Option<Cursor>,
+    pub(super) cursor: Option<DeliveryCursor>,
     /// Keys that an initial or replay cursor has passed and that were not attempted since it started.
     pub(super) unattempted: usize,
     /// The running initial list or replay: its cursor runs, or keys are unattempted.
     pub(super) syncing: Option<CursorKind>,
     /// The initial list was attempted.
     pub(super) synced: bool,
-    /// The cursor waits for [`release`](Sources::release).
+    /// The cursor waits for [`release`](AttachedSources::release).
     held: bool,
 }
 
-impl Sources {
+impl AttachedSources {
     pub(super) fn len(&self) -> usize {
         self.sources.len()
     }
 
-    pub(super) fn get(&self, source: SourceId) -> Option<&Source> {
+    pub(super) fn get(&self, source: SourceId) -> Option<&AttachedSource> {
         self.sources.get(&source)
     }
 
-    pub(super) fn get_mut(&mut self, source: SourceId) -> Option<&mut Source> {
+    pub(super) fn get_mut(&mut self, source: SourceId) -> Option<&mut AttachedSource> {
         self.sources.get_mut(&source)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Source> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &AttachedSource> {
         self.sources.values()
     }
 
@@ -57,7 +57,7 @@ impl Sources {
 
     /// Adds a source and starts its initial list.
     pub(super) fn add(&mut self, source: SourceId, snapshot: Snapshot, now: Moment) {
-        let state = Source {
+        let state = AttachedSource {
             snapshot,
             cursor: None,
             unattempted: 0,
@@ -71,7 +71,7 @@ impl Sources {
 
     /// Adds a source whose objects the handler has seen from another source.
     pub(super) fn add_transferred(&mut self, source: SourceId, snapshot: Snapshot) {
-        let state = Source {
+        let state = AttachedSource {
             snapshot,
             cursor: None,
             unattempted: 0,
@@ -105,7 +105,7 @@ impl Sources {
         }
     }
 
-    pub(super) fn remove(&mut self, source: SourceId) -> Option<Source> {
+    pub(super) fn remove(&mut self, source: SourceId) -> Option<AttachedSource> {
         self.cursor_queue.retain(|other| *other != source);
         self.sources.remove(&source)
     }
@@ -119,7 +119,7 @@ impl Sources {
             state.unattempted = 0;
             state.syncing = Some(kind);
         }
-        if state.cursor.replace(Cursor::new(kind, now)).is_none() {
+        if state.cursor.replace(DeliveryCursor::new(kind, now)).is_none() {
             self.cursor_queue.push_back(source);
         }
     }

@@ -24,7 +24,8 @@ pub struct ListenerCounters {
     pub filtered: u64,
     /// Deliveries that failed and will be retried.
     pub retried: u64,
-    /// Failures dropped because of [`OnFailure::Skip`](super::OnFailure::Skip), and `Synced` that ran out of attempts.
+    /// Failures dropped because of [`FailurePolicy::Skip`](super::FailurePolicy::Skip), and `Synced` that ran out of
+    /// attempts.
     pub skipped: u64,
     /// Events that became dead letters.
     pub dead_lettered: u64,

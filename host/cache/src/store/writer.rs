@@ -70,7 +70,8 @@ impl StoreWriter {
 
     /// An empty store that publishes its snapshots in `catalog` under `source`.
     ///
-    /// # Errors [`UnknownSource`] if the catalog has no such source, or no longer.
+    /// # Errors
+    /// [`UnknownSource`] if the catalog has no such source, or no longer.
     pub fn publishing_to(catalog: &Catalog, source: SourceId) -> Result<StoreWriter, UnknownSource> {
         Ok(StoreWriter {
             source: Some(catalog.source(source).ok_or(UnknownSource(source))?),
@@ -126,8 +127,8 @@ impl StoreWriter {
         self.garbage_freed_here
     }
 
-    /// Sets the version: the store contains all changes up to `version` in `epoch`. Within an epoch a decimal version
-    /// never goes back: an older one is ignored.
+    /// Sets the version: the store contains all changes up to `version` in `epoch`. Within an epoch, ignores older
+    /// versions, if they are decimal.
     ///
     /// Source: client-go `LastStoreSyncResourceVersion`, `Bookmark`, without the check.
     pub fn set_version(&mut self, version: ResourceVersion, epoch: u64) {
@@ -175,8 +176,8 @@ impl StoreWriter {
                     && old.json() == object.json())
         };
         self.root.bytes += object.size_bytes();
-        let is_above_all = self.is_above_all(object.key());
-        let stored = match is_above_all {
+        let sorts_last = self.sorts_last(object.key());
+        let stored = match sorts_last {
             true => None,
             false => self.root.objects.get_key_value_mut(&object.key()),
         };
@@ -204,7 +205,7 @@ impl StoreWriter {
                 self.external_states
                     .iter_mut()
                     .for_each(|state| state.expect_values(&key));
-                if is_above_all {
+                if sorts_last {
                     self.top = Some(key.clone());
                 }
                 self.root.objects.insert(key, StoredObject { object, values });
@@ -214,7 +215,7 @@ impl StoreWriter {
     }
 
     /// Whether `key` is above every stored key, without a search.
-    pub(super) fn is_above_all(&self, key: KeyRef<'_>) -> bool {
+    pub(super) fn sorts_last(&self, key: KeyRef<'_>) -> bool {
         self.top.as_ref().is_none_or(|top| key > top.as_ref())
     }
 

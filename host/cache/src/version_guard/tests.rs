@@ -106,12 +106,12 @@ fn non_numeric_version_turns_the_guard_off() {
         let mut guard = listed_at("100");
         assert!(guard.is_on());
         assert_eq!(event(&mut guard, odd, Some("100")), EventVerdict::Accept);
-        assert_eq!(guard.turned_off_by().map(ResourceVersion::as_str), Some(odd));
+        assert_eq!(guard.disabled_by().map(ResourceVersion::as_str), Some(odd));
         assert_eq!(event(&mut guard, "3", Some("100")), EventVerdict::Accept);
         assert_eq!(guard.check_list(at("2"), ListSource::Cache), ListVerdict::Accept);
         assert!(guard.check_item(at("1"), at("100")));
         assert_eq!(
-            guard.turned_off_by().map(ResourceVersion::as_str),
+            guard.disabled_by().map(ResourceVersion::as_str),
             Some(odd),
             "the first one is named"
         );

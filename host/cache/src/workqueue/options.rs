@@ -24,7 +24,7 @@ pub const LOW_PRIORITY: i32 = -100;
 
 /// The options of one queue.
 pub struct WorkQueueOptions<T> {
-    /// The delay of items that are added [rate limited](When::RateLimited).
+    /// The delay of items that are added [rate limited](DueTime::RateLimited).
     pub limiter: Box<dyn RateLimiter<T>>,
     /// See [`WORKQUEUE_ITEMS_MAX`].
     pub items_max: usize,
@@ -38,14 +38,14 @@ pub struct WorkQueueOptions<T> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
     /// When it is due.
-    pub when: When,
+    pub when: DueTime,
     /// Higher goes first. A queued item keeps the higher of the two.
     pub priority: i32,
 }
 
 /// When an item is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum When {
+pub enum DueTime {
     /// Now.
     #[default]
     Now,

@@ -9,7 +9,7 @@ use foldhash::quality::SeedableRandomState;
 use hashbrown::HashMap;
 
 use super::limiter::RateLimiter;
-use super::options::{AddOptions, When, WorkQueueOptions};
+use super::options::{AddOptions, DueTime, WorkQueueOptions};
 use super::stats::{Remaining, WorkQueueStats};
 use super::waiting::{Delayed, PriorityQueue};
 use crate::Moment;
@@ -126,14 +126,14 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
     /// [`add`](Self::add) meanwhile does not replace the delay: the item may then be processed twice. Source: client-go
     /// `AddAfter`.
     pub fn add_after(&mut self, item: T, after: Duration, now: Moment) -> Admission {
-        let when = When::After(after);
+        let when = DueTime::After(after);
         self.add_with(item, AddOptions { when, priority: 0 }, now)
     }
 
     /// Adds `item` after the rate limiter's delay. Call it for a failed item, before [`done`](Self::done). Source:
     /// client-go `AddRateLimited`.
     pub fn add_rate_limited(&mut self, item: T, now: Moment) -> Admission {
-        let when = When::RateLimited;
+        let when = DueTime::RateLimited;
         self.add_with(item, AddOptions { when, priority: 0 }, now)
     }
 
@@ -144,9 +144,9 @@ impl<T: Clone + Eq + Hash> WorkQueue<T> {
             return Admission::ShutDown;
         }
         let wait = match options.when {
-            When::Now => return self.add_now(item, options.priority, now),
-            When::After(wait) => wait,
-            When::RateLimited => self.limiter.when(&item, now),
+            DueTime::Now => return self.add_now(item, options.priority, now),
+            DueTime::After(wait) => wait,
+            DueTime::RateLimited => self.limiter.when(&item, now),
         };
         self.counted.retries += 1;
         if wait.is_zero() {

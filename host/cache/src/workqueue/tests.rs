@@ -28,7 +28,7 @@ fn drain(queue: &mut WorkQueue<&'static str>, now: Moment) -> Vec<&'static str> 
 }
 
 fn with(priority: i32) -> AddOptions {
-    let when = When::Now;
+    let when = DueTime::Now;
     AddOptions { when, priority }
 }
 
@@ -212,7 +212,7 @@ fn item_keeps_highest_priority_and_arrival() {
     queue.add_with(
         "delayed",
         AddOptions {
-            when: When::After(Duration::from_millis(1)),
+            when: DueTime::After(Duration::from_millis(1)),
             priority: 7,
         },
         NOW,

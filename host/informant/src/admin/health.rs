@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::extract::{RawQuery, State};
 use http::StatusCode;
 use informant_cache::{Source, SourceState};
-use informant_informer::SourceStatus;
+use informant_informer::ReflectorStatus;
 
 use super::{AdminState, sources};
 use crate::age::human;
@@ -191,7 +191,7 @@ fn line(informer: &InformerStatus, source: &Source) -> String {
 }
 
 /// The time of the last event, the number of relists, and the last error.
-fn reflector_status(status: &SourceStatus) -> String {
+fn reflector_status(status: &ReflectorStatus) -> String {
     let ago = |age: Duration| human(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let mut text = String::new();
     if let Some(age) = status.last_event_age {

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use informant_cache::{Snapshot, Source};
-use informant_informer::{SharedInformer, SourceStatus, WatchListUse};
+use informant_informer::{ReflectorStatus, SharedInformer, WatchListUse};
 use serde::{Deserialize, Serialize};
 
 use super::AdminState;
@@ -238,7 +238,7 @@ fn index_failures(snapshot: &Snapshot) -> Vec<IndexFailuresView> {
 }
 
 /// The status of the source's reflector.
-pub(super) fn of_reflector(status: &InformerStatus, source: &Source) -> Option<SourceStatus> {
+pub(super) fn of_reflector(status: &InformerStatus, source: &Source) -> Option<ReflectorStatus> {
     Some(running(status, source)?.status())
 }
 
@@ -268,7 +268,7 @@ pub(crate) fn running_in(status: &InformerStatus) -> Vec<Arc<SharedInformer>> {
     }
 }
 
-fn with_reflector(view: SourceView, status: SourceStatus) -> SourceView {
+fn with_reflector(view: SourceView, status: ReflectorStatus) -> SourceView {
     SourceView {
         last_event_age_ms: status.last_event_age.map(millis),
         bookmark_age_ms: status.bookmark_age.map(millis),

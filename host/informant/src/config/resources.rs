@@ -39,7 +39,7 @@ impl fmt::Display for Resources {
 
 pub(super) fn read(table: &Table<'_>, resource: &Located<String>) -> Option<Located<Resources>> {
     let text = resource.value.as_str();
-    let read = if ResourcePattern::is_meant_by(text) {
+    let read = if ResourcePattern::looks_like_pattern(text) {
         ResourcePattern::parse(text)
             .map(Resources::Several)
             .map_err(|error| error.to_string())
@@ -88,7 +88,7 @@ fn check_keys(table: &Table<'_>, resources: &Resources) {
 pub(super) fn read_exclude(table: &Table<'_>, entries: &[Located<String>]) -> Exclude {
     let mut exclude = Exclude::default();
     for text in entries {
-        let refused = match ResourcePattern::is_meant_by(&text.value) {
+        let refused = match ResourcePattern::looks_like_pattern(&text.value) {
             true => ResourcePattern::parse(&text.value)
                 .map(|pattern| exclude.versions.push(pattern))
                 .err()

@@ -15,9 +15,9 @@ async fn check_warns_about_exclude_entries_without_effect() {
     assert!(output.starts_with("exit 0\n"), "{output}");
     let (_, problems) = output.split_once("--\n").unwrap();
     insta::assert_snapshot!(problems, @"
-    warning: config.toml:5:12: [informer.all] `exclude` entry `v1/secret` excludes nothing that is served; did you mean `v1/secrets`
+    warning: config.toml:5:12: [informer.all] `exclude` entry `v1/secret` matches no served resource; did you mean `v1/secrets`?
       help: correct the entry, or remove it
-    warning: config.toml:5:42: [informer.all] `exclude` entry `zzz.example.com/v1/*` excludes nothing that is served; `kubectl api-resources` lists the served resources
+    warning: config.toml:5:42: [informer.all] `exclude` entry `zzz.example.com/v1/*` matches no served resource; `kubectl api-resources` lists the served resources
       help: correct the entry, or remove it
     ");
 }
@@ -48,10 +48,10 @@ async fn exclude_entry_with_effect_in_one_cluster_is_accepted() {
     let entries = config("\"shop.example.com/v1/orders\", \"shop.example.com/v1/order\"");
     world.configure(&format!("{kubeconfigs}{entries}"));
     let output = transcript(&world, &["check"]).await;
-    let nowhere = "`shop.example.com/v1/order` excludes nothing that is served";
+    let nowhere = "`shop.example.com/v1/order` matches no served resource";
     assert!(output.contains(nowhere), "{output}");
     assert!(
-        !output.contains("`shop.example.com/v1/orders` excludes nothing"),
+        !output.contains("`shop.example.com/v1/orders` matches no served resource"),
         "{output}"
     );
 }
@@ -66,6 +66,6 @@ async fn exclude_entry_without_effect_is_logged() {
     assert_eq!(line["fields"]["exclude"], "v1/secret");
     assert_eq!(
         line["fields"]["hint"],
-        "excludes nothing that is served; did you mean `v1/secrets`"
+        "matches no served resource; did you mean `v1/secrets`?"
     );
 }

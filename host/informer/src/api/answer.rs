@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::error::ApiError;
 use super::frames::{Frames, SilenceTimeout};
 use super::request::{JSON, build_as};
-use super::status::{RETRY_AFTER_SECONDS_MAX, Status};
+use super::status::{RETRY_AFTER_SECONDS_MAX, StatusBody};
 
 /// How long the head of a response may take, and how long a list may pause. The API server itself ends ordinary
 /// requests after 60 s.
@@ -113,9 +113,9 @@ async fn refusal(environment: &Arc<dyn Environment>, response: Response<Body>) -
     let code = response.status().as_u16();
     let wait = header_text(&response, header::RETRY_AFTER).and_then(|text| text.parse::<u64>().ok());
     let body = read_at_most(environment, response.into_body(), ERROR_BODY_BYTES_MAX).await;
-    let mut status = Status::parse(&body).unwrap_or_else(|| Status {
+    let mut status = StatusBody::parse(&body).unwrap_or_else(|| StatusBody {
         message: Some(text_start(&body)).filter(|text| !text.is_empty()),
-        ..Status::of_code(code)
+        ..StatusBody::of_code(code)
     });
     // Proxies and servers agree on the head; a Status may lack its code.
     status.code = code;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use informant_object::frames::ListError;
 
-use super::status::Status;
+use super::status::StatusBody;
 
 /// Why a request of a source, or of discovery, failed.
 ///
@@ -18,7 +18,7 @@ pub enum ApiError {
     #[error("the API server cannot be reached: {}; check its address and that it is running", chain(.0))]
     Unreachable(#[source] Box<kube::Error>),
     /// The API server refused the request.
-    #[error("the API server answered {}{}", .code, message_after(.reason, .message))]
+    #[error("the API server responded with {}{}", .code, message_after(.reason, .message))]
     Refused {
         /// The HTTP status.
         code: u16,
@@ -50,14 +50,14 @@ pub enum ApiError {
         /// The `Content-Encoding`.
         encoding: String,
     },
-    /// No data for so long that the connection counts as dead.
-    #[error("no data for {} s; the connection counts as dead", .0.as_secs())]
+    /// No data for so long that the connection is considered dead.
+    #[error("no data for {} s; the connection is considered dead", .0.as_secs())]
     Silent(Duration),
-    /// The state was not complete in time.
-    #[error("the state was not complete within {} s", .0.as_secs())]
+    /// The response did not complete in time.
+    #[error("the response did not complete within {} s", .0.as_secs())]
     TooSlow(Duration),
-    /// The connection broke during the response.
-    #[error("the connection broke: {}", chain(.0))]
+    /// The connection was lost during the response.
+    #[error("the connection was lost: {}", chain(.0))]
     Broken(#[source] Box<kube::Error>),
     /// The response to a list is not a list, or an incomplete one.
     #[error("{0}")]
@@ -87,7 +87,7 @@ pub enum ApiErrorCause {
 }
 
 impl ApiError {
-    pub(crate) fn refused(status: Status) -> Self {
+    pub(crate) fn refused(status: StatusBody) -> Self {
         let cause = status.cause();
         let retry_after = match cause {
             ApiErrorCause::TooManyRequests(wait) | ApiErrorCause::Other(wait) => wait,
@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn a_refusal_includes_the_api_servers_message() {
         let json = br#"{"kind":"Status","code":403,"reason":"Forbidden","message":"pods is forbidden: User \"x\" cannot list"}"#;
-        let error = ApiError::refused(Status::parse(json).unwrap());
-        insta::assert_snapshot!(error, @r#"the API server answered 403 Forbidden: pods is forbidden: User "x" cannot list"#);
+        let error = ApiError::refused(StatusBody::parse(json).unwrap());
+        insta::assert_snapshot!(error, @r#"the API server responded with 403 Forbidden: pods is forbidden: User "x" cannot list"#);
     }
 
     #[test]

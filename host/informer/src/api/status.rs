@@ -12,17 +12,17 @@ pub(crate) const RETRY_AFTER_SECONDS_MAX: u64 = 300;
 /// The used fields of a `Status`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Status {
+pub(crate) struct StatusBody {
     pub(crate) code: u16,
     pub(crate) reason: Option<String>,
     pub(crate) message: Option<String>,
-    pub(crate) details: Option<Details>,
+    pub(crate) details: Option<StatusDetails>,
 }
 
-/// The machine-readable part of a [`Status`].
+/// The machine-readable part of a [`StatusBody`].
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Details {
+pub(crate) struct StatusDetails {
     pub(crate) retry_after_seconds: Option<u64>,
     pub(crate) causes: Option<Vec<StatusCause>>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct StatusCause {
     pub(crate) message: Option<String>,
 }
 
-impl Status {
+impl StatusBody {
     /// The status in `json`, if it is one.
     pub(crate) fn parse(json: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn cause_of(json: &str) -> ApiErrorCause {
-        Status::parse(json.as_bytes()).unwrap().cause()
+        StatusBody::parse(json.as_bytes()).unwrap().cause()
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn only_a_status_is_parsed_as_one() {
-        assert_eq!(Status::parse(b"<html>"), None);
-        assert_eq!(Status::parse(br#"{"kind":"Pod"}"#), None);
+        assert_eq!(StatusBody::parse(b"<html>"), None);
+        assert_eq!(StatusBody::parse(br#"{"kind":"Pod"}"#), None);
     }
 }

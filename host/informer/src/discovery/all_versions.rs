@@ -181,7 +181,7 @@ impl VersionDiscovery {
                 .collect(),
             group: group.to_owned(),
             version: self.version,
-            unread: is_stale.then(|| "its API service does not answer".to_owned()),
+            unread: is_stale.then(|| "its API service does not respond".to_owned()),
         }
     }
 }

@@ -30,9 +30,9 @@ pub struct UnusedExclusion {
 }
 
 impl fmt::Display for UnusedExclusion {
-    /// `excludes nothing that is served; did you mean …`
+    /// `matches no served resource; did you mean …`
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "excludes nothing that is served{}", hint(&self.candidates, &[]))
+        write!(out, "matches no served resource{}", hint(&self.candidates, &[]))
     }
 }
 

@@ -88,7 +88,7 @@ impl ServedResources {
             if unread_groups.contains(&found.group) {
                 // Which resources the group prefers in the version that did not answer is unknown: they could be
                 // watched twice.
-                why = why.or(Some("another version of the group does not answer".to_owned()));
+                why = why.or(Some("another version of the group does not respond".to_owned()));
             } else {
                 served.add(found.resources, exclude, &mut known);
             }

@@ -30,7 +30,7 @@ pub struct ResourcePatternError {
 impl ResourcePattern {
     /// Whether `text` is meant as a pattern rather than as a single resource.
     #[must_use]
-    pub fn is_meant_by(text: &str) -> bool {
+    pub fn looks_like_pattern(text: &str) -> bool {
         text.contains('*')
     }
 

@@ -10,7 +10,7 @@ use super::resources::ApiResource;
 const CANDIDATES_MAX: usize = 5;
 
 /// The least similarity of a suggestion (Jaro-Winkler, 0 to 1).
-const LIKENESS_MIN: f64 = 0.84;
+const SIMILARITY_MIN: f64 = 0.84;
 
 /// Names among `served` that are similar to `name`, best first, in the form of the configuration. The same name in
 /// another group or version comes first.
@@ -18,7 +18,7 @@ pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<Str
     let wanted = name.last().to_ascii_lowercase();
     let rated = served
         .iter()
-        .map(|resource| (likeness(&wanted, resource), resource.gvr().to_string()));
+        .map(|resource| (similarity(&wanted, resource), resource.gvr().to_string()));
     best(rated)
 }
 
@@ -27,18 +27,18 @@ pub(super) fn candidates(name: &ResourceName, served: &[ApiResource]) -> Vec<Str
 pub(super) fn version_candidates(wanted: &str, group: &str, served: &[ApiResource]) -> Vec<String> {
     let rated = served.iter().map(|resource| {
         let version = group_version(&resource.group, &resource.version);
-        let likeness = match resource.group == group {
+        let similarity = match resource.group == group {
             true => 1.0,
             false => strsim::jaro_winkler(wanted, &version),
         };
-        (likeness, format!("{version}/*"))
+        (similarity, format!("{version}/*"))
     });
     best(rated)
 }
 
 /// The most similar ones, best first, without duplicates; ties stay in order.
 fn best(rated: impl Iterator<Item = (f64, String)>) -> Vec<String> {
-    let mut ranked: Vec<(f64, String)> = rated.filter(|(likeness, _)| *likeness >= LIKENESS_MIN).collect();
+    let mut ranked: Vec<(f64, String)> = rated.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN).collect();
     ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let mut seen = BTreeSet::new();
     ranked
@@ -49,7 +49,7 @@ fn best(rated: impl Iterator<Item = (f64, String)>) -> Vec<String> {
         .collect()
 }
 
-fn likeness(wanted: &str, resource: &ApiResource) -> f64 {
+fn similarity(wanted: &str, resource: &ApiResource) -> f64 {
     if resource.is_called(wanted) {
         return 1.0;
     }

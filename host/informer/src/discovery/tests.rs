@@ -83,9 +83,9 @@ async fn a_custom_resource_resolves_although_another_group_is_broken() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_resource_lists_suggestions_and_unavailable_groups() {
-    insta::assert_snapshot!(find("v1/deployments").await.unwrap_err(), @"the API server serves no resource `v1/deployments`; did you mean one of `apps/v1/deployments`, `apps/v1beta1/deployments`. Some groups did not answer: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
-    insta::assert_snapshot!(find("ordes").await.unwrap_err(), @"the API server serves no resource `ordes`; did you mean one of `shop.example.com/v1alpha1/orders`, `v1/nodes`. Some groups did not answer: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
-    insta::assert_snapshot!(find("zzz").await.unwrap_err(), @"the API server serves no resource `zzz`; `kubectl api-resources` lists the served resources. Some groups did not answer: metrics.k8s.io/v1beta1 (the API server answered 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("v1/deployments").await.unwrap_err(), @"the API server serves no resource `v1/deployments`; did you mean one of `apps/v1/deployments`, `apps/v1beta1/deployments`? These API groups did not respond: metrics.k8s.io/v1beta1 (the API server responded with 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("ordes").await.unwrap_err(), @"the API server serves no resource `ordes`; did you mean one of `shop.example.com/v1alpha1/orders`, `v1/nodes`? These API groups did not respond: metrics.k8s.io/v1beta1 (the API server responded with 503 ServiceUnavailable: no endpoints)");
+    insta::assert_snapshot!(find("zzz").await.unwrap_err(), @"the API server serves no resource `zzz`; `kubectl api-resources` lists the served resources; these API groups did not respond: metrics.k8s.io/v1beta1 (the API server responded with 503 ServiceUnavailable: no endpoints)");
     assert!(find("zzz").await.unwrap_err().may_appear());
 }
 
@@ -120,7 +120,7 @@ async fn a_refusal_keeps_the_api_servers_message() {
     let error = discover(&client(forbid), &ResourceName::parse("v1/pods").unwrap())
         .await
         .unwrap_err();
-    insta::assert_snapshot!(error, @r#"discovery of `v1/pods` failed: the API server answered 403 Forbidden: User "x" cannot get path "/api/v1""#);
+    insta::assert_snapshot!(error, @r#"discovery of `v1/pods` failed: the API server responded with 403 Forbidden: User "x" cannot get path "/api/v1""#);
 }
 
 async fn find_all(pattern: &str, exclude: Exclude) -> ServedResources {
@@ -289,7 +289,7 @@ async fn aggregated_discovery_needs_two_requests() {
     assert!(refused.is_err());
     // As kube-apiserver describes a resource that only has subresources.
     let refused = discover(&client, &ResourceName::parse("odd").unwrap()).await;
-    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists the served resources. Some groups did not answer: shop.example.com/v2 (its API service does not answer)");
+    insta::assert_snapshot!(refused.unwrap_err(), @"the API server serves no resource `odd`; `kubectl api-resources` lists the served resources; these API groups did not respond: shop.example.com/v2 (its API service does not respond)");
 }
 
 async fn all_of(groups: &'static str) -> Result<ServedResources, ApiError> {

@@ -79,7 +79,7 @@ impl InformerLoop {
         log!(
             debug,
             *self.parts.name,
-            version = version.as_str(),
+            resource_version = version.as_str(),
             queued = summary.queued,
             unchanged = summary.unchanged,
             vanished = summary.vanished,

@@ -23,7 +23,7 @@ const PACE_JITTER_PERCENT: u32 = 20;
 pub(crate) const FRUITLESS_WATCHES_FREE: u32 = 2;
 
 /// After this many watches in a row that ended early and without an event, their start version is suspect and the
-/// source is relisted. client-go relists after each one, which costs a struggling server more than it tells us.
+/// source is relisted. client-go relists after each one, which costs a struggling server more than it is worth.
 pub(crate) const FRUITLESS_WATCHES_BEFORE_LIST: u32 = 5;
 
 /// How long to wait.

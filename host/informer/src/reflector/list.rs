@@ -35,7 +35,8 @@ impl Reflector {
             && is_version_error(error)
             && plan.version.is_some()
         {
-            // Once, without waiting: the API server has a newer or an older history; whatever it has now will do.
+            // Retry once, at once: the API server has a newer or an older history, and any state it has now is
+            // acceptable.
             log!(info, *self.parts.name, %error, "list refused at this version; listing the newest state");
             self.parts.metrics.count_list(error.cause().label());
             self.versions.refused();
@@ -91,7 +92,7 @@ impl Reflector {
                 log!(
                     warn,
                     *self.parts.name,
-                    version = version.as_str(),
+                    resource_version = version.as_str(),
                     "cluster rolled back to an older version, as after restoring a backup; accepting it"
                 );
                 self.parts.status.begin_epoch();

@@ -1,4 +1,4 @@
-//! Whether a watch is alive, and what the source shows while that is unknown.
+//! Checks whether a watch is alive, and what the source reports while that is unknown.
 //!
 //! An open connection proves nothing: it may be half-open, its API server may lag or be a restored older one, and a
 //! proxy may end each watch after a moment, cleanly, forever. So the reflector expects signs of life: a response when
@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use http::Response;
 use informant_cache::Moment;
+use informant_object::frames::ListSplitter;
 use kube::client::Body;
 
 use super::Reflector;
 use super::watch::{BOOKMARK_SILENCE_MAX, FRUITLESS_WATCH, WATCH_SLACK};
-use crate::api::{ApiError, Frame, Frames, SilenceTimeout};
+use crate::api::{ANSWER_SILENCE_MAX, ApiError, Frame, Frames, ListQuery, SilenceTimeout, open};
 use crate::metrics::EventCounts;
 use crate::status::ReflectorState;
 
 /// How long the response to a watch may take before the source is shown as stale. The reflector keeps waiting, up to
-/// [`ANSWER_SILENCE_MAX`](crate::api::ANSWER_SILENCE_MAX). An API server responds at once, a busy one within a second
+/// [`ANSWER_SILENCE_MAX`]. An API server responds at once, a busy one within a second
 /// or two.
 pub(super) const WATCH_OPEN_WARNING: Duration = Duration::from_secs(10);
 
@@ -105,5 +106,40 @@ impl Reflector {
     fn confirm(&mut self) {
         self.liveness.suspected = false;
         self.set_reflector_state(ReflectorState::Watching);
+    }
+
+    /// Whether the newest state is older than what was seen, because the cluster was rolled back while it was
+    /// unreachable. False for versions that are not integers.
+    ///
+    /// A watch that is opened at a future version is not refused. It stays silent until the cluster passes that
+    /// version, and misses everything before it. client-go waits through this with a cache of objects that no longer
+    /// exist (kubernetes/kubernetes#91073). Informant asks for the newest version before it reopens the watch.
+    pub(super) async fn was_rolled_back(&self) -> Result<bool, ApiError> {
+        let Some(seen) = self.versions.last().and_then(|version| version.number()) else {
+            return Ok(false);
+        };
+        Ok(self.newest_version().await?.is_some_and(|newest| newest < seen))
+    }
+
+    /// The version of a consistent list; `None` if it is not an integer.
+    async fn newest_version(&self) -> Result<Option<u64>, ApiError> {
+        let environment = &self.parts.environment;
+        let request = self.parts.request.list(&ListQuery {
+            version: None,
+            limit: 1, // The smallest possible list; its head has the version.
+            continuation: None,
+        })?;
+        let response = open(&self.parts.client, environment, request).await?;
+        let silence_timeout = SilenceTimeout {
+            until: Moment::ZERO,
+            silence: ANSWER_SILENCE_MAX,
+        };
+        let mut frames = Frames::new(response.into_body(), environment.clone(), silence_timeout);
+        let mut splitter = ListSplitter::new(self.parts.options.watch_line_bytes_max);
+        while let Some(frame) = frames.next().await? {
+            splitter.push(frame.bytes);
+            while splitter.next_part()?.is_some() {}
+        }
+        Ok(splitter.finish()?.version.number())
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const RECONFIGURE_HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// What a reflector on probation needs to pause the running one.
 #[derive(Clone)]
-pub(crate) struct Probation {
+pub(crate) struct ReflectorProbation {
     pub(crate) control: mpsc::UnboundedSender<Control>,
     /// The stored objects have another shape than the new ones.
     pub(crate) shape_changed: bool,
@@ -31,7 +31,10 @@ pub(crate) struct Probation {
 
 impl Reflector {
     /// Fetches the state with a request that has not succeeded yet. Afterwards this reflector is the source's.
-    pub(super) async fn list_on_probation(&mut self, probation: &Probation) -> Result<Option<OpenWatch>, ListFailure> {
+    pub(super) async fn list_on_probation(
+        &mut self,
+        probation: &ReflectorProbation,
+    ) -> Result<Option<OpenWatch>, ListFailure> {
         self.preflight().await.map_err(ListFailure::Failed)?;
         let generation = self.parts.generation;
         let (done, paused) = oneshot::channel();

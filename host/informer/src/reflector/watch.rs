@@ -190,7 +190,7 @@ impl Reflector {
         self.has_outdated |= outdated;
         self.parts.metrics.count_events(&counts);
         if counts.sum() > 0 {
-            self.parts.status.saw_frame(received, counts.bookmark > 0);
+            self.parts.status.record_frame(received, counts.bookmark > 0);
             self.record_activity(&counts);
         }
         let mut waited = false;

@@ -5,7 +5,7 @@ use informant_object::frames::{Bookmark, Line, LineSplitter, TooLong, WatchEvent
 
 use super::staging::{has_expected_type, skip_reason};
 use super::{Reflector, ReflectorParts};
-use crate::api::{ApiError, Status};
+use crate::api::{ApiError, StatusBody};
 use crate::metrics::EventCounts;
 use crate::source_name::log;
 use crate::update_channel::{EventKind, Update};
@@ -85,7 +85,7 @@ impl Reflector {
 
     /// A line that is not a watch event: a Status sent with HTTP status 200, or corrupt data.
     pub(super) fn read_non_event(&self, line: &[u8], error: &WatchLineError, updates: &mut FrameUpdates) {
-        if let Some(status) = Status::parse(line) {
+        if let Some(status) = StatusBody::parse(line) {
             updates.counts.error += 1;
             updates.error = Some(ApiError::refused(status));
         } else if let WatchLineError::Html(start) = error {
@@ -175,12 +175,12 @@ impl Reflector {
 
 pub(super) fn read_error(status: &[u8], updates: &mut FrameUpdates) {
     updates.counts.error += 1;
-    let status = Status::parse(status).unwrap_or_else(|| Status {
+    let status = StatusBody::parse(status).unwrap_or_else(|| StatusBody {
         message: Some(format!(
             "an ERROR event without a Status: {}",
             crate::api::text_start(status)
         )),
-        ..Status::of_code(500)
+        ..StatusBody::of_code(500)
     });
     updates.error = Some(ApiError::refused(status));
 }

@@ -101,7 +101,7 @@ impl Reflector {
         let ReflectorParts { metrics, status, .. } = &self.parts;
         metrics.count_watch_list(result_label(&end));
         end.map_err(WatchListFailure::List)?;
-        self.watch_list.worked();
+        self.watch_list.record_success();
         status.set_watch_list(WatchListUse::InUse);
         metrics.count_watch("ok");
         status.count(RequestCounter::Watches);

@@ -49,7 +49,7 @@ impl WatchListSupport {
         self.wanted && self.not_before.is_none_or(|moment| now >= moment)
     }
 
-    pub(super) fn worked(&mut self) {
+    pub(super) fn record_success(&mut self) {
         self.not_before = None;
         self.broken_in_a_row = 0;
     }
@@ -116,12 +116,12 @@ fn is_unsupported(error: &ApiError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Status;
+    use crate::api::StatusBody;
 
     fn refused(code: u16, message: &str) -> ApiError {
-        ApiError::refused(Status {
+        ApiError::refused(StatusBody {
             message: Some(message.to_owned()),
-            ..Status::of_code(code)
+            ..StatusBody::of_code(code)
         })
     }
 
@@ -165,7 +165,7 @@ mod tests {
         support.refused(Moment::ZERO);
         assert!(!support.should_try(Moment::ZERO + (WATCH_LIST_RETRY_PACE - Duration::from_nanos(1))));
         assert!(support.should_try(Moment::ZERO + WATCH_LIST_RETRY_PACE));
-        support.worked();
+        support.record_success();
         assert!(support.should_try(Moment::ZERO));
         assert!(!WatchListSupport::new(false).should_try(Moment::ZERO));
     }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
         assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
         assert_eq!(support.interrupted(), WatchListFallback::ListForAWhile);
-        support.worked();
+        support.record_success();
         assert_eq!(support.interrupted(), WatchListFallback::ListOnce);
     }
 }

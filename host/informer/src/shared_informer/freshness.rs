@@ -54,7 +54,7 @@ pub enum NotFresh {
 fn fresh_as_of(seen: &Option<ResourceVersion>) -> String {
     match seen {
         Some(version) => format!("fresh as of {}", version.as_str()),
-        None => "without a first list".to_owned(),
+        None => "its first list is not complete".to_owned(),
     }
 }
 
@@ -63,8 +63,8 @@ impl SharedInformer {
     /// it contains what was written at `wanted`, or something newer.
     ///
     /// `epoch` is the source epoch of the version ([`Snapshot::epoch`],
-    /// [`SourceStatus::epoch`](crate::SourceStatus::epoch)); `None` is the present one. Version `0` is any version:
-    /// seen with the first list.
+    /// [`ReflectorStatus::epoch`](crate::ReflectorStatus::epoch)); `None` is the present one. Version `0` is any
+    /// version: seen with the first list.
     ///
     /// # Errors
     /// [`NotFresh`].

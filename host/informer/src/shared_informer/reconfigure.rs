@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::start::{indexes_of, request_of, spawn_reflector};
 use super::{InformerStopped, SharedInformer};
 use crate::informer_loop::{Candidate, Control, IndexersChange};
-use crate::reflector::{Probation, Reflector, ReflectorOptions, ReflectorParts};
+use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts, ReflectorProbation};
 use crate::spec::SourceSpec;
 use crate::update_channel::channel;
 
@@ -24,7 +24,7 @@ pub enum ReconfigureError {
         what: &'static str,
     },
     /// A pointer in `drop` is not allowed.
-    #[error("drop: {0}")]
+    #[error("invalid `drop`: {0}")]
     Drop(#[from] PointerError),
     /// Two indexes with the same name, including those of plugins.
     #[error(transparent)]
@@ -53,8 +53,8 @@ impl SharedInformer {
     /// *difference*, with reason `reconfigured`: objects that no longer belong to the source as deletes with their last
     /// state, new ones as adds, those stored in another shape as updates; unchanged ones are not delivered. While the
     /// new request is refused, too slow, or the cluster unreachable, the previous request stays in use, and
-    /// [`SourceStatus::reconfiguring`](crate::SourceStatus::reconfiguring) has the reason. A later change replaces one
-    /// that is in progress.
+    /// [`ReflectorStatus::reconfiguring`](crate::ReflectorStatus::reconfiguring) has the reason. A later change
+    /// replaces one that is in progress.
     ///
     /// # Errors
     /// [`ReconfigureError`]; nothing has changed then.
@@ -141,7 +141,7 @@ impl SharedInformer {
             metrics: Arc::clone(&self.metrics),
             options,
             generation,
-            probation: Some(Probation {
+            probation: Some(ReflectorProbation {
                 control: self.control.clone(),
                 shape_changed,
                 list_submitted: Arc::default(),

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EnvironmentRef, InformerOptions, InformerStopped, Members, SharedInformer};
 use crate::api::CollectionRequest;
-use crate::background_drop::BackgroundDropper;
+use crate::environment::BackgroundDropper;
 use crate::informer_loop::{InformerLoop, LoopParts};
 use crate::metrics::{InformerMetrics, SourceMetrics};
 use crate::reflector::{Reflector, ReflectorOptions, ReflectorParts};
@@ -30,7 +30,7 @@ const FIRST_GENERATION: u64 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A pointer in `drop` is not allowed.
-    #[error("informer {informer}: drop: {source}")]
+    #[error("informer {informer}: invalid `drop`: {source}")]
     Drop {
         /// The informer.
         informer: String,
@@ -123,7 +123,7 @@ impl SharedInformer {
         let name = Arc::new(SourceName::of(&spec));
         let source = catalog.source(id).expect("the source was just added");
         let metrics = metrics_of(&spec, metrics, &native_indexes);
-        let status = Arc::new(status_of(&source, &metrics, &environment, &options.reflector));
+        let status = Arc::new(status_of(&name, &source, &metrics, &environment, &options.reflector));
         let dropper = BackgroundDropper::new(&*environment);
         let (sender, updates) = channel(options.channel_bytes_max, Arc::clone(&metrics));
         let (control, commands) = mpsc::unbounded_channel();
@@ -213,12 +213,18 @@ fn metrics_of(spec: &SourceSpec, metrics: &InformerMetrics, native_indexes: &[(S
 }
 
 fn status_of(
+    name: &Arc<SourceName>,
     source: &Arc<Source>,
     metrics: &Arc<SourceMetrics>,
     environment: &Arc<dyn Environment>,
     reflector: &ReflectorOptions,
 ) -> StatusTracker {
-    let status = StatusTracker::new(Arc::clone(source), Arc::clone(metrics), Arc::clone(environment));
+    let status = StatusTracker::new(
+        Arc::clone(name),
+        Arc::clone(source),
+        Arc::clone(metrics),
+        Arc::clone(environment),
+    );
     status.begin_generation(FIRST_GENERATION);
     if !reflector.watch_list {
         status.set_watch_list(WatchListUse::Off);

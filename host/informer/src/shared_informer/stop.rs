@@ -84,7 +84,7 @@ impl SharedInformer {
                 still_running = report.still_running,
                 loop_unfinished = report.loop_unfinished,
                 deadline_seconds = deadline.as_secs_f64(),
-                "informer stopped before everything was delivered"
+                "informer stopped with undelivered events"
             );
         }
         self.remove_from_catalog();

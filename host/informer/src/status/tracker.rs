@@ -12,8 +12,9 @@ use informant_object::{Key, KeyRef, ResourceVersion};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 
-use super::{OUTDATED_KEYS_MAX, Reconfiguring, SourceStatus, WatchListUse};
+use super::{OUTDATED_KEYS_MAX, Reconfiguring, ReflectorStatus, WatchListUse};
 use crate::metrics::SourceMetrics;
+use crate::source_name::{SourceName, log};
 
 /// The source's state as its reflector sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,7 @@ pub(crate) enum ReflectorState {
 /// Written by one source's reflector and loop, read by everything else.
 #[derive(Debug)]
 pub(crate) struct StatusTracker {
+    name: Arc<SourceName>,
     /// The source in the catalog.
     source: Arc<Source>,
     metrics: Arc<SourceMetrics>,
@@ -83,7 +85,12 @@ pub(crate) enum RequestCounter {
 }
 
 impl StatusTracker {
-    pub(crate) fn new(source: Arc<Source>, metrics: Arc<SourceMetrics>, environment: Arc<dyn Environment>) -> Self {
+    pub(crate) fn new(
+        name: Arc<SourceName>,
+        source: Arc<Source>,
+        metrics: Arc<SourceMetrics>,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
         let inner = Inner {
             reflector: ReflectorState::Disconnected,
             state: SourceState::Syncing,
@@ -99,6 +106,7 @@ impl StatusTracker {
         };
         metrics.set_state(SourceState::Syncing);
         Self {
+            name,
             source,
             metrics,
             environment: EnvironmentRef(environment),
@@ -225,7 +233,7 @@ impl StatusTracker {
     }
 
     /// The watch received something; `bookmark` if that included one.
-    pub(crate) fn saw_frame(&self, received: Moment, bookmark: bool) {
+    pub(crate) fn record_frame(&self, received: Moment, bookmark: bool) {
         let stamp = received.as_nanos().saturating_add(1);
         self.last_event.store(stamp, Ordering::Relaxed);
         if bookmark {
@@ -268,14 +276,14 @@ impl StatusTracker {
         inner.outdated.len()
     }
 
-    pub(crate) fn read(&self) -> SourceStatus {
+    pub(crate) fn read(&self) -> ReflectorStatus {
         let now = self.environment.0.now();
         let age = |stamp: &AtomicU64| match stamp.load(Ordering::Relaxed) {
             0 => None,
             nanos => Some(now - Moment::from_nanos(nanos - 1)),
         };
         let inner = self.lock();
-        SourceStatus {
+        ReflectorStatus {
             source: self.source.id(),
             state: inner.state,
             synced: self.is_synced(),
@@ -309,7 +317,7 @@ impl StatusTracker {
             (ReflectorState::Disconnected, true) => SourceState::Stale,
         };
         if state != inner.state {
-            tracing::debug!(source = %self.source.id(), from = %inner.state, to = %state, "source state changed");
+            log!(debug, *self.name, from = %inner.state, to = %state, "source state changed");
             inner.state = state;
             self.source.set_state(state);
             self.metrics.set_state(state);

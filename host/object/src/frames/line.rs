@@ -77,7 +77,7 @@ impl LineSplitter {
     /// Reports the line whose first available part is `beginning`.
     fn too_long(&self, beginning: &[u8]) -> Line<'static> {
         let part = if self.carry.is_empty() { beginning } else { &self.carry };
-        let (event_type, key) = WatchLine::salvage(part);
+        let (event_type, key) = WatchLine::recover_type_and_key(part);
         Line::TooLong(TooLong {
             key,
             event_type,

@@ -4,13 +4,13 @@ use bytes::Bytes;
 
 use super::input::Input;
 use super::list_head::{LIST_MEMBER_BYTES_MAX, ListError, ListHead, Member, MemberError, read_member};
-use super::watch::salvage_key;
+use super::watch::recover_key;
 use super::{TooLong, beginning, is_html};
 use crate::error::{FoundByte, ObjectError};
 use crate::head::ObjectHead;
 use crate::key::Key;
 use crate::object::{Object, PrefixObject, parse_prefix};
-use crate::scanner::{Cursor, DEPTH_MAX, EndFinder};
+use crate::scanner::{DEPTH_MAX, EndFinder, JsonCursor};
 use crate::shape::Shape;
 
 /// Splits the frames of a list's body into items. Never holds more than one item, one frame, and the few members of the
@@ -286,7 +286,7 @@ impl ListSplitter {
 
     /// Reads one member of the list, if it is complete; for `items`, the opening bracket is enough.
     fn member(&mut self) -> Result<SplitStep, ListError> {
-        let mut cursor = Cursor::new(self.input.rest());
+        let mut cursor = JsonCursor::new(self.input.rest());
         let read = read_member(&mut cursor, &mut self.head);
         let (bytes, waiting) = (cursor.at(), cursor.text().len());
         match read {
@@ -383,7 +383,7 @@ impl ListSplitter {
     /// Reports the item at the position, of which `bytes` are available.
     fn too_long(&self, bytes: usize) -> TooLong {
         TooLong {
-            key: salvage_key(&self.input.rest()[..bytes]),
+            key: recover_key(&self.input.rest()[..bytes]),
             event_type: None,
             bytes_max: self.item_bytes_max,
         }
@@ -391,7 +391,7 @@ impl ListSplitter {
 
     /// Skips white space and returns the next byte, if it has arrived.
     fn peek(&mut self) -> Option<u8> {
-        let mut cursor = Cursor::new(self.input.rest());
+        let mut cursor = JsonCursor::new(self.input.rest());
         cursor.skip_space();
         let (space, next) = (cursor.at(), cursor.peek());
         self.input.advance(space);
@@ -455,7 +455,7 @@ fn read_item(item: &[u8], shape: &Shape, wanted: &mut impl FnMut(&ObjectHead<'_>
         Ok((object, _)) => object.into(),
         Err(error) => ListObject::Invalid {
             error,
-            key: salvage_key(item),
+            key: recover_key(item),
         },
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::error::ObjectError;
-use crate::scanner::Cursor;
+use crate::scanner::JsonCursor;
 use crate::version::ResourceVersion;
 
 /// Longest member of a list other than `items`, in bytes: `metadata` holds a continue token of a few KB at most. A
@@ -29,21 +29,21 @@ pub struct ListHead {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// A web page.
-    #[error("the server answered a list with HTML, not JSON: {0:?}; is a proxy or a login page in between?")]
+    #[error("the server responded to a list with HTML, not JSON: {0:?}; is a proxy or a login page in between?")]
     Html(String),
     /// Anything else that is not a JSON object.
-    #[error("the server answered a list with something that is not a JSON object: {0:?}")]
+    #[error("the server responded to a list with something that is not a JSON object: {0:?}")]
     NotJson(String),
     /// Malformed JSON; the offset counts from the beginning of the body.
     #[error("the list is malformed: {0}")]
     Malformed(ObjectError),
     /// A table.
     #[error(
-        "the server answered with a Table instead of a list; the request must accept application/json without `as=Table`"
+        "the server responded with a Table instead of a list; the request must accept application/json without `as=Table`"
     )]
     Table,
     /// A JSON object that has no `items`.
-    #[error("the server answered with {kind:?} instead of a list: it has no items; it begins {beginning:?}")]
+    #[error("the server responded with {kind:?} instead of a list: it has no items; it begins {beginning:?}")]
     NotAList {
         /// Its kind; empty if absent.
         kind: String,
@@ -130,7 +130,7 @@ impl From<serde_json::Error> for MemberError {
 ///
 /// # Errors
 /// [`ObjectError::Truncated`] until it is complete and followed by another byte: a number could continue.
-pub(super) fn read_member(cursor: &mut Cursor<'_>, head: &mut ListHead) -> Result<Member, MemberError> {
+pub(super) fn read_member(cursor: &mut JsonCursor<'_>, head: &mut ListHead) -> Result<Member, MemberError> {
     let text = cursor.text();
     let name = cursor.member_name()?;
     let begin = cursor.at();

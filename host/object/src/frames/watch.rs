@@ -9,7 +9,7 @@ use crate::error::ObjectError;
 use crate::head::HeadScan;
 use crate::key::Key;
 use crate::object::Object;
-use crate::scanner::Cursor;
+use crate::scanner::JsonCursor;
 use crate::shape::Shape;
 
 /// What happened to an object.
@@ -43,7 +43,7 @@ pub struct WatchLine<'l> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchLineError {
     /// A web page.
-    #[error("the server answered a watch with HTML, not JSON: {0:?}; is a proxy or a login page in between?")]
+    #[error("the server responded to a watch with HTML, not JSON: {0:?}; is a proxy or a login page in between?")]
     Html(String),
     /// Malformed JSON.
     #[error("not a watch event: {source}; the line begins {beginning:?}")]
@@ -157,7 +157,7 @@ impl<'l> WatchLine<'l> {
     }
 
     /// Type and key from the beginning of a line, as far as they can be read.
-    pub(super) fn salvage(part: &[u8]) -> (Option<WatchEventType>, Option<Key>) {
+    pub(super) fn recover_type_and_key(part: &[u8]) -> (Option<WatchEventType>, Option<Key>) {
         let mut members = Members::default();
         // The line is incomplete, so an error at its end is expected.
         let _ = members.scan(part);
@@ -166,7 +166,7 @@ impl<'l> WatchLine<'l> {
             members
                 .event_type
                 .and_then(|word| WatchEventType::parse(word.as_bytes())),
-            object.and_then(salvage_key),
+            object.and_then(recover_key),
         )
     }
 }
@@ -183,10 +183,10 @@ fn as_servers_write(line: &[u8]) -> Option<(WatchEventType, &[u8])> {
 
 /// The key of an object of which only the beginning is available, if it contains all of metadata, or both its name and
 /// namespace.
-pub(super) fn salvage_key(part: &[u8]) -> Option<Key> {
+pub(super) fn recover_key(part: &[u8]) -> Option<Key> {
     let mut cuts = Cuts::default();
     let mut scan = HeadScan::new(None, &mut cuts);
-    let _ = scan.object(&mut Cursor::new(part));
+    let _ = scan.object(&mut JsonCursor::new(part));
     let metadata = scan.found.metadata;
     if metadata.span.is_empty() && metadata.namespace.is_none() {
         return None;
@@ -207,7 +207,7 @@ struct Members<'l> {
 
 impl<'l> Members<'l> {
     fn scan(&mut self, line: &'l [u8]) -> Result<(), ObjectError> {
-        let mut cursor = Cursor::new(line);
+        let mut cursor = JsonCursor::new(line);
         cursor.skip_space();
         let mut walk = cursor.enter_object()?;
         while let Some(name) = cursor.next_member(&mut walk)? {

@@ -9,7 +9,7 @@ use super::{Head, NO_NUMBER, Object, Span};
 use crate::cut::Cuts;
 use crate::error::{OBJECT_BYTES_MAX, ObjectError};
 use crate::head::{HeadScan, ObjectHead, RawHead};
-use crate::scanner::{Cursor, Text};
+use crate::scanner::{JsonCursor, Text};
 use crate::shape::{Shape, Splice};
 use crate::version::decimal;
 
@@ -59,7 +59,7 @@ pub(crate) enum PrefixObject {
 /// Reads the object that `json` holds. See [`Object::parse`].
 pub(super) fn assemble(json: &[u8], shape: &Shape) -> Result<Object, ObjectError> {
     with_scratch(|scratch| {
-        let mut cursor = Cursor::new(json);
+        let mut cursor = JsonCursor::new(json);
         let scanned = scratch.scan(&mut cursor, shape)?;
         cursor.expect_end()?;
         scratch.build(json, &scanned, shape)
@@ -74,7 +74,7 @@ pub(crate) fn parse_prefix(
     wanted: impl FnOnce(&ObjectHead<'_>) -> bool,
 ) -> Result<(PrefixObject, usize), ObjectError> {
     with_scratch(|scratch| {
-        let mut cursor = Cursor::new(text);
+        let mut cursor = JsonCursor::new(text);
         let scanned = scratch.scan(&mut cursor, shape)?;
         let end = cursor.at();
         if !wanted(&scanned.head.metadata.borrow(text)?) {
@@ -109,13 +109,13 @@ fn text(source: &[u8], piece: Range<usize>) -> Result<&str, ObjectError> {
 /// Where `bytes`, at offset `begin`, stop being UTF-8.
 #[cold]
 fn not_utf8(bytes: &[u8], begin: usize) -> ObjectError {
-    let sound = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
-    ObjectError::NotUtf8 { at: begin + sound }
+    let valid = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    ObjectError::NotUtf8 { at: begin + valid }
 }
 
 impl Scratch {
     /// Finds head, cuts and end of the object after the cursor.
-    fn scan(&mut self, cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Scanned, ObjectError> {
+    fn scan(&mut self, cursor: &mut JsonCursor<'_>, shape: &Shape) -> Result<Scanned, ObjectError> {
         cursor.skip_space();
         let start = cursor.at();
         self.cuts.push(0..start);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::SelectorError;
 use crate::object::Object;
-use crate::pointer::{Pointer, Token};
+use crate::pointer::{Pointer, PointerToken};
 
 /// A field selector. All of its terms must hold; without any it matches everything.
 ///
@@ -114,7 +114,7 @@ impl Term {
 fn pointer_of(field: &str) -> Result<Pointer, String> {
     let escaped = field.replace('~', "~0").replace('/', "~1").replace('.', "/");
     let pointer = Pointer::parse(&format!("/{escaped}")).map_err(|error| error.to_string())?;
-    if pointer.tokens().contains(&Token::Any) {
+    if pointer.tokens().contains(&PointerToken::Any) {
         Err("a field cannot be \"*\"".to_owned())
     } else {
         Ok(pointer)

@@ -16,12 +16,12 @@ use crate::object::Object;
 /// Source: apimachinery `pkg/labels/selector.go`, `Parse` and `Requirement.Matches`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LabelSelector {
-    requirements: Vec<Requirement>,
+    requirements: Vec<LabelRequirement>,
 }
 
 /// A requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(super) struct LabelRequirement {
     pub(super) key: String,
     pub(super) operator: Operator,
 }
@@ -117,7 +117,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for LabelRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
         match &self.operator {

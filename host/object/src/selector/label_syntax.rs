@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 
 use super::SelectorError;
-use super::label::{Operator, Requirement};
+use super::label::{LabelRequirement, Operator};
 
 /// Longest name part of a label key, and longest value, in bytes. Source: apimachinery `qualifiedNameMaxLength`.
 const NAME_BYTES_MAX: usize = 63;
@@ -26,7 +26,7 @@ const PREFIX_BYTES_MAX: usize = 253;
 const SYMBOLS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">"];
 
 /// Reads the requirements of a selector, in its order.
-pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
+pub(super) fn parse(text: &str) -> Result<Vec<LabelRequirement>, SelectorError> {
     let mut parser = Parser { text, at: 0 };
     let mut requirements = Vec::new();
     if parser.next() == Token::End {
@@ -56,7 +56,7 @@ struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn requirement(&mut self) -> Result<Requirement, SelectorError> {
+    fn requirement(&mut self) -> Result<LabelRequirement, SelectorError> {
         let absent = self.next() == Token::Symbol("!");
         if absent {
             self.take();
@@ -67,7 +67,7 @@ impl<'t> Parser<'t> {
             Token::End | Token::Symbol(",") => Operator::Exists,
             _ => self.operator()?,
         };
-        Ok(Requirement { key, operator })
+        Ok(LabelRequirement { key, operator })
     }
 
     fn key(&mut self) -> Result<String, SelectorError> {

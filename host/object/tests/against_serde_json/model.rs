@@ -1,6 +1,6 @@
 //! Naive models of head, cuts, pointers and projections over a tree of values.
 
-use informant_object::{Pointer, Token};
+use informant_object::{Pointer, PointerToken};
 use serde_json::{Map, Value};
 
 /// The expected head; `None` if the object must be refused.
@@ -51,12 +51,12 @@ pub(crate) fn shaped(
             .expect("it has a head")
             .remove("managedFields");
     }
-    let tokens: Vec<&[Token]> = drop.iter().map(Pointer::tokens).collect();
+    let tokens: Vec<&[PointerToken]> = drop.iter().map(Pointer::tokens).collect();
     cut(&object, &tokens).expect("an object is not cut whole")
 }
 
 /// The rest of `value` after cutting; `None` if nothing is left.
-fn cut(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
+fn cut(value: &Value, pointers: &[&[PointerToken]]) -> Option<Value> {
     if pointers.iter().any(|tokens| tokens.is_empty()) {
         return None;
     }
@@ -77,13 +77,13 @@ fn cut(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
 }
 
 /// The pointers that continue below a member or, by its index, an element.
-fn below<'p>(pointers: &[&'p [Token]], name: &str) -> Vec<&'p [Token]> {
+fn below<'p>(pointers: &[&'p [PointerToken]], name: &str) -> Vec<&'p [PointerToken]> {
     let matching = pointers.iter().filter(|tokens| tokens[0].matches(name));
     matching.map(|tokens| &tokens[1..]).collect()
 }
 
 /// The scalars at a pointer.
-pub(crate) fn values<'v>(value: &'v Value, tokens: &[Token], found: &mut Vec<&'v Value>) {
+pub(crate) fn values<'v>(value: &'v Value, tokens: &[PointerToken], found: &mut Vec<&'v Value>) {
     let Some((token, rest)) = tokens.split_first() else {
         if !value.is_null() && !value.is_object() && !value.is_array() {
             found.push(value);
@@ -111,12 +111,12 @@ pub(crate) fn values<'v>(value: &'v Value, tokens: &[Token], found: &mut Vec<&'v
 /// The part of an object that a projection includes.
 pub(crate) fn projected(object: &Value, pointers: &[Pointer]) -> Value {
     let type_meta = ["/apiVersion", "/kind"].map(|text| Pointer::parse(text).expect("a pointer"));
-    let tokens: Vec<&[Token]> = pointers.iter().chain(&type_meta).map(Pointer::tokens).collect();
+    let tokens: Vec<&[PointerToken]> = pointers.iter().chain(&type_meta).map(Pointer::tokens).collect();
     show(object, &tokens).expect("an object is shown")
 }
 
 /// The included part of a value on the path of some pointers; `None` if it is a scalar before their end.
-fn show(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
+fn show(value: &Value, pointers: &[&[PointerToken]]) -> Option<Value> {
     if pointers.iter().any(|tokens| tokens.is_empty()) {
         return Some(value.clone());
     }
@@ -142,7 +142,7 @@ fn show(value: &Value, pointers: &[&[Token]]) -> Option<Value> {
     }
 }
 
-fn element(value: &Value, index: usize, pointers: &[&[Token]]) -> Value {
+fn element(value: &Value, index: usize, pointers: &[&[PointerToken]]) -> Value {
     let pointers = below(pointers, &index.to_string());
     let shown = if pointers.is_empty() {
         None

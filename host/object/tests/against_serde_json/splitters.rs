@@ -285,10 +285,10 @@ fn responses_that_are_not_lists_are_described() {
         let (items, head) = list(&[body.as_bytes()], 1000);
         format!("{} items, {}", items.len(), head.expect_err("no list"))
     };
-    insta::assert_snapshot!(answer("<!DOCTYPE html>\n<html><head><title>Sign in</title>"), @r#"0 items, the server answered a list with HTML, not JSON: "<!DOCTYPE html> <html><head><title>Sign in</title>"; is a proxy or a login page in between?"#);
-    insta::assert_snapshot!(answer("upstream connect error"), @r#"0 items, the server answered a list with something that is not a JSON object: "upstream connect error""#);
-    insta::assert_snapshot!(answer(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#), @"0 items, the server answered with a Table instead of a list; the request must accept application/json without `as=Table`");
-    insta::assert_snapshot!(answer(r#"{"kind":"Status","status":"Failure","message":"no","code":500}"#), @r#"0 items, the server answered with "Status" instead of a list: it has no items; it begins "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"no\",\"code\":500}""#);
+    insta::assert_snapshot!(answer("<!DOCTYPE html>\n<html><head><title>Sign in</title>"), @r#"0 items, the server responded to a list with HTML, not JSON: "<!DOCTYPE html> <html><head><title>Sign in</title>"; is a proxy or a login page in between?"#);
+    insta::assert_snapshot!(answer("upstream connect error"), @r#"0 items, the server responded to a list with something that is not a JSON object: "upstream connect error""#);
+    insta::assert_snapshot!(answer(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}"#), @"0 items, the server responded with a Table instead of a list; the request must accept application/json without `as=Table`");
+    insta::assert_snapshot!(answer(r#"{"kind":"Status","status":"Failure","message":"no","code":500}"#), @r#"0 items, the server responded with "Status" instead of a list: it has no items; it begins "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"no\",\"code\":500}""#);
     insta::assert_snapshot!(answer(r#"{"kind":"PodList","items":[1]}"#), @"0 items, byte 27 of the list: items must be one array of objects");
     insta::assert_snapshot!(answer(r#"{"kind":"PodList","items":{}}"#), @"0 items, byte 18 of the list: items must be one array of objects");
     insta::assert_snapshot!(answer(r#"{"items":[],"items":[]}"#), @"0 items, byte 12 of the list: items must be one array of objects");
@@ -314,7 +314,7 @@ fn null_items_are_an_empty_list_as_go_writes_it() {
 #[test]
 fn lines_that_are_not_watch_events_are_described() {
     let line = |line: &str| WatchLine::parse(line.as_bytes()).expect_err("no event").to_string();
-    insta::assert_snapshot!(line("<html>503 Service Unavailable</html>"), @r#"the server answered a watch with HTML, not JSON: "<html>503 Service Unavailable</html>"; is a proxy or a login page in between?"#);
+    insta::assert_snapshot!(line("<html>503 Service Unavailable</html>"), @r#"the server responded to a watch with HTML, not JSON: "<html>503 Service Unavailable</html>"; is a proxy or a login page in between?"#);
     insta::assert_snapshot!(line("proxy error"), @r#"not a watch event: byte 0: expected an object, found `p`; the line begins "proxy error""#);
     insta::assert_snapshot!(line(r#"{"kind":"Status","code":410}"#), @r#"not a watch event: it has no "type"; the line begins "{\"kind\":\"Status\",\"code\":410}""#);
     insta::assert_snapshot!(line(r#"{"type":"ADDED"}"#), @r#"not a watch event: it has no "object"; the line begins "{\"type\":\"ADDED\"}""#);

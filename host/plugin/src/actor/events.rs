@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use informant_cache::Moment;
-use informant_cache::listener::{Delivery, DeliveryOutcome, NextBatch, Pause, Token};
+use informant_cache::listener::{Delivery, DeliveryOutcome, DeliveryToken, NextBatch, Pause};
 
 use crate::actor::dead_letters::DeadLetterWarnings;
 use crate::actor::deliver::{Buffers, DeliveryResult, outcome_of_loss};
@@ -37,7 +37,7 @@ pub(crate) struct EventActor {
     rules: SourceRules,
     buffers: Buffers,
     batch: Vec<Delivery>,
-    answers: Vec<(Token, DeliveryOutcome)>,
+    answers: Vec<(DeliveryToken, DeliveryOutcome)>,
     dead_letter_warnings: DeadLetterWarnings,
     started: bool,
     draining: bool,
@@ -149,7 +149,7 @@ impl EventActor {
         }
         self.answer(now);
         // Events without a call are delivered again, before all others.
-        let left: Vec<Token> = deliveries.map(|delivery| delivery.token).collect();
+        let left: Vec<DeliveryToken> = deliveries.map(|delivery| delivery.token).collect();
         if !left.is_empty() {
             self.slot.context.listener.give_back(left);
         }

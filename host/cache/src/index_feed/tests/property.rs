@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    fn come_to_rest(&mut self) {
+    fn run_until_idle(&mut self) {
         self.apply(Op::Load);
         self.now += HOLD_MAX;
         for source in 0..SOURCES.len() {
@@ -132,6 +132,6 @@ proptest! {
         for op in ops {
             run.apply(op);
         }
-        run.come_to_rest();
+        run.run_until_idle();
     }
 }

@@ -262,7 +262,7 @@ fn failing_delete_delays_the_next_incarnation_only_temporarily() {
 #[test]
 fn with_skip_a_failure_is_counted_and_dropped() {
     let mut rig = Rig::new(ListenerOptions {
-        on_failure: OnFailure::Skip,
+        on_failure: FailurePolicy::Skip,
         ..options()
     });
     rig.sets("a b", 1);

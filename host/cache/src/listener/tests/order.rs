@@ -47,7 +47,7 @@ fn batch_holds_each_key_once() {
         rig.listener.next_batch(rig.now, 10, &mut batch),
         NextBatch::Delivered(2)
     );
-    let tokens: Vec<Token> = batch.iter().map(|delivery| delivery.token).collect();
+    let tokens: Vec<DeliveryToken> = batch.iter().map(|delivery| delivery.token).collect();
     rig.listener
         .done_batch(tokens.into_iter().map(|token| (token, DeliveryOutcome::Ok)), rig.now);
     assert_eq!(rig.drain(), "update a@1->2 watch\n");
@@ -384,7 +384,7 @@ fn exact_old_is_unset_after_a_forgotten_failure() {
     for (options, outcome) in [
         (
             ListenerOptions {
-                on_failure: OnFailure::Skip,
+                on_failure: FailurePolicy::Skip,
                 ..options()
             },
             retryable(),

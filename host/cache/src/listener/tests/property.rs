@@ -30,7 +30,7 @@ fn run(options: ListenerOptions, ops: Vec<Op>) {
     for op in ops {
         run.apply(op);
     }
-    run.come_to_rest();
+    run.run_until_idle();
 }
 
 proptest! {
@@ -57,18 +57,18 @@ proptest! {
 
     #[test]
     fn guarantees_hold_when_failures_are_skipped(ops in vec(any_op(), 0..120)) {
-        run(ListenerOptions { on_failure: OnFailure::Skip, ..few() }, ops);
+        run(ListenerOptions { on_failure: FailurePolicy::Skip, ..few() }, ops);
     }
 
     /// Exactly once: any number of swaps changes nothing while nothing fails and no limit is reached.
     #[test]
     fn events_are_delivered_exactly_once_across_swaps(ops in vec(calm_op(), 0..200)) {
         let mut run = Run::new(options());
-        run.come_to_rest();
+        run.run_until_idle();
         for op in ops {
             run.apply(op);
         }
-        run.come_to_rest();
+        run.run_until_idle();
         run.check_exactly_once();
     }
 }

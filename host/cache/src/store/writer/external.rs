@@ -33,7 +33,8 @@ impl ExternalState {
 impl StoreWriter {
     /// Declares the name: until it is attached, the index returns [`IndexError::NotReady`].
     ///
-    /// # Errors [`IndexConflict`] if the name exists already.
+    /// # Errors
+    /// [`IndexConflict`] if the name exists already.
     pub fn declare_index(&mut self, name: &str) -> Result<(), IndexConflict> {
         if self.is_declared(name) {
             return Err(IndexConflict {
@@ -49,7 +50,8 @@ impl StoreWriter {
     /// Attaches `contents`, in constant time. They must match the objects of this writer: computed from a snapshot, and
     /// updated with the keys written since it was published.
     ///
-    /// # Errors [`IndexError::UnknownIndex`] if the name is not declared, or no longer.
+    /// # Errors
+    /// [`IndexError::UnknownIndex`] if the name is not declared, or no longer.
     pub fn attach_index(&mut self, name: &str, contents: IndexContents) -> Result<(), IndexError> {
         let at = self.external(name)?;
         self.root.external[at].1 = Some(contents);

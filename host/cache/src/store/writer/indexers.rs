@@ -9,7 +9,8 @@ use crate::index::{IndexConflict, IndexFailures, IndexFunc, NAMESPACE_INDEX, Pos
 impl StoreWriter {
     /// Adds `indexes`, all or none, and fills them from what is stored.
     ///
-    /// # Errors [`IndexConflict`] if a name exists already or occurs twice; nothing is added then.
+    /// # Errors
+    /// [`IndexConflict`] if a name exists already or occurs twice; nothing is added then.
     pub fn add_indexers(&mut self, indexes: Vec<Box<dyn IndexFunc>>) -> Result<(), IndexConflict> {
         let mut names: Vec<&str> = indexes.iter().map(|index| index.name()).collect();
         names.sort_unstable();
@@ -35,7 +36,8 @@ impl StoreWriter {
     /// A writer with the same objects, without the native indexes called `removed`, and with `added`. External indexes
     /// are not copied: declare them again. The last snapshot stays published until the new writer publishes.
     ///
-    /// # Errors [`IndexConflict`] if a name of `added` exists already.
+    /// # Errors
+    /// [`IndexConflict`] if a name of `added` exists already.
     pub fn with_indexers(
         &self,
         removed: &[String],

@@ -19,7 +19,7 @@ impl StoreWriter {
     /// The stored object with `key`.
     #[must_use]
     pub fn get_by_key(&self, key: KeyRef<'_>) -> Option<&Object> {
-        if self.is_above_all(key) {
+        if self.sorts_last(key) {
             return None;
         }
         self.root.get(key)

@@ -131,7 +131,7 @@ proptest! {
             let now = at(model.now);
             match op {
                 Op::Add { item, priority, after } => {
-                    let when = When::After(Duration::from_millis(after));
+                    let when = DueTime::After(Duration::from_millis(after));
                     let admission = queue.add_with(item, AddOptions { when, priority }, now);
                     prop_assert_eq!(admission, model.add(item, priority, after));
                 }

@@ -48,7 +48,7 @@ async fn check_covers_file_components_and_cluster() {
     plugin second: image-index 0.1.0, index-funcs, SIZE sha256 DIGEST
     informer pods: v1/pods (Pod), all namespaces, list and watch allowed
     --
-    error: config.toml:13:12: [informer.widgets] the API server serves no resource `v1/pdos`; did you mean `v1/pods`
+    error: config.toml:13:12: [informer.widgets] the API server serves no resource `v1/pdos`; did you mean `v1/pods`?
     error: config.toml:14:11: [informer.nodes] names namespace "default", but v1/nodes is cluster-scoped
       help: remove `namespaces`
     error: config.toml:18:13: [plugin.broken] ./broken.wasm: not WebAssembly: it starts with the text "not at all"; use the .wasm file that the build produces (Rust: cargo build --target wasm32-wasip2 --release)

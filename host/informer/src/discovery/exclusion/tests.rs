@@ -71,22 +71,22 @@ fn an_entry_excluding_an_unwatchable_resource_is_effective() {
 #[test]
 fn an_unused_entry_suggests_similar_watched_resources() {
     insta::assert_snapshot!(idle(&["v1/secret", "apps/v1/pods", "app/v1/*", "shop.example.com/v3/*", "zzz/v1/*", "v1/zzz"], &[]), @"
-    `app/v1/*` excludes nothing that is served; did you mean `apps/v1/*`
-    `apps/v1/pods` excludes nothing that is served; did you mean `v1/pods`
-    `shop.example.com/v3/*` excludes nothing that is served; did you mean one of `shop.example.com/v2/*`, `shop.example.com/v1/*`
-    `v1/secret` excludes nothing that is served; did you mean `v1/secrets`
-    `v1/zzz` excludes nothing that is served; `kubectl api-resources` lists the served resources
-    `zzz/v1/*` excludes nothing that is served; `kubectl api-resources` lists the served resources
+    `app/v1/*` matches no served resource; did you mean `apps/v1/*`?
+    `apps/v1/pods` matches no served resource; did you mean `v1/pods`?
+    `shop.example.com/v3/*` matches no served resource; did you mean one of `shop.example.com/v2/*`, `shop.example.com/v1/*`?
+    `v1/secret` matches no served resource; did you mean `v1/secrets`?
+    `v1/zzz` matches no served resource; `kubectl api-resources` lists the served resources
+    `zzz/v1/*` matches no served resource; `kubectl api-resources` lists the served resources
     ");
     // An entry that is already excluded is not a suggestion.
-    insta::assert_snapshot!(idle(&["v1/secret", "v1/secrets"], &[]), @"`v1/secret` excludes nothing that is served; `kubectl api-resources` lists the served resources");
+    insta::assert_snapshot!(idle(&["v1/secret", "v1/secrets"], &[]), @"`v1/secret` matches no served resource; `kubectl api-resources` lists the served resources");
 }
 
 #[test]
 fn excluding_an_unwatched_version_alone_has_no_effect() {
     insta::assert_snapshot!(idle(&["apps/v1beta1/deployments", "apps/v1beta1/*"], &[]), @"
-    `apps/v1beta1/*` excludes nothing that is served; did you mean `apps/v1/*`
-    `apps/v1beta1/deployments` excludes nothing that is served; did you mean `apps/v1/deployments`
+    `apps/v1beta1/*` matches no served resource; did you mean `apps/v1/*`?
+    `apps/v1beta1/deployments` matches no served resource; did you mean `apps/v1/deployments`?
     ");
     assert_eq!(idle(&["apps/v1beta1/*", "apps/v1/*"], &[]), "");
     // Carts are only served in this version.

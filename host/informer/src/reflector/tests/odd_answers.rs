@@ -64,9 +64,9 @@ async fn a_list_answered_in_html_is_retried() {
     settle().await;
     insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the response is not JSON but text/html that starts with "<html><body>Please log in</body></html>"; the address is not a Kubernetes API server, or a proxy answers instead of it"#);
     pass(2).await;
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server answered 502: <html><body>Bad gateway</body></html>");
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the API server responded with 502: <html><body>Bad gateway</body></html>");
     pass(4).await;
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the server answered a list with HTML, not JSON: "<html>claims to be JSON</html>"; is a proxy or a login page in between?"#);
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @r#"list: the server responded to a list with HTML, not JSON: "<html>claims to be JSON</html>"; is a proxy or a login page in between?"#);
     pass(10).await;
     assert_eq!(rig.stored(), ["a@5"]);
     assert_eq!(rig.informer.status().state, SourceState::Live);
@@ -96,7 +96,7 @@ async fn a_table_is_not_a_list() {
         json_answer(r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"rows":[]}"#)
     });
     settle().await;
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the server answered with a Table instead of a list; the request must accept application/json without `as=Table`");
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"list: the server responded with a Table instead of a list; the request must accept application/json without `as=Table`");
     assert!(!rig.informer.has_synced());
 }
 
@@ -115,7 +115,7 @@ async fn a_status_response_to_a_watch_is_an_error() {
         (true, _) => open_watch(&mut kept),
     });
     settle().await;
-    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"watch: the API server answered 429: slow down");
+    insta::assert_snapshot!(rig.informer.status().last_error.unwrap().0, @"watch: the API server responded with 429: slow down");
     pass(10).await;
     assert_eq!(lists_and_watches(&counts), (2, 3), "429 makes no list, 410 does");
     assert_eq!(rig.informer.status().skipped, 0);

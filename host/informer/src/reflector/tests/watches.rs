@@ -9,7 +9,7 @@ use informant_cache::SourceState;
 
 use super::{asked_at, one_pod, watches};
 use crate::reflector::ReflectorOptions;
-use crate::testing::{Recorder, Replaceable, Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
+use crate::testing::{RecordedCalls, Replaceable, Rig, RigOptions, api_server, by_list, delete, pass, put, settle};
 
 /// When requests with this verb arrived, in seconds.
 fn times(rig: &Rig, verb: &str) -> Vec<f64> {
@@ -17,7 +17,7 @@ fn times(rig: &Rig, verb: &str) -> Vec<f64> {
 }
 
 /// A server with a pod `a`, an informer that watches it, and a handler that has received it.
-async fn synced_with_a() -> (ApiServer, Rig, Recorder) {
+async fn synced_with_a() -> (ApiServer, Rig, RecordedCalls) {
     let (server, rig) = one_pod();
     let recorder = rig.record();
     settle().await;

@@ -67,7 +67,7 @@ async fn version_zero_is_seen_with_the_first_list() {
     else {
         panic!("{early:?}");
     };
-    insta::assert_snapshot!(early.unwrap_err(), @"version 0 was not seen within 0.0 s; the source is Syncing, without a first list");
+    insta::assert_snapshot!(early.unwrap_err(), @"version 0 was not seen within 0.0 s; the source is Syncing, its first list is not complete");
     let snapshot = rig.informer.wait_for_version(&zero, None, MINUTE).await.unwrap();
     assert!(has(&snapshot, "a"));
 }

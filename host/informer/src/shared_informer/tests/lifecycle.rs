@@ -341,7 +341,7 @@ async fn waiting_for_sync_reports_unsynced_sources_with_reasons() {
     let late = factory.wait_for_cache_sync(Duration::from_secs(40)).await.unwrap_err();
     assert_eq!(late.sources.len(), 1);
     assert_eq!(late.sources[0].state, SourceState::Forbidden);
-    insta::assert_snapshot!(late, @r#"not synced in time: informer secrets (v1/secrets in default) is Forbidden (list: the API server answered 403 Forbidden: secrets is forbidden: User "informant" cannot list resource "secrets" in API group "" in the namespace "default")"#);
+    insta::assert_snapshot!(late, @r#"not synced in time: informer secrets (v1/secrets in default) is Forbidden (list: the API server responded with 403 Forbidden: secrets is forbidden: User "informant" cannot list resource "secrets" in API group "" in the namespace "default")"#);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use informant_cache::listener::ListenerOptions;
 use informant_cache::{Environment, SourceState};
 use informant_object::{KeyRef, LabelSelector, Pointer};
 
-use crate::testing::{Recorder, Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
+use crate::testing::{RecordedCalls, Rig, RigOptions, api_server, by_watch_list, delete, pass, pods, put, settle};
 use crate::{ReconfigureError, ReflectorOptions, SourceSpec, TokioEnvironment};
 
 fn selecting(selector: &str) -> SourceSpec {
@@ -30,7 +30,7 @@ async fn reconfigure(rig: &Rig, spec: SourceSpec) {
 }
 
 /// A synced informer with a synced handler.
-async fn synced(server: &ApiServer) -> (Rig, Recorder) {
+async fn synced(server: &ApiServer) -> (Rig, RecordedCalls) {
     let rig = Rig::start_with(server, by_watch_list());
     let recorder = rig.record();
     settle().await;
@@ -115,7 +115,7 @@ fn lists() -> Filter {
 }
 
 /// A server with a pod `a` and an informer with a new selector, whose lists are refused from now on.
-async fn refused() -> (ApiServer, Rig, Recorder) {
+async fn refused() -> (ApiServer, Rig, RecordedCalls) {
     let server = api_server();
     put(&server, "a", 1);
     let (rig, recorder) = synced(&server).await;

@@ -117,7 +117,7 @@ async fn waiting_for_handlers_reports_unsynced_ones_with_reasons() {
         .await
         .unwrap();
     let error = wait_for_handler_sync(&*environment, [&synced, &waiting, &removed], Duration::from_secs(5)).await;
-    insta::assert_snapshot!(error.unwrap_err(), @"not synced in time: handler 1, of informer pods (v1/pods), waits for its first list; handler 2, of informer pods (v1/pods), was removed");
+    insta::assert_snapshot!(error.unwrap_err(), @"not synced in time: handler 1, of informer pods (v1/pods), is waiting for its first list; handler 2, of informer pods (v1/pods), was removed");
 }
 
 #[tokio::test(start_paused = true)]

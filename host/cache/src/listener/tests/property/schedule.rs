@@ -305,7 +305,7 @@ impl Run {
     }
 
     /// Lets the handler succeed until nothing is pending.
-    pub(super) fn come_to_rest(&mut self) {
+    pub(super) fn run_until_idle(&mut self) {
         self.listener.resume(Pause::Swap);
         self.listener.resume(Pause::Quarantine);
         for _ in 0..10_000 {
@@ -331,7 +331,7 @@ impl Run {
         for (source, store) in self.attached.iter().zip(&self.stores) {
             if let Some(source) = source {
                 assert!(self.listener.has_synced(*source));
-                self.witness.check_at_rest(*source, store.published());
+                self.witness.check_when_idle(*source, store.published());
             }
         }
     }

@@ -203,7 +203,7 @@ impl Witness {
     }
 
     /// The handler's state equals the store's.
-    pub(super) fn check_at_rest(&self, source: SourceId, snapshot: &Snapshot) {
+    pub(super) fn check_when_idle(&self, source: SourceId, snapshot: &Snapshot) {
         let seen = &self.sources[&source];
         for object in snapshot.iter() {
             let last = seen.keys[object.name()].last.as_ref();
