@@ -11,7 +11,11 @@ const SOURCES: [&str; 6] = ["host", "plugin-sdk", "plugins", "tests/src", "tests
 
 /// Every function here counts as a test: scenarios are plain functions that one test runs for each cluster, or names
 /// from which a macro makes tests.
-const SCENARIOS: [&str; 3] = ["tests/tests/end_to_end", "tests/tests/conformance", "tests/tests/scenarios.rs"];
+const SCENARIOS: [&str; 3] = [
+    "tests/tests/end_to_end",
+    "tests/tests/conformance",
+    "tests/tests/scenarios.rs",
+];
 
 /// The page that lists the tests.
 const TESTS: &str = "docs/contributing/tests.md";
