@@ -234,3 +234,24 @@ fn test_names_have_at_most_ten_words() {
         "names of tests with more than {TEST_NAME_WORDS_MAX} words:\n{report}"
     );
 }
+
+/// The blocking forms of `informant_cache` are called like what they wrap, in a module of their own.
+const SHARED_TYPE_NAMES: [&str; 2] = ["DeltaFifo", "WorkQueue"];
+
+#[test]
+fn public_type_names_are_unique_across_host_crates() {
+    let declaration = Regex::new(r"(?m)^\s*pub (?:struct|enum|trait|type) (\w+)").expect("a regular expression");
+    let mut places = std::collections::BTreeMap::<String, Vec<String>>::new();
+    for (path, text) in texts() {
+        let name = path.to_string_lossy().into_owned();
+        let is_source = name.starts_with("host/") && name.contains("/src/") && name.ends_with(".rs");
+        if is_source && !name.contains("tests") && !name.contains("testing") {
+            for found in declaration.captures_iter(&text) {
+                places.entry(found[1].to_owned()).or_default().push(name.clone());
+            }
+        }
+    }
+    assert!(places.len() > 150, "only {} public types were found", places.len());
+    places.retain(|name, files| files.len() > 1 && !SHARED_TYPE_NAMES.contains(&name.as_str()));
+    assert!(places.is_empty(), "one name for several public types: {places:#?}");
+}
