@@ -2,7 +2,7 @@
 //!
 //! Each line of every text file is held against a list of phrases that readers from outside had to decode. Code spans
 //! (between backticks) and fenced blocks of Markdown are exempt. Prose and comments wrap at 120 columns, and the names
-//! of tests have at most ten words.
+//! of tests have at most ten words. A public type name stands for one thing across the host crates.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

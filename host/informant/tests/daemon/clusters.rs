@@ -252,7 +252,7 @@ async fn readded_informer_waits_for_its_earlier_deletes() {
     wait_for_check(
         &daemon,
         "[-]informer/pods/west failed",
-        "waiting for handlers to receive the deletes",
+        "waiting until handlers have received the deletes",
     )
     .await;
     // A new version retries failed events at once.

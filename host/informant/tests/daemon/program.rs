@@ -182,7 +182,7 @@ async fn second_signal_exits_immediately() {
         program.logged("a second signal ends the process immediately").await;
         until("the informer to be gone", async || {
             let (status, text) = http_get(program.address, "/api/v1/get/pods").await;
-            let gone = "informer pods is gone: Informant is stopping";
+            let gone = "informer pods was stopped: Informant is shutting down";
             if status == 503 && text.contains(gone) {
                 Ok(())
             } else {

@@ -72,7 +72,7 @@ fn complete_configuration_is_read() {
         exclude_entries: [],
         clusters: [],
         namespaces: [ "default", ],
-        label_selector: Some( LabelSelector { requirements: [ Requirement { key: "app", operator: In( { "a", "b", }, ), }, ], }, ),
+        label_selector: Some( LabelSelector { requirements: [ LabelRequirement { key: "app", operator: In( { "a", "b", }, ), }, ], }, ),
         field_selector: Some( FieldSelector { terms: [ Term { field: "status.phase", equal: false, value: "Succeeded", pointer: "/status/phase", }, Term { field: "status.phase", equal: false, value: "Failed", pointer: "/status/phase", }, ], }, ),
         resync: Some( 5s, ),
         relist_notify_unchanged: true,
