@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_values_are_quoted_only_if_they_are_not_one_word() {
+    fn plain_values_are_quoted_only_if_needed() {
         let text = logged_by(LogFormat::Plain, "info", || {
             let name = "greeter";
             tracing::info!(plugin = name, error = "not found", "a");

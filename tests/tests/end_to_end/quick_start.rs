@@ -10,10 +10,13 @@ use anyhow::{Context, Result, ensure};
 use informant_tests::cluster::tools_folder;
 use informant_tests::{guests, scripts};
 use tokio::process::Command;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long the log may take to show a line, compiling the script runner included.
 const SEEN_WITHIN: Duration = Duration::from_secs(120);
+
+/// How long the programs may take to stop.
+const ENDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Makes the commands a script: both programs end with the shell, and a command is made only when the one before it
 /// has had its effect, which a reader sees.
@@ -116,13 +119,12 @@ async fn quick_start() -> Result<()> {
         }
         sleep(Duration::from_millis(50)).await;
     };
-    // The shell's trap ends both programs.
-    let pid = shell.id().map(|pid| pid.to_string()).unwrap_or_default();
-    Command::new("kill")
-        .args(["-TERM", &format!("-{pid}")])
-        .status()
-        .await?;
-    shell.wait().await?;
+    // The shell leads a group of its own, with both programs in it.
+    let group = shell.id().map(|pid| format!("-{pid}")).unwrap_or_default();
+    Command::new("kill").args(["-TERM", "--", &group]).status().await?;
+    timeout(ENDED_WITHIN, shell.wait())
+        .await
+        .context("the shell did not end")??;
     ensure!(
         missing.is_empty(),
         "not printed: {missing:#?}\n{}",
