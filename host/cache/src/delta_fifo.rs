@@ -353,7 +353,7 @@ impl Batch {
     }
 }
 
-/// Counters of one [`DeltaFifo`](crate::DeltaFifo). Each only grows. Every delta that came in and was not popped is in
+/// Counters of one [`DeltaFifo`]. Each only grows. Every delta that came in and was not popped is in
 /// one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeltaFifoStats {

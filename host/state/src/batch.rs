@@ -266,7 +266,7 @@ impl PersistedSource {
         };
         let known = self.handlers.remove(&name);
         let is_verified = known.is_some();
-        let mut handler = known.unwrap_or_else(HandlerState::new);
+        let mut handler = known.unwrap_or_else(HandlerState::all_open);
         handler.listener = Some(listener.clone());
         handler.on_start = on_start;
         let accepts = on_start == OnStart::Continue && !handler.all_open;
@@ -296,7 +296,7 @@ impl PersistedSource {
         let handler = HandlerState {
             listener: Some(listener.clone()),
             on_start,
-            ..HandlerState::new()
+            ..HandlerState::all_open()
         };
         self.handlers.insert(name, handler);
         Ok(())

@@ -60,7 +60,7 @@ impl Acknowledgements {
 
 impl HandlerState {
     /// A handler that has received nothing yet.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn all_open() -> Self {
         Self {
             all_open: true,
             ..Self::default()

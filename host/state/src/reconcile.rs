@@ -74,7 +74,7 @@ impl PersistedSource {
                 on_start: before.on_start,
                 metrics: before.metrics,
                 replay_seen: before.replay_seen,
-                ..HandlerState::new()
+                ..HandlerState::all_open()
             };
             known.insert(name, handler);
         }
