@@ -38,6 +38,7 @@ use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, PluginHost};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -89,6 +90,7 @@ pub struct Daemon {
     admin: AdminServer,
     durables: DurableState,
     supervisors: TaskTracker,
+    reload: Arc<Notify>,
     stop: CancellationToken,
 }
 
@@ -151,7 +153,7 @@ impl Daemon {
             stop: stop.clone(),
         };
         // The registry has to know what readiness waits for before the first readiness request.
-        supervise(&config, parts);
+        let reload = supervise(&config, parts);
         let admin = AdminServer::start(
             listener,
             AdminState::new(registry.clone(), metrics.clone(), environment),
@@ -164,8 +166,14 @@ impl Daemon {
             admin,
             durables,
             supervisors,
+            reload,
             stop,
         })
+    }
+
+    /// Checks config.toml and all plugin files for changes now, as if each of them had been written. Returns at once.
+    pub fn reload(&self) {
+        self.reload.notify_one();
     }
 
     /// Where the admin server listens.
@@ -187,11 +195,11 @@ impl Daemon {
     }
 }
 
-/// Starts what the configuration names and follows its changes.
-fn supervise(config: &Config, parts: SupervisorParts) {
+/// Starts what the configuration names and follows its changes. The returned handle triggers a reload.
+fn supervise(config: &Config, parts: SupervisorParts) -> Arc<Notify> {
     let (registry, metrics) = (parts.registry.clone(), parts.metrics.clone());
     let (environment, tasks) = (Arc::clone(&parts.environment), parts.tasks.clone());
-    let stop = parts.stop.clone();
+    let (stop, reload) = (parts.stop.clone(), Arc::new(Notify::new()));
     let watch = FileWatch::start(&environment, stop.clone());
     let watcher = ConfigWatcher::new(
         config,
@@ -200,8 +208,10 @@ fn supervise(config: &Config, parts: SupervisorParts) {
         watch,
         metrics,
         Arc::clone(&environment),
+        Arc::clone(&reload),
     );
     environment.spawn("config-watcher", Box::pin(tasks.track_future(watcher.run(stop))));
+    reload
 }
 
 /// The random seed. Differs from process to process, so that daemons restarted together do not reconnect together.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use informant_cache::Environment;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::config_supervisor::{ConfigSupervisor, Pending, SectionChange};
@@ -40,6 +41,8 @@ pub(super) struct ConfigWatcher {
     watch: FileWatch,
     metrics: Metrics,
     environment: Arc<dyn Environment>,
+    /// Notified when somebody asks for a reload.
+    reload: Arc<Notify>,
     /// The hash of the text that was validated last.
     validated_hash: TextHash,
     /// The log says that the file cannot be read or is empty.
@@ -68,6 +71,7 @@ impl ConfigWatcher {
         watch: FileWatch,
         metrics: Metrics,
         environment: Arc<dyn Environment>,
+        reload: Arc<Notify>,
     ) -> Self {
         let mut watcher = Self {
             path: config.path.clone(),
@@ -78,6 +82,7 @@ impl ConfigWatcher {
             watch,
             metrics,
             environment,
+            reload,
             validated_hash: config.hash,
             reported_unreadable: false,
             reported_unstable: false,
@@ -101,6 +106,7 @@ impl ConfigWatcher {
     async fn watch(&mut self) {
         let mut ticks = self.watch.ticks();
         let released = self.supervisor.released();
+        let reload = Arc::clone(&self.reload);
         loop {
             if !std::mem::take(&mut self.read_again) {
                 tokio::select! {
@@ -109,6 +115,7 @@ impl ConfigWatcher {
                         // The file watch has ended: the daemon is stopping.
                         return std::future::pending().await;
                     },
+                    () = reload.notified() => {}
                     () = released.notified() => {
                         let removed = self.supervisor.remove_unused();
                         self.results(removed, &mut ticks).await;
