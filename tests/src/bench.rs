@@ -50,6 +50,8 @@ use usage::Usage;
 /// updates one by one, a relist, updates at 1,000 a second. With at least two CPUs, the API server and the load do not
 /// run on the subject's CPUs.
 #[derive(clap::Parser)]
+// `cargo xtask bench --against` passes defaults of its own.
+#[command(args_override_self = true)]
 pub struct Args {
     /// Number of pods; with several numbers, one run for each, and the slope between them
     #[arg(long, value_delimiter = ',', default_value = "20000")]
@@ -78,6 +80,10 @@ pub struct Args {
     /// Number of swaps of the handler's plugin, one a second at 1,000 events a second; 0 skips them
     #[arg(long, default_value_t = 40)]
     pub swaps: u32,
+    /// Also measure this `informant`, which was built from an earlier commit, and fail if CPU per object or per event
+    /// grew by more than 5 % (median against median)
+    #[arg(long, value_name = "PROGRAM")]
+    pub against: Option<PathBuf>,
     /// Also write the tables to this file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -95,7 +101,8 @@ const SWAP_OBJECTS: u32 = 1_000;
 /// Runs the benchmark and prints its results.
 pub async fn run(args: &Args) -> ExitCode {
     match measure(args).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             println!("the benchmark failed: {error:#}");
             ExitCode::FAILURE
@@ -103,10 +110,15 @@ pub async fn run(args: &Args) -> ExitCode {
     }
 }
 
-async fn measure(args: &Args) -> Result<()> {
+/// Whether Informant costs no more than the base allows.
+async fn measure(args: &Args) -> Result<bool> {
     let cores = Cores::assign()?;
     println!("{cores}");
     let mut programs = vec![Program::Informant(args.handler)];
+    programs.extend(args.against.clone().map(|binary| Program::Base {
+        handler: args.handler,
+        binary,
+    }));
     for text in &args.programs {
         programs.push(Program::parse(text)?);
     }
@@ -114,13 +126,19 @@ async fn measure(args: &Args) -> Result<()> {
     for round in 1..=args.rounds {
         println!("round {round} of {}", args.rounds);
         measure_round(args, &cores, &programs, &mut results).await?;
+        // The first program on new pods may have an advantage.
+        programs.reverse();
     }
     let tables = table::all(&results, &head(args, &cores, &results));
     println!("\n{tables}");
     if let Some(path) = &args.report {
         std::fs::write(path, tables).with_context(|| format!("writing {}", path.display()))?;
     }
-    Ok(())
+    let grown = results.grown();
+    for (column, figure, ratio) in &grown {
+        println!("{}: {} is {ratio:.3} times the base's", column.head(), figure.label());
+    }
+    Ok(grown.is_empty())
 }
 
 async fn measure_round(args: &Args, cores: &Cores, programs: &[Program], results: &mut Results) -> Result<()> {

@@ -44,11 +44,25 @@ impl Daemon {
     /// # Errors
     /// See [`start`](Self::start).
     pub async fn start_under(under: &[String], folder: &Path, kubeconfig: &Path, config: &str) -> Result<Self> {
+        Self::start_program(under, &guests::informant()?, folder, kubeconfig, config).await
+    }
+
+    /// As [`start_under`](Self::start_under), for the `informant` of an earlier commit.
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub async fn start_program(
+        under: &[String],
+        program: &Path,
+        folder: &Path,
+        kubeconfig: &Path,
+        config: &str,
+    ) -> Result<Self> {
         let path = folder.join("config.toml");
         tokio::fs::write(&path, with_admin(config)).await?;
         let mut process = Process::start_under(
             under,
-            &guests::informant()?,
+            program,
             [
                 "run".to_owned(),
                 format!("--config={}", path.display()),

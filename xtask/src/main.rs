@@ -1,11 +1,13 @@
 //! `cargo xtask …`: the build tasks of Informant.
 
+mod base;
 mod bench;
 mod build;
 mod c_plugins;
 mod cargo;
 mod cluster_tools;
 mod demo;
+mod deny;
 mod guests;
 mod js_plugins;
 mod peers;

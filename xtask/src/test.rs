@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::{c_plugins, cargo, cluster_tools, guests, js_plugins, report, script_runner, workspace, zig};
+use crate::{c_plugins, cargo, cluster_tools, deny, guests, js_plugins, report, script_runner, workspace, zig};
 
 /// How to run the checks.
 #[derive(clap::Args)]
@@ -14,6 +14,9 @@ pub(crate) struct Args {
     /// Continue after a failed step.
     #[arg(long)]
     keep_going: bool,
+    /// Also run the long checks, which CI does not: 200 kills of a durable daemon, and 10,000 seeds of the simulation.
+    #[arg(long)]
+    full: bool,
 }
 
 /// One check.
@@ -21,44 +24,49 @@ struct Step {
     what: &'static str,
     /// Why the step cannot run, if a tool is missing.
     missing: fn() -> Option<&'static str>,
-    run: fn() -> Result<()>,
+    run: fn(&Args) -> Result<()>,
 }
 
 const STEPS: &[Step] = &[
     Step {
         what: "format",
         missing: no_rustfmt,
-        run: format,
+        run: |_| format(),
+    },
+    Step {
+        what: "dependencies (cargo-deny)",
+        missing: none,
+        run: |_| deny::check(),
     },
     Step {
         what: "kube-apiserver, kubectl and etcd",
         missing: no_go,
-        run: cluster_tools::build,
+        run: |_| cluster_tools::build(),
     },
     Step {
         what: "plugins and test guests",
         missing: none,
-        run: guests::build,
+        run: |_| guests::build(),
     },
     Step {
         what: "script runner",
         missing: zig::missing,
-        run: script_runner::build,
+        run: |_| script_runner::build(),
     },
     Step {
         what: "plugins in C",
         missing: zig::missing,
-        run: c_plugins::build,
+        run: |_| c_plugins::build(),
     },
     Step {
         what: "plugins in JavaScript",
         missing: js_plugins::missing,
-        run: js_plugins::build,
+        run: |_| js_plugins::build(),
     },
     Step {
         what: "build",
         missing: none,
-        run: build,
+        run: |_| build(),
     },
     Step {
         what: "tests",
@@ -68,35 +76,43 @@ const STEPS: &[Step] = &[
     Step {
         what: "demo",
         missing: none,
-        run: demo_succeeds,
+        run: |_| demo_succeeds(),
     },
     Step {
         what: "demo with a truncated handler (must fail)",
         missing: none,
-        run: demo_fails_when_truncated,
+        run: |_| demo_fails_when_truncated(),
     },
     Step {
         what: "demo with a handler that loses events (must fail)",
         missing: none,
-        run: demo_fails_when_losing_events,
+        run: |_| demo_fails_when_losing_events(),
     },
     Step {
         what: "clippy",
         missing: no_clippy,
-        run: clippy,
+        run: |_| clippy(),
     },
     Step {
         what: "documentation",
         missing: none,
-        run: documentation,
+        run: |_| documentation(),
     },
 ];
+
+/// The steps of `--full`, after the others.
+const FULL_STEPS: &[Step] = &[Step {
+    what: "simulation of 10,000 seeds",
+    missing: none,
+    run: |_| long_simulation(),
+}];
 
 /// Runs the steps. With CI=true a skipped step is an error.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let (mut failed, mut skipped, mut passed) = (Vec::new(), Vec::new(), 0_u32);
-    for step in STEPS {
+    let full = if args.full { FULL_STEPS } else { &[] };
+    for step in STEPS.iter().chain(full) {
         report::step(step.what);
         if let Some(why) = (step.missing)() {
             report::skipped(step.what, why);
@@ -104,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             continue;
         }
         let begin = Instant::now();
-        match (step.run)() {
+        match (step.run)(args) {
             Ok(()) => {
                 passed += 1;
                 report::done(step.what, begin.elapsed());
@@ -170,10 +186,18 @@ fn build() -> Result<()> {
     cargo::run(cargo::cargo()?.args(["build", "--locked", "--workspace", "--all-targets"]))
 }
 
+fn long_simulation() -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    cargo::run(command.args(["sim", "--seeds", "10000"]))
+}
+
 /// All tests. Without Go, zig or npm, the tests that need them are skipped and report that.
-fn tests() -> Result<()> {
+fn tests(args: &Args) -> Result<()> {
     let mut command = cargo::cargo()?;
     command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
+    if args.full {
+        command.env("INFORMANT_TESTS_FULL", "1");
+    }
     if no_go().is_some() {
         command.env("INFORMANT_TESTS_WITHOUT_CLUSTER", "1");
     }

@@ -3,9 +3,13 @@
 use super::figure::{Figure, Figures, median};
 use super::subject::Sync;
 use super::swap::Swaps;
+use super::targets;
 
 /// Informant's name among the programs.
 pub(super) const INFORMANT: &str = "Informant";
+
+/// The name of an `informant` of an earlier commit.
+pub(super) const BASE: &str = "base";
 
 /// The subject of a run: a column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +88,24 @@ impl Results {
         median(ratios.collect())
     }
 
+    /// Informant's median divided by the base's, with the same objects and sync mode.
+    pub(super) fn ratio_to_base(&self, base: &Column, figure: Figure) -> Option<f64> {
+        Some(self.median(&base.of_informant(), figure)? / self.median(base, figure)?)
+    }
+
+    /// The figures that grew by more than their limit against the base. Empty without a base.
+    pub(super) fn grown(&self) -> Vec<(&Column, Figure, f64)> {
+        let bases = self.runs.iter().map(|(column, _)| column);
+        let bases = bases.filter(|column| column.program == BASE);
+        let limited = bases.flat_map(|base| {
+            targets::AGAINST_BASE.into_iter().filter_map(move |(figure, max)| {
+                let ratio = self.ratio_to_base(base, figure)?;
+                (ratio > max).then_some((base, figure, ratio))
+            })
+        });
+        limited.collect()
+    }
+
     /// CPU per object between two sizes, in microseconds, which excludes the start-up cost. The median over the rounds.
     pub(super) fn slope(&self, large: &Column, small: u32) -> Option<f64> {
         median(self.slopes(large, small))
@@ -144,6 +166,26 @@ mod tests {
         assert_eq!(results.ratio(&column("peer", 10), Figure::Sync), Some(10.0));
         assert_eq!(results.median(&column("peer", 10), Figure::Sync), Some(55.0));
         assert_eq!(results.ratio(&column("peer", 10), Figure::Relist), None);
+    }
+
+    #[test]
+    fn growth_against_the_base_compares_medians() {
+        let mut results = Results::default();
+        for (own, base) in [(5.0, 5.0), (5.6, 5.1), (5.5, 5.2)] {
+            results.note(
+                column(INFORMANT, 10),
+                figures(&[(Figure::Sync, own), (Figure::Single, own)]),
+            );
+            results.note(
+                column(BASE, 10),
+                figures(&[(Figure::Sync, base), (Figure::Single, 6.0)]),
+            );
+        }
+        let grown = results.grown();
+        let [(_, Figure::Sync, ratio)] = grown.as_slice() else {
+            panic!("{grown:?}");
+        };
+        assert!((ratio - 5.5 / 5.1).abs() < 1e-9);
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //!
 //! CPU and memory are read from /proc for all subjects.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::cores::Cores;
-use super::results::INFORMANT;
+use super::results::{BASE, INFORMANT};
 use super::usage::{self, Usage};
 use crate::cluster::Cluster;
 use crate::daemon::Daemon;
@@ -52,8 +52,17 @@ pub enum Handler {
 /// A program that can be started.
 #[derive(Clone, Debug)]
 pub(super) enum Program {
+    /// The `informant` of this build, with this handler.
     Informant(Handler),
-    Other { name: String, command: Vec<String> },
+    /// An `informant` of an earlier commit, with the same handler.
+    Base {
+        handler: Handler,
+        binary: PathBuf,
+    },
+    Other {
+        name: String,
+        command: Vec<String>,
+    },
 }
 
 /// A running program.
@@ -108,6 +117,7 @@ impl Program {
     pub(super) fn name(&self) -> &str {
         match self {
             Program::Informant(_) => INFORMANT,
+            Program::Base { .. } => BASE,
             Program::Other { name, .. } => name,
         }
     }
@@ -120,9 +130,12 @@ impl Program {
             Program::Informant(handler) => {
                 let config = config(*handler, sync)?;
                 let daemon = Daemon::start_under(&under, cluster.folder(), &kubeconfig, &config).await?;
-                daemon.wait_until_ready().await?;
-                wait_until_it_runs(&daemon).await?;
-                Ok(Subject::Informant(Box::new(daemon)))
+                ready(daemon).await
+            }
+            Program::Base { handler, binary } => {
+                let config = config(*handler, sync)?;
+                let daemon = Daemon::start_program(&under, binary, cluster.folder(), &kubeconfig, &config).await?;
+                ready(daemon).await
             }
             Program::Other { command, .. } => {
                 let mut args: Vec<String> = command[1..].to_vec();
@@ -137,6 +150,12 @@ impl Program {
             }
         }
     }
+}
+
+async fn ready(daemon: Daemon) -> Result<Subject> {
+    daemon.wait_until_ready().await?;
+    wait_until_it_runs(&daemon).await?;
+    Ok(Subject::Informant(Box::new(daemon)))
 }
 
 /// A daemon is ready before its plugins are: a plugin that is not in the artifact cache yet is still being compiled.

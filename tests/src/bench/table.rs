@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::figure::{Figure, Phase, thousands};
-use super::results::{Column, INFORMANT, Results};
+use super::results::{BASE, Column, INFORMANT, Results};
 use super::swap;
 use super::targets;
 
@@ -20,6 +20,7 @@ pub(super) fn all(results: &Results, head: &str) -> String {
         let _ = writeln!(text, "\n## {} pods\n", thousands(f64::from(objects)));
         text += &figures(results, objects);
         text += &ratios(results, objects);
+        text += &against_base(results, objects);
         text += &limits(results, objects);
     }
     text += &slopes(results);
@@ -67,6 +68,33 @@ fn ratios(results: &Results, objects: u32) -> String {
     )
 }
 
+/// Informant's figures divided by those of an earlier commit.
+fn against_base(results: &Results, objects: u32) -> String {
+    let columns = results.columns(objects).into_iter();
+    let bases: Vec<&Column> = columns.filter(|column| column.program == BASE).collect();
+    if bases.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(bases.iter().map(|base| base.sync.label().to_owned()));
+    for figure in Figure::COMPARED {
+        let max = targets::AGAINST_BASE
+            .into_iter()
+            .find(|(limited, _)| *limited == figure);
+        let cells = bases.iter().map(|base| {
+            let ratio = results.ratio_to_base(base, figure)?;
+            Some(match max {
+                Some((_, max)) => format!("{ratio:.3} (at most {max}: {})", targets::word(ratio <= max)),
+                None => format!("{ratio:.3}"),
+            })
+        });
+        table.row(&figure.label(), cells);
+    }
+    format!(
+        "\nAgainst the base: Informant's median divided by the base's median:\n\n{}",
+        table.text
+    )
+}
+
 /// The CPU that the API server used, next to the subject's.
 fn limits(results: &Results, objects: u32) -> String {
     let columns = results.columns(objects);
@@ -107,7 +135,7 @@ fn slopes(results: &Results) -> String {
         let cells = columns.iter().map(|column| Some(Figure::Sync.write(of(&column)?)));
         table.row("sync, CPU per object", cells);
         let ratios = columns.iter().map(|column| {
-            let is_peer = column.program != INFORMANT;
+            let is_peer = ![INFORMANT, BASE].contains(&column.program.as_str());
             let ratio = results.slope_ratio(column, small).filter(|_| is_peer)?;
             Some(with_target(ratio, targets::of(Figure::Sync, column)))
         });
@@ -124,7 +152,7 @@ fn slopes(results: &Results) -> String {
 
 fn peers(results: &Results, objects: u32) -> Vec<&Column> {
     let mut columns = results.columns(objects);
-    columns.retain(|column| column.program != INFORMANT);
+    columns.retain(|column| ![INFORMANT, BASE].contains(&column.program.as_str()));
     columns
 }
 
@@ -199,15 +227,19 @@ mod tests {
     }
 
     fn results(sizes: &[u32]) -> Results {
+        results_of(sizes, &[(INFORMANT, 1.0), ("client-go", 7.0)])
+    }
+
+    fn results_of(sizes: &[u32], programs: &[(&str, f64)]) -> Results {
         let mut results = Results::default();
         for objects in sizes {
-            for (program, times) in [(INFORMANT, 1.0), ("client-go", 7.0)] {
+            for (program, times) in programs {
                 let column = Column {
                     objects: *objects,
-                    program: program.to_owned(),
+                    program: (*program).to_owned(),
                     sync: Sync::List,
                 };
-                results.note(column, figures(*objects, times));
+                results.note(column, figures(*objects, *times));
             }
         }
         results
@@ -242,6 +274,22 @@ mod tests {
         | | Informant LIST | client-go LIST |
         |---|---|---|
         | events in bursts | 95 / 20 % | 95 / 140 % \* |
+        ");
+    }
+
+    #[test]
+    fn growth_against_an_earlier_commit_is_shown() {
+        let results = results_of(&[20_000], &[(INFORMANT, 1.0), (BASE, 0.9)]);
+        insta::assert_snapshot!(against_base(&results, 20_000), @r"
+
+        Against the base: Informant's median divided by the base's median:
+
+        | | LIST |
+        |---|---|
+        | sync, CPU per object | 1.111 (at most 1.05: **not met**) |
+        | watch event in bursts, CPU | 1.111 (at most 1.05: **not met**) |
+        | steady memory | 1.111 |
+        | lag at 1,000 events a second, written to handled, p99 | 1.000 |
         ");
     }
 

@@ -19,6 +19,14 @@ pub(super) const EXCLUDED_SHARE_MAX: f64 = 0.05;
 /// The maximum of the lag's p99 divided by that of kube-rs.
 const LAG_BY_KUBE_RS: f64 = 1.2;
 
+/// The maximum of Informant's figure divided by that of an earlier commit.
+pub(super) const AGAINST_BASE: [(Figure, f64); 4] = [
+    (Figure::Sync, 1.05),
+    (Figure::Relist, 1.05),
+    (Figure::Burst, 1.05),
+    (Figure::Single, 1.05),
+];
+
 /// The minimum ratio of `peer`'s figure to Informant's. None: there is no target.
 pub(super) fn of(figure: Figure, peer: &Column) -> Option<f64> {
     let has_memory_target = peer.objects >= MEMORY_TARGET_FROM;
