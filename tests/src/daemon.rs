@@ -67,6 +67,7 @@ impl Daemon {
                 "run".to_owned(),
                 format!("--config={}", path.display()),
                 format!("--kubeconfig={}", kubeconfig.display()),
+                "--health-listen=127.0.0.1:0".to_owned(),
                 "--log-format=json".to_owned(),
             ],
         )?;

@@ -1,7 +1,9 @@
-//! The admin server: health, metrics, and what is in the cache, over HTTP/1.1.
+//! What the daemon answers over HTTP/1.1: probes and metrics on both of its ports, what is in the cache and actions on
+//! the admin port only.
 //!
 //! ```text
-//! /livez  /readyz[?verbose]  /metrics
+//! [health] and [admin]: /livez  /readyz[?verbose]  /healthz  /metrics
+//! [admin]:
 //! /api/v1/get/RESOURCE  /api/v1/sources[/ID]  /api/v1/plugins  /api/v1/dead-letters  /api/v1/configuration
 //! POST: /api/v1/plugins/NAME/resume  /api/v1/plugins/NAME/requeue
 //! ```
@@ -16,7 +18,6 @@ mod objects;
 mod plugins;
 mod sources;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -27,10 +28,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use informant_cache::Environment;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 pub use error::{AdminError, Code};
 pub use freshness::{FreshAsOf, VERSION_WAIT_DEFAULT, VERSION_WAIT_MAX, VERSION_WAITS_MAX};
@@ -123,46 +121,16 @@ impl AdminState {
     }
 }
 
-/// The server while it runs.
-#[derive(Debug)]
-pub(crate) struct AdminServer {
-    address: SocketAddr,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+/// Probes and metrics: what the health port answers.
+pub(crate) fn health_routes(state: AdminState) -> Router {
+    probes()
+        .fallback(async || (StatusCode::NOT_FOUND, HEALTH_ROUTES))
+        .with_state(state)
 }
 
-impl AdminServer {
-    /// Serves on a bound listener.
-    pub(crate) fn start(listener: TcpListener, state: AdminState) -> std::io::Result<Self> {
-        let address = listener.local_addr()?;
-        let stop = CancellationToken::new();
-        let stopped = stop.clone().cancelled_owned();
-        let routes = routes(state);
-        let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(stopped).await {
-                tracing::error!(%error, "admin server failed");
-            }
-        });
-        Ok(Self { address, stop, task })
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Stops immediately; responses that are being read are cut off.
-    pub(crate) fn stop(&self) {
-        self.stop.cancel();
-        self.task.abort();
-    }
-}
-
-fn routes(state: AdminState) -> Router {
-    Router::new()
-        .route("/livez", get(health::livez))
-        .route("/readyz", get(health::readyz))
-        .route("/healthz", get(health::livez))
-        .route("/metrics", get(metrics))
+/// Everything: what the admin port answers.
+pub(crate) fn admin_routes(state: AdminState) -> Router {
+    probes()
         .route("/api/v1/get/{*resource}", get(objects::get))
         .route("/api/v1/sources", get(sources::list))
         .route("/api/v1/sources/{id}", get(sources::get))
@@ -171,9 +139,24 @@ fn routes(state: AdminState) -> Router {
         .route("/api/v1/plugins/{name}/requeue", post(plugins::requeue))
         .route("/api/v1/dead-letters", get(plugins::dead_letters))
         .route("/api/v1/configuration", get(configuration))
-        .fallback(not_found)
+        .fallback(async || (StatusCode::NOT_FOUND, ADMIN_ROUTES))
         .with_state(state)
 }
+
+fn probes() -> Router<AdminState> {
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/healthz", get(health::livez))
+        .route("/metrics", get(metrics))
+}
+
+/// The answer to another path on the health port.
+const HEALTH_ROUTES: &str =
+    "not found; available: /livez /readyz /healthz /metrics; data and actions are on the admin port\n";
+
+/// The answer to another path on the admin port.
+const ADMIN_ROUTES: &str = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
 
 async fn metrics(State(state): State<AdminState>) -> axum::response::Response {
     match state.metrics.encode() {
@@ -200,9 +183,4 @@ async fn configuration(State(state): State<AdminState>) -> Json<ConfigurationVie
         refused: configuration.refused.as_ref().map(ToString::to_string),
         waiting: waiting.collect(),
     })
-}
-
-async fn not_found() -> (StatusCode, &'static str) {
-    let routes = "not found; available: /livez /readyz /metrics /api/v1/get/RESOURCE /api/v1/sources /api/v1/sources/ID /api/v1/plugins /api/v1/dead-letters /api/v1/configuration\n";
-    (StatusCode::NOT_FOUND, routes)
 }

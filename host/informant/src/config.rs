@@ -11,7 +11,9 @@
 mod admin;
 mod allow;
 mod cluster;
+mod health;
 mod informer;
+mod listen;
 mod name;
 mod plugin;
 mod pointers;
@@ -31,7 +33,9 @@ use toml::de::DeTable;
 
 pub(crate) use admin::AdminListen;
 pub use admin::{ADMIN_LISTEN_DEFAULT, AdminSection};
+pub(crate) use admin::{EXPOSED_HELP, exposed};
 pub use cluster::ClusterSection;
+pub use health::{HEALTH_LISTEN_DEFAULT, HealthSection};
 pub use informer::{InformerSection, Required};
 pub(crate) use name::validate_name;
 pub use plugin::PluginSection;
@@ -46,7 +50,7 @@ pub(crate) use units::show_size;
 use table::{Keys, Reporter, Table};
 
 const KEYS: Keys = Keys {
-    known: &["admin", "cluster", "informer", "plugin", "state"],
+    known: &["admin", "cluster", "health", "informer", "plugin", "state"],
     planned: &[],
 };
 
@@ -59,6 +63,8 @@ pub struct Config {
     pub clusters: BTreeMap<String, Located<ClusterSection>>,
     /// The admin server.
     pub admin: AdminSection,
+    /// Probes and metrics.
+    pub health: HealthSection,
     /// The state file.
     pub state: StateSection,
     /// The informers by name.
@@ -168,6 +174,7 @@ fn read(root: &Table<'_>) -> Config {
         path: root.reporter().file().path().to_owned(),
         clusters,
         admin: admin::read(root),
+        health: health::read(root),
         state: state::read(root),
         informers,
         plugins,

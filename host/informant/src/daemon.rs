@@ -5,7 +5,7 @@
 //!                      ├─commands─▶ ClusterSupervisor (one per cluster) ─▶ client
 //!                      ├─commands─▶ InformerSupervisor (one per informer and cluster) ─▶ NamedInformer ─┐
 //!                      └─commands─▶ PluginSupervisor (one per plugin) ─▶ Plugin ◀─ listener, index feed ┘
-//!                     admin server ─reads─▶ StatusRegistry ◀─write── supervisors
+//!          health and admin servers ─reads─▶ StatusRegistry ◀─write── supervisors
 //! ```
 //!
 //! Informers and the admin server run on the runtime that starts the daemon, guests on another one. A cluster, informer
@@ -28,7 +28,7 @@ mod resource_follower;
 mod status_registry;
 mod stop;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,7 +36,6 @@ use anyhow::{Context, Result};
 use informant_cache::{Catalog, Environment};
 use informant_informer::TokioEnvironment;
 use informant_plugin_host::{Compiler, HostOptions, PluginHost};
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -53,13 +52,14 @@ pub use status_registry::{
 };
 pub use stop::{STOP_MAX, ShutdownReport};
 
-use crate::admin::{AdminServer, AdminState};
+use crate::admin::{AdminState, admin_routes, health_routes};
 use crate::cluster::ClusterAccess;
 use crate::config::Config;
 use crate::directories;
 use crate::guests;
 use crate::kube_api::ClusterApi;
 use crate::metrics::Metrics;
+use crate::server::{HttpServer, bind};
 use config_supervisor::{ConfigSupervisor, SupervisorParts};
 use config_watcher::ConfigWatcher;
 use durable_state::DurableState;
@@ -74,6 +74,8 @@ pub struct DaemonOptions {
     pub access: ClusterAccess,
     /// Overrides the configuration's `[admin] listen`.
     pub admin_listen: Option<SocketAddr>,
+    /// Overrides the configuration's `[health] listen`.
+    pub health_listen: Option<SocketAddr>,
     /// The runtime of the guests, a separate one, so that guests do not delay informers or the admin server.
     pub guests: Handle,
     /// Compiles components.
@@ -87,7 +89,8 @@ pub struct DaemonOptions {
 pub struct Daemon {
     registry: StatusRegistry,
     metrics: Metrics,
-    admin: AdminServer,
+    health: HttpServer,
+    admin: HttpServer,
     durables: DurableState,
     supervisors: TaskTracker,
     reload: Arc<Notify>,
@@ -106,14 +109,13 @@ impl Daemon {
             config,
             access,
             admin_listen,
+            health_listen,
             guests,
             compiler,
             cache_dir,
         } = options;
-        let listen = admin_listen.unwrap_or(config.admin.listen);
-        let listener = TcpListener::bind(listen).await.with_context(|| {
-            format!("the admin server cannot listen on {listen}; change `listen` in [admin], or use --admin-listen")
-        })?;
+        let admin = listen("admin", admin_listen.unwrap_or(config.admin.listen))?;
+        let health = listen("health", health_listen.unwrap_or(config.health.listen))?;
         let environment = TokioEnvironment::current(seed());
         let guests_environment: Arc<dyn Environment> = Arc::new(environment.on(guests.clone()));
         let environment: Arc<dyn Environment> = Arc::new(environment);
@@ -154,15 +156,15 @@ impl Daemon {
         };
         // The registry has to know what readiness waits for before the first readiness request.
         let reload = supervise(&config, parts);
-        let admin = AdminServer::start(
-            listener,
-            AdminState::new(registry.clone(), metrics.clone(), environment),
-        )
-        .inspect_err(|_| stop.cancel())?;
+        let state = AdminState::new(registry.clone(), metrics.clone(), environment);
+        let health = HttpServer::start(health, health_routes(state.clone())).inspect_err(|_| stop.cancel())?;
+        let admin = HttpServer::start(admin, admin_routes(state)).inspect_err(|_| stop.cancel())?;
+        tracing::info!(address = %health.address(), "health server listening");
         tracing::info!(address = %admin.address(), "admin server listening");
         Ok(Self {
             registry,
             metrics,
+            health,
             admin,
             durables,
             supervisors,
@@ -182,6 +184,12 @@ impl Daemon {
         self.admin.address()
     }
 
+    /// Where probes and metrics are served.
+    #[must_use]
+    pub fn health_address(&self) -> SocketAddr {
+        self.health.address()
+    }
+
     /// The status of clusters, informers and plugins.
     #[must_use]
     pub fn registry(&self) -> &StatusRegistry {
@@ -193,6 +201,15 @@ impl Daemon {
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
+}
+
+/// Listens for the server of a section; the error names the key and the flag.
+fn listen(section: &str, address: SocketAddr) -> Result<TcpListener> {
+    bind(address).with_context(|| {
+        format!(
+            "the {section} server cannot listen on {address}; change `listen` in [{section}], or use --{section}-listen"
+        )
+    })
 }
 
 /// Starts what the configuration names and follows its changes. The returned handle triggers a reload.

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! config.toml ─config─▶ Config ─▶ daemon: informers (informant-informer) ─listeners─▶ plugins (informant-plugin-host)
-//! argv ──────────cli──▶ command             └── admin: /livez /readyz /metrics /api/v1
+//! argv ──────────cli──▶ command             └── server: /livez /readyz /metrics, admin: /api/v1
 //! ```
-//! Owns configuration, the command line, the admin server, the wiring between the crates, and the reload of components.
+//! Owns configuration, the command line, the servers, the wiring between the crates, and the reload of components.
 //! Informers and plugins have their own crates; nothing here is on the path of an event.
 
 pub mod admin;
@@ -19,6 +19,7 @@ pub mod kube_api;
 pub mod logging;
 mod metrics;
 pub mod rbac;
+mod server;
 mod signals;
 
 pub use metrics::{DaemonMetrics, Metrics};

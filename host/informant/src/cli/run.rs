@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{ClusterArgs, ConfigFlag, Exit, compiler};
 use crate::cluster::ClusterAccess;
-use crate::config::Config;
+use crate::config::{Config, EXPOSED_HELP, exposed};
 use crate::daemon::{Daemon, DaemonOptions, STOP_MAX};
 use crate::directories;
 use crate::signals::{Signal, Signals};
@@ -23,6 +23,9 @@ pub(super) struct RunArgs {
     /// Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
+    /// Address of probes and metrics; port 0 picks a free port [default: [health] in the configuration, [::]:8090]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    health_listen: Option<SocketAddr>,
     /// Directory for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant]
     #[arg(long, value_name = "DIRECTORY", env = "INFORMANT_CACHE_DIR", hide_env_values = true)]
     cache_dir: Option<PathBuf>,
@@ -34,6 +37,13 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit> {
     let config = Config::load(&args.config.config)?;
     for warning in &config.warnings {
         warning.log();
+    }
+    if let Some(exposed) = args.admin_listen.and_then(exposed) {
+        tracing::warn!(
+            flag = "--admin-listen",
+            warning = format!("{exposed}; {EXPOSED_HELP}"),
+            "configuration warning"
+        );
     }
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let informers = runtime("informer", informer_threads(cores))?;
@@ -61,6 +71,7 @@ async fn serve(args: &RunArgs, config: Config, guests: &Runtime) -> Result<Exit>
         config,
         access,
         admin_listen: args.admin_listen,
+        health_listen: args.health_listen,
         guests: guests.handle().clone(),
         compiler: compiler()?,
         cache_dir: args.cache_dir.clone().unwrap_or_else(directories::cache),

@@ -68,10 +68,11 @@ fn help_of_run() {
     Usage: informant run [OPTIONS]
 
     Options:
-      -c, --config <FILE>                Configuration file [default: config.toml]
-          --admin-listen <ADDRESS:PORT>  Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
-          --cache-dir <DIRECTORY>        Directory for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
-      -h, --help                         Print help (see more with '--help')
+      -c, --config <FILE>                 Configuration file [default: config.toml]
+          --admin-listen <ADDRESS:PORT>   Address of the admin server; port 0 picks a free port [default: [admin] in the configuration, 127.0.0.1:8089]
+          --health-listen <ADDRESS:PORT>  Address of probes and metrics; port 0 picks a free port [default: [health] in the configuration, [::]:8090]
+          --cache-dir <DIRECTORY>         Directory for compiled components [default: $XDG_CACHE_HOME/informant, ~/.cache/informant] [env: INFORMANT_CACHE_DIR]
+      -h, --help                          Print help (see more with '--help')
 
     Cluster:
           --kubeconfig <FILE>  Kubeconfig file [default: [cluster] in the configuration, $KUBECONFIG, ~/.kube/config, the pod's service account]

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use super::listen;
 use super::problem::Problems;
 use super::table::{Keys, Table};
 
@@ -49,23 +50,20 @@ pub(super) fn listen_of(root: &Table<'_>) -> Option<SocketAddr> {
 }
 
 fn read_listen(table: &Table<'_>) -> Option<SocketAddr> {
-    let text = table.string("listen")?;
-    let Ok(listen) = text.value.parse::<SocketAddr>() else {
-        let problem = table.error(
-            text.position,
-            format!("`listen` = \"{}\" is not an address and a port", text.value),
-        );
-        let help = "write \"127.0.0.1:8089\", \"[::1]:8089\" or \"0.0.0.0:8089\"";
-        table.reporter().report(problem.help(help));
-        return None;
-    };
-    if !listen.ip().is_loopback() {
-        let problem = table.error(
-            text.position,
-            format!("the admin server at {listen} is reachable from other machines"),
-        );
-        let help = "it has no authentication and exposes every cached object: restrict access with a NetworkPolicy";
-        table.reporter().report(problem.help(help).warning());
+    let help = "write \"127.0.0.1:8089\", \"[::1]:8089\" or \"0.0.0.0:8089\"";
+    let listen = listen::read(table, help)?;
+    if let Some(exposed) = exposed(listen.value) {
+        let problem = table.error(listen.position, exposed);
+        table.reporter().report(problem.help(EXPOSED_HELP).warning());
     }
-    Some(listen)
+    Some(listen.value)
+}
+
+/// What to do about an admin server that others can reach.
+pub(crate) const EXPOSED_HELP: &str =
+    "it has no authentication and exposes every cached object: restrict access with a NetworkPolicy";
+
+/// The warning about an admin address that is reachable from other machines.
+pub(crate) fn exposed(listen: SocketAddr) -> Option<String> {
+    (!listen.ip().is_loopback()).then(|| format!("the admin server at {listen} is reachable from other machines"))
 }

@@ -24,10 +24,10 @@ use super::configuration::{ReloadResult, Section};
 use super::file_content::{Read, StableRead, read_stable};
 use super::file_watch::{FileWatch, SETTLE, Ticks};
 use super::status_registry::StatusRegistry;
-use crate::config::{AdminSection, Config, Problems, ReadError, SourceFile, StateSection, TextHash};
+use crate::config::{AdminSection, Config, HealthSection, Problems, ReadError, SourceFile, StateSection, TextHash};
 use crate::metrics::Metrics;
 
-/// Why `[admin]` and `[state]` are pending.
+/// Why `[admin]`, `[health]` and `[state]` are pending.
 const RESTART: &str = "takes effect after a restart";
 
 /// Applies the configuration whenever the file changes.
@@ -35,6 +35,7 @@ pub(super) struct ConfigWatcher {
     path: PathBuf,
     /// The sections that the process was started with.
     admin: AdminSection,
+    health: HealthSection,
     state: StateSection,
     registry: StatusRegistry,
     supervisor: ConfigSupervisor,
@@ -76,6 +77,7 @@ impl ConfigWatcher {
         let mut watcher = Self {
             path: config.path.clone(),
             admin: config.admin.clone(),
+            health: config.health.clone(),
             state: config.state.clone(),
             registry,
             supervisor,
@@ -235,6 +237,7 @@ impl ConfigWatcher {
         let before = configuration.waiting.clone();
         for (section, differs) in [
             (Section::Admin, config.admin != self.admin),
+            (Section::Health, config.health != self.health),
             (Section::State, config.state != self.state),
         ] {
             configuration.set_pending(section, differs.then(|| RESTART.into()));

@@ -42,6 +42,8 @@ pub enum Section {
     Cluster(String),
     /// `[admin]`
     Admin,
+    /// `[health]`
+    Health,
     /// `[state]`
     State,
     /// `[informer.NAME]`, in one of its clusters (empty for the only one)
@@ -102,6 +104,7 @@ impl fmt::Display for Section {
             Self::Cluster(name) if name.is_empty() => f.write_str("cluster"),
             Self::Cluster(name) => write!(f, "cluster.{name}"),
             Self::Admin => f.write_str("admin"),
+            Self::Health => f.write_str("health"),
             Self::State => f.write_str("state"),
             Self::Informer(name, cluster) if cluster.is_empty() => write!(f, "informer.{name}"),
             Self::Informer(name, cluster) => write!(f, "informer.{name} in cluster {cluster}"),

@@ -42,6 +42,7 @@ impl Daemon {
         let _ = tokio::task::spawn_blocking(move || durables.close()).await;
         let undelivered = self.discarded() - before;
         self.admin.stop();
+        self.health.stop();
         ShutdownReport { undelivered }
     }
 

@@ -18,6 +18,7 @@ mod index_failures;
 mod metrics;
 mod motion;
 mod plugins;
+mod ports;
 mod preflight;
 mod program;
 mod reload;

@@ -79,7 +79,7 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) async fn run(world: &World, config: &str) -> Self {
         world.configure(config);
-        let mut command = informant(world, &["run", "--log-format=json"]);
+        let mut command = informant(world, &["run", "--health-listen=127.0.0.1:0", "--log-format=json"]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -224,7 +224,7 @@ async fn address_in_use_is_reported() {
     let world = World::start().await;
     world.configure(PODS);
     let address = world.address.to_string();
-    insta::assert_snapshot!(transcript(&world, &["run", "--log-level=off", "--admin-listen", &address]).await, @"
+    insta::assert_snapshot!(transcript(&world, &["run", "--health-listen=127.0.0.1:0", "--log-level=off", "--admin-listen", &address]).await, @"
     exit 1
     --
     error: the admin server cannot listen on ADDRESS; change `listen` in [admin], or use --admin-listen: Address already in use (os error 98)

@@ -40,6 +40,7 @@ fn configuration_keys() {
         format!("{NO_KEY} = 1"),
         format!("[cluster]\n{NO_KEY} = 1"),
         format!("[admin]\n{NO_KEY} = 1"),
+        format!("[health]\n{NO_KEY} = 1"),
         format!("[state]\n{NO_KEY} = 1"),
         format!("{informer}{NO_KEY} = 1"),
         format!("{informer}{plugin}{NO_KEY} = 1"),
@@ -49,9 +50,10 @@ fn configuration_keys() {
     ];
     let lists: Vec<String> = sections.iter().map(|section| listed_by_config(section)).collect();
     assert_snapshot!(lists.join("\n"), @r#"
-    keys of the file: admin, cluster, informer, plugin, state
+    keys of the file: admin, cluster, health, informer, plugin, state
     keys of [cluster]: context, in-cluster, kubeconfig
     keys of [admin]: listen
+    keys of [health]: listen
     keys of [state]: path
     keys of [informer.a]: clusters, drop, durable, durable-key-file, durable-secrets, exclude, field-selector, index, keep-managed-fields, label-selector, metadata-only, namespaces, relist-notify-unchanged, required, resource, resync, watch-list
     keys of [plugin.a]: allow, component, config, informers, limits, on-failure, on-reload, on-restart, on-start, required, resync, script, sha256

@@ -105,6 +105,7 @@ impl World {
             access: ClusterAccess::new(&config, flags).await.unwrap(),
             config,
             admin_listen: None,
+            health_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             guests: guests.handle().clone(),
             cache_dir: artifacts(),
         })
@@ -136,6 +137,10 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn address(&self) -> SocketAddr {
         self.daemon.as_ref().unwrap().admin_address()
+    }
+
+    pub(crate) fn health_address(&self) -> SocketAddr {
+        self.daemon.as_ref().unwrap().health_address()
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
