@@ -60,7 +60,7 @@ pub use self::options::{
 };
 pub use self::push::{ChangeKind, ObjectChange};
 pub use self::replay::RequeueResult;
-pub use self::resume::{AcceptedStates, OpenKeys, ResumeState, Vanished};
+pub use self::resume::{AcceptedStates, OpenKey, OpenKeys, ResumeState, Vanished};
 pub use self::stats::{InFlight, ListenerCounters, ListenerStats};
 
 use self::dead_letter::DeadLetters;

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use informant_cache::ListenerHandle;
 use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState};
-use informant_object::{Key, Object};
+use informant_object::Object;
 use redb::ReadableTable as _;
 
-use crate::handler_state::{Acknowledgements, HandlerState, TOMBSTONES_MAX};
+use crate::handler_state::{Acknowledgements, HandlerState, RecordedEnd};
 use crate::journal::JournalEntry;
 use crate::reconcile::{Difference, LateDeletes, damaged, difference};
 use crate::recorder::source_row;
-use crate::schema::{self, HandlerRow, OpenRow, SourceRow};
-use crate::source::{ListenerNames, OnStart, PersistedSource};
+use crate::schema::{self, EndedRow, HandlerRow, SourceRow};
+use crate::source::{Ended, ListenerNames, OnStart, PersistedSource};
 use crate::table_store::Tables;
 
 /// What a source contributes to a transaction.
@@ -120,14 +120,27 @@ impl PersistedSource {
         handler.all_open = found.all_open.unwrap_or(handler.all_open);
         for key in &found.opened {
             let row_key = schema::open_key(self.number, name, key.as_ref());
-            tables.open.insert(&row_key[..], &OpenRow::Changed.encode()[..])?;
-            handler.set(key.clone(), false);
+            tables.open.insert(&row_key[..], schema::IS_OPEN)?;
+            handler.open(key);
         }
         for key in &found.closed {
-            tables
-                .open
-                .remove(&schema::open_key(self.number, name, key.as_ref())[..])?;
-            handler.close(key);
+            let row_key = schema::open_key(self.number, name, key.as_ref());
+            tables.open.remove(&row_key[..])?;
+            for incarnation in handler.close(key) {
+                let row_key = schema::incarnation_key(row_key.clone(), incarnation.number);
+                tables.ended.remove(&row_key[..])?;
+            }
+        }
+        for (key, finished) in &found.finished {
+            let row_key = schema::open_key(self.number, name, key.as_ref());
+            for number in finished {
+                let row_key = schema::incarnation_key(row_key.clone(), *number);
+                tables.ended.remove(&row_key[..])?;
+            }
+            if handler.finish(key, finished) {
+                // What keeps it open is its present state, or the one before its last delete.
+                tables.open.insert(&row_key[..], schema::IS_OPEN)?;
+            }
         }
         Ok(())
     }
@@ -158,18 +171,19 @@ impl PersistedSource {
         let snapshot = newest.unwrap_or(&self.current).clone();
         let differences = self.differences(tables, &snapshot, versions_incomparable)?;
         self.record_deletes(&batch.entries);
-        for (key, gone) in self.unpersisted_deletes.clone() {
-            self.persist_delete(tables, &key, gone)?;
+        for differs in &differences {
+            if let Difference::Deleted { ended, .. } = differs
+                && !self.unpersisted_deletes.has(&ended.key, ended.uid.as_deref())
+            {
+                self.persist_delete(tables, ended)?;
+            }
+        }
+        for ended in self.unpersisted_deletes.all() {
+            self.persist_delete(tables, &ended)?;
         }
         for differs in differences {
-            match differs {
-                Difference::Changed(object) => self.persist_state(tables, &object)?,
-                Difference::Deleted { key, last, now } => {
-                    self.persist_delete(tables, &key, OpenRow::Deleted { unknown: true, last })?;
-                    if let Some(now) = now {
-                        self.persist_state(tables, &now)?;
-                    }
-                }
+            if let Difference::Changed(now) | Difference::Deleted { now: Some(now), .. } = differs {
+                self.persist_state(tables, &now)?;
             }
         }
         self.is_verified = true;
@@ -188,8 +202,8 @@ impl PersistedSource {
 
     fn persist_changes(&mut self, tables: &mut Tables<'_>, changes: &[ObjectChange]) -> Result<(), redb::Error> {
         for change in changes {
-            if let Some((key, gone)) = self.deleted_row(change) {
-                self.persist_delete(tables, &key, gone)?;
+            if let Some(ended) = self.ended(change) {
+                self.persist_delete(tables, &ended)?;
             }
             if let ChangeKind::Add(object) | ChangeKind::Update { new: object, .. } = &change.kind {
                 self.persist_state(tables, object)?;
@@ -199,7 +213,7 @@ impl PersistedSource {
     }
 
     /// The incarnation that a change ends.
-    pub(crate) fn deleted_row(&self, change: &ObjectChange) -> Option<(Key, OpenRow)> {
+    pub(crate) fn ended(&self, change: &ObjectChange) -> Option<Ended> {
         let (key, last, unknown) = match &change.kind {
             ChangeKind::Update { old, new } if old.uid() != new.uid() => (old.key().to_key(), Some(old), true),
             ChangeKind::Delete {
@@ -209,8 +223,10 @@ impl PersistedSource {
             } => (key.clone(), last.as_ref(), *final_state_unknown),
             ChangeKind::Add(_) | ChangeKind::Update { .. } => return None,
         };
+        let uid = last.map(|last| last.uid().into());
         let last = last.map_or_else(Vec::new, |last| self.encode(last));
-        Some((key, OpenRow::Deleted { unknown, last }))
+        let row = EndedRow { unknown, last };
+        Some(Ended { key, uid, row })
     }
 
     /// Writes an object's state, which no handler has acknowledged.
@@ -219,36 +235,34 @@ impl PersistedSource {
         tables.objects.insert(&row_key[..], &self.encode(object)[..])?;
         let key = object.key().to_key();
         for (name, handler) in &mut self.handlers {
-            // A delete that is still to be delivered stays in front of later changes.
-            if handler.all_open || handler.open.contains_key(&key) {
+            if handler.all_open || !handler.open(&key) {
                 continue;
             }
             let row_key = schema::open_key(self.number, name, key.as_ref());
-            tables.open.insert(&row_key[..], &OpenRow::Changed.encode()[..])?;
-            handler.set(key.clone(), false);
+            tables.open.insert(&row_key[..], schema::IS_OPEN)?;
         }
         Ok(())
     }
 
-    /// Writes an object's delete, which no handler has acknowledged.
-    fn persist_delete(&mut self, tables: &mut Tables<'_>, key: &Key, gone: OpenRow) -> Result<(), redb::Error> {
+    /// Writes the end of an incarnation, whose delete no handler has acknowledged. Deletes of earlier incarnations of
+    /// the key stay in front of it: a handler that received them may have received this one, too.
+    fn persist_delete(&mut self, tables: &mut Tables<'_>, ended: &Ended) -> Result<(), redb::Error> {
+        let Ended { key, uid, row } = ended;
         tables
             .objects
             .remove(&schema::object_key(self.number, key.as_ref())[..])?;
-        let gone = gone.encode();
+        let row = row.encode();
         for (name, handler) in &mut self.handlers {
-            // If there were several incarnations, the handler knows the first.
-            if handler.is_gone(key) {
-                continue;
+            let recorded = handler.end(key, uid.as_deref());
+            let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
+            match recorded {
+                RecordedEnd::Row(number) => {
+                    let row_key = schema::ended_key(self.number, name, key.as_ref(), number);
+                    tables.ended.insert(&row_key[..], &row[..])?;
+                }
+                RecordedEnd::TooManyOfKey => drop(metrics.incarnations_dropped.inc()),
+                RecordedEnd::TooMany => drop(metrics.tombstones_dropped.inc()),
             }
-            if handler.tombstones >= TOMBSTONES_MAX {
-                let metrics = handler.metrics.get_or_insert_with(|| self.metrics.handler(name));
-                metrics.tombstones_dropped.inc();
-                continue;
-            }
-            let row_key = schema::open_key(self.number, name, key.as_ref());
-            tables.open.insert(&row_key[..], &gone[..])?;
-            handler.set(key.clone(), true);
         }
         Ok(())
     }

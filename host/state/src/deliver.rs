@@ -1,11 +1,11 @@
 //! Delivers a batch after its transaction; records what could not be persisted.
 
-use informant_cache::listener::{ChangeKind, ObjectChange, ResumeState, Vanished};
-use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
+use informant_cache::listener::{ObjectChange, ResumeState, Vanished};
+use informant_cache::{ListenerHandle, Moment, Snapshot};
 use informant_object::SourceId;
 
 use crate::batch::SourceBatch;
-use crate::handler_state::{HandlerState, TOMBSTONES_MAX};
+use crate::handler_state::HandlerState;
 use crate::journal::JournalEntry;
 use crate::reconcile::difference;
 use crate::source::{ListenerNames, PersistedSource};
@@ -39,8 +39,7 @@ impl PersistedSource {
         }
     }
 
-    /// Records the deletes in `entries`, which are not persisted one by one. If there were several incarnations,
-    /// handlers know the first.
+    /// Records the deletes in `entries`, which are not persisted one by one.
     pub(crate) fn record_deletes(&mut self, entries: &[JournalEntry]) {
         let mut current = self.current.clone();
         for entry in entries {
@@ -61,19 +60,12 @@ impl PersistedSource {
 
     fn record_deletes_of(&mut self, changes: &[ObjectChange]) {
         for change in changes {
-            let Some((key, gone)) = self.deleted_row(change) else {
-                continue;
-            };
-            if self.unpersisted_deletes.contains_key(&key) {
-                continue;
-            }
-            if self.unpersisted_deletes.len() >= TOMBSTONES_MAX {
+            let Some(ended) = self.ended(change) else { continue };
+            if !self.unpersisted_deletes.add(ended) {
                 for metrics in self.handlers.values().filter_map(|handler| handler.metrics.as_ref()) {
                     metrics.tombstones_dropped.inc();
                 }
-                continue;
             }
-            self.unpersisted_deletes.insert(key, gone);
         }
     }
 
@@ -196,34 +188,12 @@ impl PersistedSource {
     /// Delivers late deletes: the handler has already received the present objects. An object with the name of a
     /// deleted one is delivered again after the delete.
     fn deliver_late_deletes(&self, listener: &ListenerHandle, gone: Vec<Vanished>) {
-        let change = |kind| ObjectChange {
-            kind,
-            reason: Reason::Relist,
-            received: self.now,
+        let Some(id) = self.id else { return };
+        let resume = ResumeState {
+            deletes: gone,
+            accepted: None,
         };
-        let mut changes = Vec::new();
-        for Vanished {
-            key,
-            last,
-            final_state_unknown,
-        } in self
-            .drop_obsolete_deletes(ResumeState {
-                deletes: gone,
-                accepted: None,
-            })
-            .deletes
-        {
-            let now = self.current.get(key.as_ref()).cloned();
-            changes.push(change(ChangeKind::Delete {
-                last,
-                key,
-                final_state_unknown,
-            }));
-            changes.extend(now.map(|now| change(ChangeKind::Add(now))));
-        }
-        if let Some(id) = self.id {
-            listener.push(id, &self.current, &changes, self.now);
-        }
+        listener.push_vanished(id, self.drop_obsolete_deletes(resume).deletes, self.now);
     }
 
     /// Removes deletes of objects that exist (again). The delete stays unless the object is known to be the same.

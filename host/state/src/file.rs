@@ -5,9 +5,10 @@ use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, ReadableTable as _, StorageError};
+use redb::{Builder, Database, ReadableTable as _};
 
 use crate::schema;
+use crate::table_store::{self, Tables};
 
 /// Bytes of pages that the database caches in memory.
 const PAGE_CACHE_BYTES: usize = 16 * 1_024 * 1_024;
@@ -26,6 +27,17 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// It was written by a newer Informant.
+    #[error(
+        "the state database {path} has format {found}, and this version of Informant reads formats up to {known}: use the version that wrote it or a newer one; or move the file away to start with an empty one, which loses the deletes that happened while Informant was down, what plugins have not acknowledged, and dead letters (with on-start = \"continue\" plugins receive all objects once more)",
+        known = schema::FORMAT
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// It can be neither read nor created.
     #[error("cannot open the state database {path}: {source}; set a file in a writable directory in [state] path")]
     Io {
@@ -43,7 +55,7 @@ pub(crate) struct OpenedDatabase {
     pub(crate) set_aside: Option<(PathBuf, String)>,
 }
 
-/// Opens the file, or creates it. A file that is torn, foreign or of another version is set aside.
+/// Opens the file, or creates it. A file of an older format is migrated; one that is torn or foreign is set aside.
 pub(crate) fn open(path: &Path) -> Result<OpenedDatabase, OpenError> {
     let about = |source| OpenError::Io {
         path: path.to_owned(),
@@ -83,7 +95,15 @@ fn open_or_set_aside(path: &Path) -> Result<OpenedDatabase, OpenError> {
 
 enum OpenFailure {
     InUse,
+    Newer(u32),
     Io(io::Error),
+}
+
+/// A file that is a database of Informant, or why it is none.
+pub(crate) enum Validated {
+    Valid(Database),
+    /// Its format is newer than [`schema::FORMAT`].
+    Newer(u32),
 }
 
 impl OpenFailure {
@@ -91,6 +111,7 @@ impl OpenFailure {
         let path = path.to_owned();
         match self {
             Self::InUse => OpenError::InUse { path },
+            Self::Newer(found) => OpenError::Newer { path, found },
             Self::Io(source) => OpenError::Io { path, source },
         }
     }
@@ -102,7 +123,8 @@ fn open_checked(path: &Path) -> Result<Result<Database, String>, OpenFailure> {
     // A torn page may make the reader panic.
     let opened = catch_unwind(AssertUnwindSafe(|| validate(builder().create_file(file)?)));
     match opened {
-        Ok(Ok(database)) => Ok(Ok(database)),
+        Ok(Ok(Validated::Valid(database))) => Ok(Ok(database)),
+        Ok(Ok(Validated::Newer(format))) => Err(OpenFailure::Newer(format)),
         Ok(Err(error)) => classify(error),
         Err(_) => Ok(Err("it is damaged".to_owned())),
     }
@@ -114,36 +136,57 @@ fn builder() -> Builder {
     builder
 }
 
-/// The database, if it is valid.
-fn validate(mut database: Database) -> Result<Database, redb::Error> {
+/// The database, if it is valid; migrated if it has an older format.
+fn validate(mut database: Database) -> Result<Validated, redb::Error> {
     // Checks every page, so that a later read does not hit a damaged one.
     database.check_integrity()?;
     let write = database.begin_write()?;
     let is_new = write.list_tables()?.next().is_none();
     {
         let mut meta = write.open_table(schema::META)?;
-        let format = meta.get("format")?.map(|value| value.value().to_vec());
-        match format {
-            Some(format) if format == schema::FORMAT => {}
-            None if is_new => drop(meta.insert("format", schema::FORMAT)?),
+        let found = meta.get("format")?.map(|value| schema::format_of(value.value()));
+        let mut tables = table_store::tables(&write)?;
+        match found {
+            Some(Some(schema::FORMAT)) => {}
+            Some(Some(1)) => migrate_from_1(&mut tables)?,
+            Some(Some(newer)) if newer > schema::FORMAT => return Ok(Validated::Newer(newer)),
+            None if is_new => {}
             _ => {
                 let reason = "it was written by another version of Informant, or by another program";
                 return Err(redb::Error::Corrupted(reason.to_owned()));
             }
         }
+        meta.insert("format", &schema::format_row(schema::FORMAT)[..])?;
     }
-    write.open_table(schema::SOURCES)?;
-    write.open_table(schema::OBJECTS)?;
-    write.open_table(schema::HANDLERS)?;
-    write.open_table(schema::OPEN)?;
     write.commit()?;
-    Ok(database)
+    Ok(Validated::Valid(database))
+}
+
+/// In format 1 a row in `open` was a key's only delete, too: tag 1, or 2 if it was not observed, and the last state.
+fn migrate_from_1(tables: &mut Tables<'_>) -> Result<(), redb::Error> {
+    let Tables { open, ended, .. } = tables;
+    let mut deletes = Vec::new();
+    for found in open.iter()? {
+        let (key, value) = found?;
+        if value.value() != schema::IS_OPEN {
+            deletes.push(key.value().to_vec());
+        }
+    }
+    for key in deletes {
+        if let Some(delete) = open.remove(&key[..])? {
+            ended.insert(&schema::incarnation_key(key, 0)[..], delete.value())?;
+        }
+    }
+    Ok(())
 }
 
 /// A database on another backend than a file.
 #[cfg(test)]
 pub(crate) fn open_on(backend: impl redb::StorageBackend) -> Result<Database, redb::Error> {
-    validate(builder().create_with_backend(backend)?)
+    match validate(builder().create_with_backend(backend)?)? {
+        Validated::Valid(database) => Ok(database),
+        Validated::Newer(format) => Err(redb::Error::Corrupted(format!("format {format}"))),
+    }
 }
 
 fn classify(error: redb::Error) -> Result<Result<Database, String>, OpenFailure> {
@@ -219,16 +262,6 @@ fn create_file(path: &Path) -> io::Result<File> {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(file)
-}
-
-/// Converts to the database's error type.
-impl From<OpenError> for redb::Error {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::InUse { .. } => DatabaseError::DatabaseAlreadyOpen.into(),
-            OpenError::Io { source, .. } => StorageError::Io(source).into(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -308,20 +341,58 @@ mod tests {
         assert!(accepted < 97, "no change was noticed");
     }
 
+    /// Sets the format of a file.
+    fn set_format(path: &Path, format: &[u8]) {
+        let opened = open(path).unwrap();
+        let write = opened.database.begin_write().unwrap();
+        write
+            .open_table(schema::META)
+            .unwrap()
+            .insert("format", format)
+            .unwrap();
+        write.commit().unwrap();
+    }
+
+    #[test]
+    fn newer_format_is_refused_and_both_ways_out_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        set_format(&path, b"informant-state 3");
+        let before = fs::read(&path).unwrap();
+        let error = open(&path).err().expect("it is refused");
+        assert!(matches!(error, OpenError::Newer { found: 3, .. }));
+        let message = error.to_string();
+        for part in [
+            "format 3",
+            "formats up to 2",
+            "use the version that wrote it or a newer one",
+            "or move the file away",
+            "loses the deletes",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+        assert_eq!(fs::read(&path).unwrap().len(), before.len(), "it is left alone");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing was set aside");
+    }
+
+    #[test]
+    fn tables_that_a_file_lacks_are_created() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        let write = open(&path).unwrap().database.begin_write().unwrap();
+        assert!(write.delete_table(schema::ENDED).unwrap());
+        write.commit().unwrap();
+        let opened = open(&path).unwrap();
+        assert!(opened.set_aside.is_none());
+        let read = redb::ReadableDatabase::begin_read(&opened.database).unwrap();
+        read.open_table(schema::ENDED).unwrap();
+    }
+
     #[test]
     fn file_of_another_version_is_set_aside() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
-        {
-            let opened = open(&path).unwrap();
-            let write = opened.database.begin_write().unwrap();
-            write
-                .open_table(schema::META)
-                .unwrap()
-                .insert("format", &b"informant-state 0"[..])
-                .unwrap();
-            write.commit().unwrap();
-        }
+        set_format(&path, b"informant-state 0");
         let (_, reason) = open(&path).unwrap().set_aside.unwrap();
         assert_eq!(
             reason,

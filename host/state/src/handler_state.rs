@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use informant_cache::ListenerHandle;
-use informant_cache::listener::OpenKeys;
+use informant_cache::listener::{OpenKey, OpenKeys};
 use informant_object::{Key, SourceId};
 
 use crate::metrics::HandlerMetrics;
@@ -19,6 +19,14 @@ pub const OPEN_KEYS_CHECKED_MAX: usize = 1_024;
 /// stored, and are counted in `state_tombstones_dropped`: after a restart they are missing.
 pub const TOMBSTONES_MAX: usize = 100_000;
 
+/// How many incarnations of one key are stored for one handler while it does not acknowledge their deletes. Further
+/// ones are not stored, and are counted in `state_incarnations_dropped`: if the handler receives one of them and the
+/// process is killed, its delete is missing.
+///
+/// A handler has received at most one of them without its delete; the others are still pending, or acknowledged within
+/// the last [`ACKNOWLEDGED_INTERVAL`](crate::ACKNOWLEDGED_INTERVAL).
+pub const INCARNATIONS_MAX: usize = 16;
+
 /// A handler's state for one source.
 #[derive(Debug, Default)]
 pub(crate) struct HandlerState {
@@ -29,8 +37,9 @@ pub(crate) struct HandlerState {
     pub(crate) attached_unread: bool,
     /// Every key is open.
     pub(crate) all_open: bool,
-    /// The open keys in the database; true for deletes.
-    pub(crate) open: BTreeMap<Key, bool>,
+    /// The open keys in the database, each with its incarnations whose deletes are not acknowledged, oldest first.
+    pub(crate) open: BTreeMap<Key, Vec<Incarnation>>,
+    /// How many incarnations `open` has.
     pub(crate) tombstones: usize,
     /// The key that was checked last.
     pub(crate) asked: Option<Key>,
@@ -39,6 +48,26 @@ pub(crate) struct HandlerState {
     pub(crate) metrics: Option<HandlerMetrics>,
     /// A replay was seen, which may start once this is persisted.
     pub(crate) replay_seen: bool,
+}
+
+/// An incarnation that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Incarnation {
+    /// The number of its row, ascending within its key.
+    pub(crate) number: u32,
+    /// None if it is unknown.
+    pub(crate) uid: Option<Box<str>>,
+}
+
+/// Whether the end of an incarnation is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordedEnd {
+    /// As the row with this number, new or in place of what is known of it.
+    Row(u32),
+    /// There are [`INCARNATIONS_MAX`] of its key.
+    TooManyOfKey,
+    /// There are [`TOMBSTONES_MAX`].
+    TooMany,
 }
 
 /// What checking a listener found.
@@ -50,6 +79,8 @@ pub(crate) struct Acknowledgements {
     pub(crate) opened: Vec<Key>,
     /// Keys that are no longer open.
     pub(crate) closed: Vec<Key>,
+    /// Incarnations of keys that are still open whose deletes were acknowledged, or never have to be delivered.
+    pub(crate) finished: Vec<(Key, Vec<u32>)>,
 }
 
 impl Acknowledgements {
@@ -67,18 +98,56 @@ impl HandlerState {
         }
     }
 
-    pub(crate) fn set(&mut self, key: Key, gone: bool) {
-        let before = self.open.insert(key, gone);
-        self.tombstones += usize::from(gone);
-        self.tombstones -= usize::from(before == Some(true));
+    /// Opens a key. Returns whether it was closed.
+    pub(crate) fn open(&mut self, key: &Key) -> bool {
+        let is_new = !self.open.contains_key(key);
+        if is_new {
+            self.open.insert(key.clone(), Vec::new());
+        }
+        is_new
     }
 
-    pub(crate) fn close(&mut self, key: &Key) {
-        self.tombstones -= usize::from(self.open.remove(key) == Some(true));
+    /// Closes a key. Returns its incarnations.
+    pub(crate) fn close(&mut self, key: &Key) -> Vec<Incarnation> {
+        let incarnations = self.open.remove(key).unwrap_or_default();
+        self.tombstones -= incarnations.len();
+        incarnations
     }
 
-    pub(crate) fn is_gone(&self, key: &Key) -> bool {
-        self.open.get(key) == Some(&true)
+    /// Adds an incarnation as it was read from its row.
+    pub(crate) fn add(&mut self, key: Key, incarnation: Incarnation) {
+        self.open.entry(key).or_default().push(incarnation);
+        self.tombstones += 1;
+    }
+
+    /// Records that the incarnation `uid` of a key has ended.
+    pub(crate) fn end(&mut self, key: &Key, uid: Option<&str>) -> RecordedEnd {
+        let known = self.open.get(key).map_or(&[][..], Vec::as_slice);
+        let same = known.iter().find(|one| uid.is_some() && one.uid.as_deref() == uid);
+        if let Some(same) = same {
+            return RecordedEnd::Row(same.number);
+        }
+        if known.len() >= INCARNATIONS_MAX {
+            return RecordedEnd::TooManyOfKey;
+        }
+        if self.tombstones >= TOMBSTONES_MAX {
+            return RecordedEnd::TooMany;
+        }
+        let number = known.last().map_or(0, |last| last.number.wrapping_add(1));
+        let uid = uid.map(Box::from);
+        self.add(key.clone(), Incarnation { number, uid });
+        RecordedEnd::Row(number)
+    }
+
+    /// Forgets incarnations of an open key. Returns whether none is left.
+    pub(crate) fn finish(&mut self, key: &Key, numbers: &[u32]) -> bool {
+        let Some(incarnations) = self.open.get_mut(key) else {
+            return false;
+        };
+        let before = incarnations.len();
+        incarnations.retain(|one| !numbers.contains(&one.number));
+        self.tombstones -= before - incarnations.len();
+        incarnations.is_empty()
     }
 
     /// Reads from the listener what the handler has acknowledged; of all open keys if `all`, else of the next ones in
@@ -116,10 +185,31 @@ impl HandlerState {
             else {
                 break;
             };
-            let closed = keys.into_iter().zip(open).filter(|(_, open)| !open);
-            found.closed.extend(closed.map(|(key, _)| key));
+            for (key, open) in keys.into_iter().zip(open) {
+                let Some(open) = open else {
+                    found.closed.push(key);
+                    continue;
+                };
+                let finished = self.finished(&key, &open);
+                if !finished.is_empty() {
+                    found.finished.push((key, finished));
+                }
+            }
         }
         found
+    }
+
+    /// The incarnations of an open key whose deletes the listener no longer has: the handler has accepted them, or they
+    /// were merged away with an add that it never received. Everything that is stored was pushed to the listener.
+    fn finished(&self, key: &Key, open: &OpenKey) -> Vec<u32> {
+        let incarnations = self.open.get(key).map_or(&[][..], Vec::as_slice);
+        if open.deletes.contains(&None) {
+            // It may be any of them.
+            return Vec::new();
+        }
+        let is_finished = |one: &&Incarnation| one.uid.is_some() && !open.deletes.contains(&one.uid);
+        let finished = incarnations.iter().filter(is_finished);
+        finished.map(|one| one.number).collect()
     }
 
     /// Records that every key is open if a replay runs, while the database has to be read before anything is written.

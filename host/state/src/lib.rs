@@ -15,6 +15,9 @@
 //! - **Closed only after the acknowledgement.** An open key is closed when its listener does not have it in a replay,
 //!   waiting, in flight or as a dead letter. Listeners are checked at the beginning of a batch: written late, never
 //!   early.
+//! - **Every incarnation counts.** Of an open key each incarnation is stored that was deleted and whose delete was not
+//!   acknowledged: what was handed out decides which ends have to be reported, and acknowledgements are written late.
+//!   What the listener merged away is forgotten. At most [`INCARNATIONS_MAX`] of a key are stored.
 //! - **A replay opens every key** of its handler, by one flag, until the replay is over.
 //! - At start the first list is compared with the database. Objects that are gone are open as deletes, objects that
 //!   differ are open as changes, for each handler; then
@@ -51,7 +54,7 @@ mod tests;
 pub use cipher::{Cipher, KEY_BYTES, KeyFileError};
 pub use database::{OPEN_WAIT_SECONDS_MAX, StateClosed, StateDatabase};
 pub use file::OpenError;
-pub use handler_state::{OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};
+pub use handler_state::{INCARNATIONS_MAX, OPEN_KEYS_CHECKED_MAX, TOMBSTONES_MAX};
 pub use journal::{QUEUED_CHANGES_MAX, SourceJournal};
 pub use metrics::StateMetrics;
 pub use recorder::{ACKNOWLEDGED_INTERVAL, COMMIT_INTERVAL, REOPEN_INTERVAL};

@@ -28,6 +28,7 @@ pub struct StateMetrics {
     void_deletes: Family<InformerLabel, Counter>,
     open: Family<HandlerLabel, Gauge>,
     tombstones_dropped: Family<HandlerLabel, Counter>,
+    incarnations_dropped: Family<HandlerLabel, Counter>,
     /// How many sources use the series of a handler.
     users: Arc<Mutex<BTreeMap<HandlerLabel, usize>>>,
 }
@@ -76,6 +77,7 @@ pub(crate) struct HandlerMetrics {
     all: StateMetrics,
     pub(crate) open: GaugeShare,
     pub(crate) tombstones_dropped: Counter,
+    pub(crate) incarnations_dropped: Counter,
 }
 
 impl GaugeShare {
@@ -161,6 +163,11 @@ impl StateMetrics {
             "Deletes not stored for a plugin because of the limit",
             it.tombstones_dropped,
         );
+        registry.register(
+            "state_incarnations_dropped",
+            "Deletes not stored for a plugin because of the limit for one name",
+            it.incarnations_dropped,
+        );
         metrics
     }
 
@@ -210,6 +217,7 @@ impl DurableSourceMetrics {
         HandlerMetrics {
             open: GaugeShare::of(self.all.open.get_or_create(&of).clone()),
             tombstones_dropped: self.all.tombstones_dropped.get_or_create(&of).clone(),
+            incarnations_dropped: self.all.incarnations_dropped.get_or_create(&of).clone(),
             of,
             all: self.all.clone(),
         }
@@ -229,6 +237,7 @@ impl Drop for HandlerMetrics {
             users.remove(&self.of);
             self.all.open.remove(&self.of);
             self.all.tombstones_dropped.remove(&self.of);
+            self.all.incarnations_dropped.remove(&self.of);
         }
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use informant_cache::listener::{AcceptedStates, ChangeKind, ObjectChange, ResumeState, Vanished};
 use informant_cache::{ListenerHandle, Moment, Reason, Snapshot};
-use informant_object::{Key, Object};
+use informant_object::{Key, KeyRef, Object};
 use redb::ReadableTable as _;
 
-use crate::handler_state::HandlerState;
-use crate::schema::{self, HandlerRow, OpenRow, RowError};
-use crate::source::PersistedSource;
+use crate::handler_state::{HandlerState, Incarnation};
+use crate::schema::{self, EndedRow, HandlerRow, RowError};
+use crate::source::{Ended, PersistedSource};
 use crate::table_store::Tables;
 
 /// Deletes that a handler receives after its initial list.
@@ -20,12 +20,8 @@ pub(crate) type LateDeletes = (ListenerHandle, Vec<Vanished>);
 pub(crate) enum Difference {
     /// It is new, or in another state.
     Changed(Object),
-    /// The stored object is gone; `now` is another incarnation. `last` is the stored row.
-    Deleted {
-        key: Key,
-        last: Vec<u8>,
-        now: Option<Object>,
-    },
+    /// The stored object is gone; `now` is another incarnation.
+    Deleted { ended: Ended, now: Option<Object> },
 }
 
 impl PersistedSource {
@@ -86,15 +82,22 @@ impl PersistedSource {
         let prefix = schema::open_prefix(self.number, name);
         let end = schema::after(&prefix);
         for found in tables.open.range::<&[u8]>(&prefix[..]..&end[..])? {
+            handler.open(&schema::key_of(found?.0.value(), prefix.len()).map_err(damaged)?);
+        }
+        for found in tables.ended.range::<&[u8]>(&prefix[..]..&end[..])? {
             let (key, value) = found?;
-            let key = schema::key_of(key.value(), prefix.len()).map_err(damaged)?;
-            let gone = matches!(
-                OpenRow::decode(value.value()).map_err(damaged)?,
-                OpenRow::Deleted { .. }
-            );
-            handler.set(key, gone);
+            let (key, number) = schema::incarnation_of(key.value(), prefix.len()).map_err(damaged)?;
+            let row = EndedRow::decode(value.value()).map_err(damaged)?;
+            let uid = self.last_state(key.as_ref(), &row).map(|last| last.uid().into());
+            handler.add(key, Incarnation { number, uid });
         }
         Ok(())
+    }
+
+    /// The last state in a row, as handlers receive it.
+    fn last_state(&self, key: KeyRef<'_>, row: &EndedRow) -> Option<Object> {
+        let state = schema::decode_state(self.number, key, &row.last, self.options.cipher.as_ref());
+        state.ok()?.object()
     }
 
     /// How `snapshot` differs from the stored objects. With `all`, every object counts as changed.
@@ -138,15 +141,21 @@ impl PersistedSource {
         if unreadable {
             self.metrics.unreadable();
         }
-        let last = || if unreadable { Vec::new() } else { kept.to_vec() };
+        let ended = |key| Ended {
+            uid: state.as_ref().ok().map(|state| state.uid.as_str().into()),
+            row: EndedRow {
+                unknown: true,
+                last: if unreadable { Vec::new() } else { kept.to_vec() },
+            },
+            key,
+        };
         let same = |object: &Object| state.as_ref().is_ok_and(|state| state.is_of(object));
         let same_uid = |object: &Object| state.as_ref().map_or(true, |state| state.uid == object.uid());
         Ok(match object {
             Some(object) if same(object) && !all => None,
             Some(object) if same_uid(object) => Some(Difference::Changed(object.clone())),
             now => Some(Difference::Deleted {
-                last: last(),
-                key,
+                ended: ended(key),
                 now: now.cloned(),
             }),
         })
@@ -161,21 +170,21 @@ impl PersistedSource {
         accepts: bool,
     ) -> Result<ResumeState, redb::Error> {
         let mut deletes = Vec::new();
-        let gone = handler.open.iter().filter(|(_, gone)| **gone);
-        for (key, _) in gone {
-            let found = tables
-                .open
-                .get(&schema::open_key(self.number, name, key.as_ref())[..])?;
-            let Some(found) = found else { continue };
-            if let OpenRow::Deleted { unknown, last } = OpenRow::decode(found.value()).map_err(damaged)? {
-                let cipher = self.options.cipher.as_ref();
-                let state = schema::decode_state(self.number, key.as_ref(), &last, cipher).ok();
-                deletes.push(Vanished {
-                    key: key.clone(),
-                    last: state.and_then(|state| state.object()),
-                    final_state_unknown: unknown,
-                });
-            }
+        let ended = handler
+            .open
+            .iter()
+            .flat_map(|(key, ended)| ended.iter().map(move |one| (key, one)));
+        for (key, incarnation) in ended {
+            let row_key = schema::ended_key(self.number, name, key.as_ref(), incarnation.number);
+            let Some(found) = tables.ended.get(&row_key[..])? else {
+                continue;
+            };
+            let row = EndedRow::decode(found.value()).map_err(damaged)?;
+            deletes.push(Vanished {
+                key: key.clone(),
+                last: self.last_state(key.as_ref(), &row),
+                final_state_unknown: row.unknown,
+            });
         }
         let accepted = if accepts {
             Some(self.accepted(tables, handler)?.into())
@@ -191,7 +200,11 @@ impl PersistedSource {
         for (name, handler) in &self.handlers {
             if let Some(listener) = handler.listener.as_ref().filter(|_| handler.attached_unread) {
                 let mut gone = self.resume(tables, name, handler, false)?.deletes;
-                gone.retain(|gone| !self.unpersisted_deletes.contains_key(&gone.key));
+                // Those it has received from this process.
+                gone.retain(|gone| {
+                    let uid = gone.last.as_ref().map(Object::uid);
+                    !self.unpersisted_deletes.has(&gone.key, uid)
+                });
                 late.push((listener.clone(), gone));
             }
         }

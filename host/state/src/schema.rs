@@ -6,18 +6,28 @@
 //! | `sources` | informer, cluster, server, resource, namespace | number, high-water, form |
 //! | `objects` | number, namespace, name | state |
 //! | `handlers` | number, handler | whether all is open, version |
-//! | `open` | number, handler, namespace, name | open, or gone with the last state |
+//! | `open` | number, handler, namespace, name | nothing more |
+//! | `ended` | number, handler, namespace, name, incarnation | how it ended, last state |
+//!
+//! A key is open for a handler if it has a row in `open` or in `ended`. `ended` has a row for each incarnation that was
+//! deleted and whose delete the handler has not accepted; incarnations of a key are numbered in their order.
 //!
 //! Numbers are big-endian, and texts end with a zero byte where something follows. So the rows of one source, and of
 //! one handler, are adjacent, and objects are sorted by key.
+//!
+//! A table that a file lacks is created when the file is opened, so a new table is no new format. Rows that an older
+//! Informant would misread are: it needs a new [`FORMAT`] and a migration in `file.rs`.
 
 use informant_object::{Key, KeyRef, Object, Payload, Pointer, ResourceVersion, Shape};
 use redb::TableDefinition;
 
 use crate::cipher::Cipher;
 
-/// The format version. Another text is another version of Informant, whose file is set aside.
-pub(crate) const FORMAT: &[u8] = b"informant-state 1";
+/// The format that is written. Older ones are migrated when the file is opened, newer ones refused.
+pub(crate) const FORMAT: u32 = 2;
+
+/// What precedes the number of the format in its row.
+const FORMAT_NAME: &str = "informant-state ";
 
 type Bytes = &'static [u8];
 
@@ -26,6 +36,10 @@ pub(crate) const SOURCES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::n
 pub(crate) const OBJECTS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("objects");
 pub(crate) const HANDLERS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("handlers");
 pub(crate) const OPEN: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("open");
+pub(crate) const ENDED: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("ended");
+
+/// The value of a row in `open`.
+pub(crate) const IS_OPEN: &[u8] = &[0];
 
 /// An annotation that repeats the whole object within its metadata.
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
@@ -67,13 +81,13 @@ pub(crate) struct HandlerRow {
     pub(crate) through: String,
 }
 
-/// What a handler has not acknowledged of a key.
+/// An incarnation whose delete a handler has not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OpenRow {
-    /// Its state.
-    Changed,
-    /// Its delete; `last` is the row of its last state, empty if unknown.
-    Deleted { unknown: bool, last: Vec<u8> },
+pub(crate) struct EndedRow {
+    /// The delete was not observed.
+    pub(crate) unknown: bool,
+    /// The row of its last state; empty if unknown.
+    pub(crate) last: Vec<u8>,
 }
 
 /// A stored state.
@@ -122,28 +136,32 @@ impl HandlerRow {
     }
 }
 
-impl OpenRow {
+impl EndedRow {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        match self {
-            Self::Changed => vec![0],
-            Self::Deleted { unknown, last } => {
-                let mut out = vec![1 + u8::from(*unknown)];
-                out.extend(last);
-                out
-            }
-        }
+        let mut out = vec![1 + u8::from(self.unknown)];
+        out.extend(&self.last);
+        out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RowError> {
         match bytes.split_first() {
-            Some((0, [])) => Ok(Self::Changed),
-            Some((tag @ (1 | 2), last)) => Ok(Self::Deleted {
+            Some((tag @ (1 | 2), last)) => Ok(Self {
                 unknown: *tag == 2,
                 last: last.to_vec(),
             }),
             _ => Err(RowError::Malformed),
         }
     }
+}
+
+/// The row of a format.
+pub(crate) fn format_row(format: u32) -> Vec<u8> {
+    format!("{FORMAT_NAME}{format}").into_bytes()
+}
+
+/// The format in its row; none if it is not one of Informant's.
+pub(crate) fn format_of(row: &[u8]) -> Option<u32> {
+    std::str::from_utf8(row).ok()?.strip_prefix(FORMAT_NAME)?.parse().ok()
 }
 
 /// The associated data of an encrypted state: it cannot be moved to another source or key.
@@ -253,6 +271,25 @@ pub(crate) fn open_key(source: u32, handler: &str, key: KeyRef<'_>) -> Vec<u8> {
     out
 }
 
+/// The key of the row of an incarnation, after the prefix of its handler.
+pub(crate) fn ended_key(source: u32, handler: &str, key: KeyRef<'_>, incarnation: u32) -> Vec<u8> {
+    incarnation_key(open_key(source, handler, key), incarnation)
+}
+
+/// The key of an incarnation's row, from the key of its key's row in `open`.
+pub(crate) fn incarnation_key(mut open_key: Vec<u8>, incarnation: u32) -> Vec<u8> {
+    open_key.push(0);
+    open_key.extend(incarnation.to_be_bytes());
+    open_key
+}
+
+/// The key and the incarnation after `prefix`.
+pub(crate) fn incarnation_of(row_key: &[u8], prefix: usize) -> Result<(Key, u32), RowError> {
+    let (rest, incarnation) = row_key.split_last_chunk().ok_or(RowError::Malformed)?;
+    let rest = rest.strip_suffix(&[0]).ok_or(RowError::Malformed)?;
+    Ok((key_of(rest, prefix)?, u32::from_be_bytes(*incarnation)))
+}
+
 /// The key after `prefix`.
 pub(crate) fn key_of(row_key: &[u8], prefix: usize) -> Result<Key, RowError> {
     let bytes = row_key.get(prefix..).ok_or(RowError::Malformed)?;
@@ -352,7 +389,8 @@ mod tests {
         for length in 0..10 {
             assert!(decode_state(3, secret().key(), &row[..length], None).is_err());
         }
-        assert_eq!(OpenRow::decode(&[]), Err(RowError::Malformed));
+        assert_eq!(EndedRow::decode(&[]), Err(RowError::Malformed));
+        assert_eq!(incarnation_of(&[1, 2, 3], 0), Err(RowError::Malformed));
         assert_eq!(HandlerRow::decode(&[]), Err(RowError::Malformed));
         assert_eq!(SourceRow::decode(&[1, 2]), Err(RowError::Malformed));
     }

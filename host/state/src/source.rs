@@ -7,10 +7,10 @@ use informant_cache::{ListenerHandle, Moment, Snapshot};
 use informant_object::{Key, SourceId};
 
 use crate::cipher::Cipher;
-use crate::handler_state::HandlerState;
+use crate::handler_state::{HandlerState, INCARNATIONS_MAX, TOMBSTONES_MAX};
 use crate::journal::SourceQueue;
 use crate::metrics::DurableSourceMetrics;
-use crate::schema::{OpenRow, SourceRow, StoredContent};
+use crate::schema::{EndedRow, SourceRow, StoredContent};
 
 /// The identity of a source across processes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +80,54 @@ pub enum OnStart {
 /// The listeners that are handlers with a name that is stable across processes.
 pub(crate) type ListenerNames = Vec<(ListenerHandle, String, OnStart)>;
 
+/// The end of an incarnation.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    pub(crate) key: Key,
+    /// None if it is unknown.
+    pub(crate) uid: Option<Box<str>>,
+    pub(crate) row: EndedRow,
+}
+
+/// Deletes that are not persisted yet, in the order in which they happened.
+#[derive(Debug, Default)]
+pub(crate) struct UnpersistedDeletes {
+    deletes: BTreeMap<Key, Vec<Ended>>,
+    len: usize,
+}
+
+impl UnpersistedDeletes {
+    /// Adds a delete. Returns false if there are too many, or too many of its key.
+    pub(crate) fn add(&mut self, ended: Ended) -> bool {
+        let of_key = self.deletes.entry(ended.key.clone()).or_default();
+        if let Some(same) = of_key.iter_mut().find(|one| one.uid.is_some() && one.uid == ended.uid) {
+            *same = ended;
+            return true;
+        }
+        let fits = of_key.len() < INCARNATIONS_MAX && self.len < TOMBSTONES_MAX;
+        if fits {
+            of_key.push(ended);
+            self.len += 1;
+        }
+        fits
+    }
+
+    /// Whether the delete of this incarnation is one of them.
+    pub(crate) fn has(&self, key: &Key, uid: Option<&str>) -> bool {
+        let of_key = self.deletes.get(key);
+        of_key.is_some_and(|of_key| of_key.iter().any(|one| one.uid.as_deref() == uid))
+    }
+
+    /// All of them; those of one key in their order.
+    pub(crate) fn all(&self) -> Vec<Ended> {
+        self.deletes.values().flatten().cloned().collect()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
 pub(crate) struct PersistedSource {
     pub(crate) number: u32,
     pub(crate) options: SourceOptions,
@@ -103,7 +151,7 @@ pub(crate) struct PersistedSource {
     /// Handlers that were detached and may still have rows.
     pub(crate) left: BTreeSet<String>,
     /// Deletes that were delivered while they could not be persisted: the database may never have had these objects.
-    pub(crate) unpersisted_deletes: BTreeMap<Key, OpenRow>,
+    pub(crate) unpersisted_deletes: UnpersistedDeletes,
     /// The source is no longer persisted; it is still delivered.
     pub(crate) is_transient: bool,
     /// Its rows are deleted once it ends.
@@ -126,7 +174,7 @@ impl PersistedSource {
             others: Vec::new(),
             stored_row: None,
             left: BTreeSet::new(),
-            unpersisted_deletes: BTreeMap::new(),
+            unpersisted_deletes: UnpersistedDeletes::default(),
             is_transient: false,
             forget_at_end: false,
         }

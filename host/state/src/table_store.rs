@@ -18,6 +18,7 @@ pub(crate) struct Tables<'t> {
     pub(crate) objects: Rows<'t>,
     pub(crate) handlers: Rows<'t>,
     pub(crate) open: Rows<'t>,
+    pub(crate) ended: Rows<'t>,
 }
 
 /// Opens the database.
@@ -125,12 +126,14 @@ impl TableStore {
     }
 }
 
-fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb::Error> {
+/// Opens the tables; those that the file lacks are created.
+pub(crate) fn tables(transaction: &WriteTransaction) -> Result<Tables<'_>, redb::Error> {
     Ok(Tables {
         sources: transaction.open_table(schema::SOURCES)?,
         objects: transaction.open_table(schema::OBJECTS)?,
         handlers: transaction.open_table(schema::HANDLERS)?,
         open: transaction.open_table(schema::OPEN)?,
+        ended: transaction.open_table(schema::ENDED)?,
     })
 }
 
@@ -139,7 +142,7 @@ impl Tables<'_> {
     pub(crate) fn clear(&mut self, source: u32) -> Result<(), redb::Error> {
         let prefix = source.to_be_bytes();
         let end = schema::after(&prefix);
-        for rows in [&mut self.objects, &mut self.handlers, &mut self.open] {
+        for rows in [&mut self.objects, &mut self.handlers, &mut self.open, &mut self.ended] {
             rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
         }
         Ok(())
@@ -150,7 +153,9 @@ impl Tables<'_> {
         self.handlers.remove(&schema::handler_key(source, handler)[..])?;
         let prefix = schema::open_prefix(source, handler);
         let end = schema::after(&prefix);
-        self.open.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+        for rows in [&mut self.open, &mut self.ended] {
+            rows.retain_in::<&[u8], _>(&prefix[..]..&end[..], |_, _| false)?;
+        }
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ mod behavior;
 mod crashes;
 mod disk;
 mod endings;
+mod formats;
 mod property;
 mod several;
 

@@ -94,7 +94,7 @@ impl Listener {
         // A repeat of the same state does not justify another attempt: it is delivered separately, after the dead
         // letter.
         let is_news = slot.following.iter().any(|next| !next.repeats(&slot.head));
-        let folds = |next: &PendingEvent| !slot.head.is_delete() || next.is_delete();
+        let folds = |next: &PendingEvent| !slot.head.is_delete() || slot.head.is_same_delete(next);
         let superseded = is_news && slot.following.front().is_some_and(folds);
         if seeded_bug(SeededBug::FailureNotRetried) {
             return self.skip(id);

@@ -23,6 +23,10 @@ pub(super) struct PendingEvent {
     pub(super) previous_succeeded: bool,
     /// The source syncs only after this event was attempted.
     pub(super) counts_for_sync: bool,
+    /// A delete that an earlier process persisted.
+    pub(super) resumed: bool,
+    /// A delete from an earlier process, which may have delivered the object that is there now, too.
+    pub(super) next_maybe_seen: bool,
 }
 
 /// The result of folding in a newer event.
@@ -33,7 +37,7 @@ pub(super) enum Folded {
     /// It and the older event cancel out: an add that was never delivered, and its delete. `counts_for_sync` if the
     /// source waits for one of them.
     Vanished { counts_for_sync: bool },
-    /// It must follow the older event: a delete, then an add.
+    /// It must follow the older event: a delete, then an add, or the delete of another incarnation.
     Apart(PendingEvent),
 }
 
@@ -48,6 +52,8 @@ impl PendingEvent {
             folded: false,
             previous_succeeded: false,
             counts_for_sync: false,
+            resumed: false,
+            next_maybe_seen: false,
         }
     }
 
@@ -77,6 +83,21 @@ impl PendingEvent {
         matches!(self.notification, Notification::Delete { .. })
     }
 
+    /// Whether both are deletes of one incarnation.
+    pub(super) fn is_same_delete(&self, other: &PendingEvent) -> bool {
+        self.is_delete() && other.is_delete() && self.notification.uid() == other.notification.uid()
+    }
+
+    /// Whether `newer` ends another incarnation than the one this event is about. A handler that received both has to
+    /// receive both ends.
+    fn is_ended_by_other(&self, newer: &PendingEvent) -> bool {
+        match (&self.notification, &newer.notification) {
+            (Notification::Delete { .. }, Notification::Delete { .. }) => !self.is_same_delete(newer),
+            (Notification::Add(object), Notification::Delete { last: Some(last), .. }) => object.uid() != last.uid(),
+            _ => false,
+        }
+    }
+
     /// See [`Delivery::exact_old`](super::Delivery::exact_old).
     pub(super) fn has_exact_old(&self) -> bool {
         let is_change = !matches!(self.reason, Reason::Resync | Reason::Replay | Reason::Requeue);
@@ -89,6 +110,9 @@ impl PendingEvent {
     /// The newer state, reason and `final_state_unknown` win; `old` and `received` stay, because they describe what the
     /// handler has seen.
     pub(super) fn fold(&mut self, newer: PendingEvent) -> Folded {
+        if self.is_ended_by_other(&newer) {
+            return Folded::Apart(newer);
+        }
         match (&self.notification, &newer.notification) {
             (Notification::Add(_), Notification::Delete { .. })
                 if !self.maybe_seen && !self.tried && !newer.maybe_seen =>
@@ -128,17 +152,14 @@ fn merged(older: Notification, newer: Notification) -> Notification {
             newer
         }
         (Notification::Update { old, .. }, Notification::Update { new, .. }) => Notification::Update { old, new },
-        // The handler has seen the incarnation that was deleted first; for that one, an observed final state is better.
-        (older @ Notification::Delete { .. }, newer @ Notification::Delete { .. }) => match (&older, &newer) {
-            (
-                Notification::Delete {
-                    final_state_unknown: true,
-                    ..
-                },
-                _,
-            ) if older.uid() == newer.uid() => newer,
-            _ => older,
-        },
+        // Both are of one incarnation: an observed final state is better.
+        (
+            older @ Notification::Delete {
+                final_state_unknown: false,
+                ..
+            },
+            Notification::Delete { .. },
+        ) => older,
         // A delete replaces whatever came before it. An add on top of an add or update is a replay or a requeue: it
         // delivers the state as if the handler had seen none.
         (_, newer) => newer,

@@ -8,7 +8,7 @@ use informant_object::{Key, KeyRef, SourceId};
 use crate::listener::cursor::CursorKind;
 use crate::listener::{
     DeadLetter, Delivery, DeliveryOutcome, DeliveryToken, Listener, ListenerOptions, ListenerStats, NextBatch,
-    NextDelivery, ObjectChange, OpenKeys, Pause, RequeueResult, ResumeState,
+    NextDelivery, ObjectChange, OpenKey, OpenKeys, Pause, RequeueResult, ResumeState, Vanished,
 };
 use crate::{Moment, Snapshot};
 
@@ -93,10 +93,17 @@ impl ListenerHandle {
         self.change(|listener| listener.attach_resumed(source, snapshot, resume, now));
     }
 
-    /// Which of `keys` are open: pending, in flight, ahead of a cursor, or dead letters. None for a source that is not
-    /// attached, and once a closed listener has refused changes.
+    /// Delivers what vanished before this process, for a handler that was attached before that was known: as deletes
+    /// with reason `Relist`, each name's before an add of what is there now. Informer side.
+    pub fn push_vanished(&self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
+        self.change(|listener| listener.push_vanished(source, deletes, now));
+    }
+
+    /// What is open of each of `keys`: pending, in flight, ahead of a cursor, or dead letters; `None` of a key with
+    /// which the handler has finished. `None` for a source that is not attached, and once a closed listener has refused
+    /// changes.
     #[must_use]
-    pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
+    pub fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<Option<OpenKey>>> {
         lock(&self.0.listener).are_open(source, keys)
     }
 

@@ -97,10 +97,12 @@ impl Queue {
         self.insert_or_fold(source, event, keyed);
     }
 
-    /// Whether the last event of the key, in flight or pending, is a delete.
+    /// Whether the last event of the key, in flight or pending, is a delete after which the handler has received
+    /// nothing of the key.
     pub(super) fn ends_with_delete(&self, source: SourceId, key: KeyRef<'_>) -> bool {
         let slot = self.find(source, Some(key)).map(|id| self.slots.get(id));
-        slot.is_some_and(|slot| slot.following.back().unwrap_or(&slot.head).is_delete())
+        let last = slot.map(|slot| slot.following.back().unwrap_or(&slot.head));
+        last.is_some_and(|last| last.is_delete() && !last.next_maybe_seen)
     }
 
     fn insert_or_fold(&mut self, source: SourceId, event: PendingEvent, keyed: bool) {
@@ -235,6 +237,9 @@ impl Queue {
         match slot.following.pop_front() {
             Some(mut next) => {
                 next.previous_succeeded = succeeded;
+                // The cursors wait for each delete from an earlier process.
+                slot.drains_first = next.resumed;
+                self.draining += usize::from(next.resumed);
                 slot.head = next;
                 slot.attempts = 0;
                 slot.failures = 0;
@@ -414,11 +419,25 @@ impl Queue {
                 }
                 SlotState::Ready | SlotState::BackingOff if is_failing || is_delete => {}
                 SlotState::Ready | SlotState::BackingOff => {
-                    self.remove(id);
+                    self.drop_head_state(id);
                     self.counters.coalesced += 1;
                 }
             }
         }
+    }
+
+    /// Drops a slot's head, a ready state, before the deletes behind it.
+    fn drop_head_state(&mut self, id: SlotId) {
+        let slot = self.slots.get_mut(id);
+        let Some(delete) = slot.following.pop_front() else {
+            self.remove(id);
+            return;
+        };
+        self.pending -= 1;
+        self.bytes -= slot.head.kept_bytes();
+        slot.head = delete;
+        slot.drains_first = true;
+        self.draining += 1;
     }
 
     /// Marks the source's ready deletes to be delivered before the cursors.

@@ -8,13 +8,14 @@ use informant_object::{AsKey, Key, Object, ResourceVersion, SourceId};
 
 use crate::listener::cursor::CursorKind;
 use crate::listener::event::PendingEvent;
+use crate::listener::slots::Slot;
 use crate::listener::{Listener, Notification};
 use crate::{Moment, Reason, Snapshot};
 
 /// What was persisted about a handler and a source by an earlier process.
 #[derive(Clone, Debug, Default)]
 pub struct ResumeState {
-    /// Deletes to deliver before anything else.
+    /// Deletes to deliver before anything else; those of one key oldest first.
     pub deletes: Vec<Vanished>,
     /// States that it accepted before and that are not redelivered. None: everything is redelivered.
     pub accepted: Option<Arc<AcceptedStates>>,
@@ -34,6 +35,14 @@ pub struct Vanished {
 /// States of objects, by key: uid and version.
 #[derive(Debug, Default)]
 pub struct AcceptedStates(BTreeMap<Key, (Box<str>, ResourceVersion)>);
+
+/// What of one key a handler has not finished with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenKey {
+    /// The incarnations whose deletes are pending, in flight or dead letters, by uid; `None` if the uid is unknown. The
+    /// handler needs no delete of other incarnations that were deleted: it has accepted it, or never received them.
+    pub deletes: Vec<Option<Box<str>>>,
+}
 
 /// The open keys of a source: those a handler has not finished with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +85,21 @@ impl AcceptedStates {
     }
 }
 
+impl From<Vanished> for Notification {
+    fn from(vanished: Vanished) -> Self {
+        let Vanished {
+            key,
+            last,
+            final_state_unknown,
+        } = vanished;
+        Notification::Delete {
+            last,
+            key,
+            final_state_unknown,
+        }
+    }
+}
+
 impl Listener {
     /// Attaches a source that the handler has seen in an earlier process: delivers deletes first, then the rest.
     pub(super) fn attach_resumed(&mut self, source: SourceId, snapshot: &Snapshot, resume: ResumeState, now: Moment) {
@@ -91,20 +115,39 @@ impl Listener {
         if let Some(period) = self.options.resync {
             self.resync_next.get_or_insert(now + period);
         }
-        for Vanished {
-            key,
-            last,
-            final_state_unknown,
-        } in resume.deletes
-        {
-            let notification = Notification::Delete {
-                last,
-                key,
-                final_state_unknown,
+        self.push_vanished(source, resume.deletes, now);
+    }
+
+    /// Queues the deletes of objects that the handler received in an earlier process; those of one key follow each
+    /// other. The handler may have received what is there now under the same name, too: it receives that again.
+    pub(super) fn push_vanished(&mut self, source: SourceId, deletes: Vec<Vanished>, now: Moment) {
+        if self.closed {
+            self.queue.counters.refused += deletes.len() as u64;
+            return;
+        }
+        let Some(state) = self.sources.get(source) else {
+            self.queue.counters.unattached += deletes.len() as u64;
+            return;
+        };
+        let mut deletes = deletes.into_iter().peekable();
+        while let Some(vanished) = deletes.next() {
+            let present = state.snapshot.get(vanished.key.as_ref());
+            let is_ahead = state
+                .cursor
+                .as_ref()
+                .is_some_and(|cursor| cursor.covers(vanished.key.as_ref()));
+            let is_last = deletes.peek().is_none_or(|next| next.key != vanished.key);
+            let again = present.filter(|_| is_last && !is_ahead).cloned();
+            let event = PendingEvent {
+                resumed: true,
+                next_maybe_seen: present.is_some(),
+                ..PendingEvent::of_maybe_seen(vanished.into(), Reason::Relist, now)
             };
-            self.queue.counters.accepted += 1;
-            self.queue
-                .enqueue(source, PendingEvent::of_maybe_seen(notification, Reason::Relist, now));
+            let again = again.map(|object| PendingEvent::of_maybe_seen(Notification::Add(object), Reason::Relist, now));
+            for event in std::iter::once(event).chain(again) {
+                self.queue.counters.accepted += 1;
+                self.queue.enqueue(source, event);
+            }
         }
         self.queue.drain_deletes(source);
     }
@@ -114,16 +157,29 @@ impl Listener {
         self.closed && self.queue.counters.refused > 0
     }
 
-    /// Which of `keys` are open: pending, in flight, ahead of a cursor, or dead letters. None for a source that is not
-    /// attached, and for a closed listener that refused changes.
-    pub(super) fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<bool>> {
+    /// What is open of each of `keys`: pending, in flight, ahead of a cursor, or dead letters. None for a source that
+    /// is not attached, and for a closed listener that refused changes.
+    pub(super) fn are_open(&self, source: SourceId, keys: &[Key]) -> Option<Vec<Option<OpenKey>>> {
         let state = self.sources.get(source).filter(|_| !self.has_refused())?;
-        let is_open = |key: &Key| {
+        let open = |key: &Key| {
             let key = key.as_ref();
+            let slot = self.queue.find(source, Some(key)).map(|id| self.queue.slots.get(id));
+            let letter = self.letters.get(source, key);
             let is_ahead = || state.cursor.as_ref().is_some_and(|cursor| cursor.covers(key));
-            self.is_busy(source, key) || is_ahead() || self.letters.get(source, key).is_some()
+            if slot.is_none() && letter.is_none() && !is_ahead() {
+                return None;
+            }
+            let pending = slot
+                .into_iter()
+                .flat_map(Slot::events)
+                .filter(|event| event.is_delete());
+            let pending = pending.map(|event| event.notification.uid());
+            let failed = letter.and_then(|letter| letter.delete.as_ref());
+            let failed = failed.map(|delete| delete.last.as_ref().map(Object::uid));
+            let deletes = pending.chain(failed).map(|uid| uid.map(Box::from)).collect();
+            Some(OpenKey { deletes })
         };
-        Some(keys.iter().map(is_open).collect())
+        Some(keys.iter().map(open).collect())
     }
 
     /// All open keys.

@@ -349,6 +349,7 @@ async fn metrics_with_types_and_labels() {
     informant_state_errors counter {}
     informant_state_failing gauge {}
     informant_state_file_bytes gauge {}
+    informant_state_incarnations_dropped counter {cluster,informer,plugin}
     informant_state_open_keys gauge {cluster,informer,plugin}
     informant_state_open_waits counter {}
     informant_state_queued gauge {cluster,informer}
@@ -443,7 +444,7 @@ async fn file_formats() {
     let snapshot = [&lines[0], &lines[1], lines.last().unwrap()]
         .map(|line| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "));
     assert_snapshot!(format!("{format:?}: {}\ncache: {suffixes:?}\nsnapshot: {}", tables.join(" "), snapshot.join(" / ")), @r#"
-    "informant-state 1": handlers meta objects open sources
+    "informant-state 2": ended handlers meta objects open sources
     cache: {"cwasm", "sha256", "wasm"}
     snapshot: objects random revision snapshot / group object plural version / end
     "#);

@@ -15,6 +15,8 @@ pub(super) enum Step {
     Delete(u8),
     /// The object is deleted and recreated, unseen.
     Replace(u8),
+    /// The object is deleted and recreated; both are seen.
+    Recreate(u8),
     Take,
     Accept,
     Fail,
@@ -33,6 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..6u8).prop_map(Step::Write),
         3 => (0..6u8).prop_map(Step::Delete),
         1 => (0..6u8).prop_map(Step::Replace),
+        2 => (0..3u8).prop_map(Step::Recreate),
         6 => Just(Step::Take),
         5 => Just(Step::Accept),
         1 => Just(Step::Fail),
@@ -44,21 +47,42 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the handler knows: the incarnation of each key it received, and the state it accepted last.
+/// What the handler knows: the incarnations it received, and the state of each key that it accepted last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Handler {
-    pub(super) received: BTreeMap<String, String>,
+    /// By name and uid. A delete that it refused for good may not be repeated: another event of the key may discard its
+    /// dead letter.
+    received: BTreeMap<String, BTreeMap<String, Delete>>,
     accepted: BTreeMap<String, (String, String)>,
     pub(super) in_flight: Vec<Delivery>,
+}
+
+/// What became of the delete of an incarnation that a handler received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delete {
+    NotReceived,
+    Refused,
 }
 
 impl Handler {
     /// A delivery begins.
     fn begin(&mut self, delivery: &Delivery) {
-        if let Notification::Add(object) | Notification::Update { new: object, .. } = &delivery.notification {
-            self.received.insert(object.name().to_owned(), object.uid().to_owned());
-            // Until it accepts this, what it accepted before is outdated.
-            self.accepted.remove(object.name());
+        // Until it accepts this, what it accepted before is outdated.
+        match &delivery.notification {
+            Notification::Add(object) | Notification::Update { new: object, .. } => {
+                let of_name = self.received.entry(object.name().to_owned()).or_default();
+                of_name.insert(object.uid().to_owned(), Delete::NotReceived);
+                self.accepted.remove(object.name());
+            }
+            Notification::Delete {
+                key, last: Some(last), ..
+            } => {
+                let accepted = self.accepted.get(key.name());
+                if accepted.is_some_and(|(uid, _)| uid == last.uid()) {
+                    self.accepted.remove(key.name());
+                }
+            }
+            _ => {}
         }
     }
 
@@ -68,12 +92,45 @@ impl Handler {
                 let state = (object.uid().to_owned(), object.version().to_string());
                 self.accepted.insert(object.name().to_owned(), state);
             }
-            Notification::Delete { key, .. } => {
-                self.received.remove(key.name());
-                self.accepted.remove(key.name());
+            Notification::Delete { key, last, .. } => {
+                let uid = last.as_ref().expect("last states are readable").uid();
+                if let Some(of_name) = self.received.get_mut(key.name()) {
+                    of_name.remove(uid);
+                }
             }
             Notification::Synced => {}
         }
+    }
+
+    fn refused(&mut self, delivery: &Delivery) {
+        if let Notification::Delete {
+            key, last: Some(last), ..
+        } = &delivery.notification
+            && let Some(of_name) = self.received.get_mut(key.name())
+            && let Some(delete) = of_name.get_mut(last.uid())
+        {
+            *delete = Delete::Refused;
+        }
+    }
+
+    /// The incarnations whose deletes it has to receive yet, or that exist.
+    fn known(&self) -> BTreeSet<(&str, &str)> {
+        let all = self
+            .received
+            .iter()
+            .flat_map(|(name, uids)| uids.iter().map(move |(uid, delete)| (name, uid, delete)));
+        let known = all.filter(|(.., delete)| **delete == Delete::NotReceived);
+        known.map(|(name, uid, _)| (name.as_str(), uid.as_str())).collect()
+    }
+
+    /// Whether the newest incarnation of each name it received is the one that exists.
+    pub(super) fn knows_all(&self, world: &World) -> bool {
+        let present: BTreeSet<_> = world
+            .objects
+            .iter()
+            .map(|(name, object)| (name.as_str(), object.uid()))
+            .collect();
+        self.in_flight.is_empty() && self.known() == present
     }
 }
 
@@ -153,7 +210,7 @@ fn meanwhile(steps: &[Step], world: &mut World) {
     for step in steps {
         match step {
             Step::Write(number) => drop(world.write(*number, false)),
-            Step::Replace(number) => drop(world.write(*number, true)),
+            Step::Replace(number) | Step::Recreate(number) => drop(world.write(*number, true)),
             Step::Delete(number) => drop(world.objects.remove(&format!("p{number}"))),
             _ => {}
         }
@@ -170,6 +227,19 @@ pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start:
         ..knew.clone()
     };
     while let Some(delivery) = next.take() {
+        if let Notification::Delete {
+            key, last: Some(last), ..
+        } = &delivery.notification
+            && world
+                .objects
+                .get(key.name())
+                .is_some_and(|object| object.uid() == last.uid())
+        {
+            return Err(format!(
+                "{} was deleted, but exists; it knew {knew:?}",
+                shown(&delivery)
+            ));
+        }
         knows.begin(&delivery);
         knows.accepted(&delivery);
         next.done(&delivery, DeliveryOutcome::Ok);
@@ -177,11 +247,8 @@ pub(super) fn verify(mut next: Process, world: &World, knew: &Handler, on_start:
     let state = |object: &Object| (object.uid().to_owned(), object.version().to_string());
     let objects = || world.objects.iter();
     let now: BTreeMap<_, _> = objects().map(|(name, object)| (name.clone(), state(object))).collect();
-    let there: BTreeMap<_, _> = objects()
-        .map(|(name, object)| (name.clone(), object.uid().to_owned()))
-        .collect();
-    // Everything present was accepted as it is, and the handler knows of nothing else.
-    if knows.accepted != now || knows.received != there {
+    // Everything present was accepted as it is, and the handler received the end of everything else.
+    if knows.accepted != now || !knows.knows_all(world) {
         return Err(format!("{knows:?} is not {now:?}; it knew {knew:?}"));
     }
     Ok(())
@@ -202,6 +269,11 @@ pub(super) fn step_of(
         Step::Replace(number) => {
             let object = world.write(*number, true);
             process.write(object);
+        }
+        Step::Recreate(number) => {
+            for step in [Step::Delete(*number), Step::Write(*number)] {
+                step_of(&step, process, world, handler, half);
+            }
         }
         Step::Delete(number) => {
             let name = format!("p{number}");
@@ -224,6 +296,7 @@ pub(super) fn step_of(
                 handler.accepted(&delivery);
                 process.done(&delivery, DeliveryOutcome::Ok);
             } else {
+                handler.refused(&delivery);
                 process.done(&delivery, DeliveryOutcome::Permanent("no".to_owned()));
             }
         }

@@ -83,7 +83,10 @@ fn open_keys_are_those_not_finished() {
         accepted: accepted(&[("a", "u", "2")]),
     });
     let keys = ["a", "b", "c", "d"].map(|name| key(name).to_key());
-    let open = |rig: &Rig| rig.listener.are_open(PODS, &keys).unwrap();
+    let open = |rig: &Rig| {
+        let open = rig.listener.are_open(PODS, &keys).unwrap();
+        [0, 1, 2, 3].map(|place| open[place].is_some())
+    };
     assert_eq!(open(&rig), [true; 4], "the cursor has not reached them");
     assert_eq!(rig.take(), "add b@3 initial");
     assert_eq!(rig.take(), "add c@4 initial");
@@ -107,8 +110,96 @@ fn refused_changes_make_open_keys_unknown() {
     rig.drain();
     let a = [key("a").to_key()];
     rig.listener.close();
-    assert_eq!(rig.listener.are_open(PODS, &a), Some(vec![false]));
+    assert_eq!(rig.listener.are_open(PODS, &a), Some(vec![None]));
     rig.write(PODS, state("a", "u", 9, 0));
     assert_eq!(rig.listener.are_open(PODS, &a), None, "the change was refused");
     assert_eq!(rig.listener.open_keys(PODS, 8), OpenKeys::Detached);
+}
+
+/// The delete of incarnation `uid` of `name`.
+fn vanished_as(name: &str, uid: &str, version: u64) -> Vanished {
+    Vanished {
+        last: Some(state(name, uid, version, 0)),
+        ..vanished(name)
+    }
+}
+
+#[test]
+fn resumed_deletes_of_one_key_stay_apart() {
+    let several = || ResumeState {
+        deletes: vec![
+            vanished_as("x", "u1", 1),
+            vanished_as("x", "u2", 2),
+            vanished_as("y", "u3", 3),
+        ],
+        accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
+    };
+    let expected = "delete x@1? relist\ndelete y@3? relist\ndelete x@2? relist\nsynced initial\n";
+    assert_eq!(resumed(several()).drain(), expected);
+    // Also where pending events fold.
+    let mut rig = resumed(several());
+    rig.listener.pause(Pause::Quarantine);
+    rig.listener.resume(Pause::Quarantine);
+    assert_eq!(rig.drain(), expected);
+}
+
+#[test]
+fn failing_resumed_delete_becomes_a_dead_letter_before_the_next() {
+    let mut rig = resumed(ResumeState {
+        deletes: vec![vanished_as("x", "u1", 1), vanished_as("x", "u2", 2)],
+        accepted: accepted(&[("a", "u", "2"), ("b", "u", "3"), ("c", "u", "4")]),
+    });
+    for _ in 0..100 {
+        let taken = rig.take();
+        match taken.split(' ').nth(1) {
+            Some("x@1?") => rig.answer(retryable()),
+            Some("x@2?") => break,
+            Some("initial") => rig.answer(DeliveryOutcome::Ok),
+            _ => rig.pass(seconds(600)),
+        }
+    }
+    assert_eq!(rig.listener.dead_letters().len(), 1);
+    assert_eq!(shown(rig.last_taken()), "delete x@2? relist");
+}
+
+#[test]
+fn object_deleted_ahead_of_the_cursor_follows_its_predecessor() {
+    // The earlier process may have delivered `c` together with the delete of its predecessor.
+    for keyed in [false, true] {
+        let mut rig = resumed(ResumeState {
+            deletes: vec![vanished("c")],
+            accepted: accepted(&[("a", "u", "2"), ("b", "u", "3")]),
+        });
+        if keyed {
+            rig.listener.pause(Pause::Quarantine);
+        }
+        rig.delete("c");
+        // This one was never delivered.
+        rig.write(PODS, state("c", "other", 8, 0));
+        rig.delete("c");
+        rig.listener.resume(Pause::Quarantine);
+        assert_eq!(rig.drain(), "delete c@1? relist\ndelete c@4 watch\nsynced initial\n");
+    }
+}
+
+#[test]
+fn object_deleted_behind_the_cursor_follows_its_predecessor() {
+    let mut rig = resumed(ResumeState {
+        deletes: vec![vanished("a")],
+        accepted: accepted(&[("b", "u", "3"), ("c", "u", "4")]),
+    });
+    assert_eq!(rig.take(), "delete a@1? relist");
+    // The cursor passes `a` while its predecessor's delete is in flight.
+    assert_eq!(rig.take(), "idle");
+    rig.listener.pause(Pause::Quarantine);
+    rig.delete("a");
+    rig.listener.resume(Pause::Quarantine);
+    let open = rig.listener.are_open(PODS, &[key("a").to_key()]).unwrap();
+    let deletes = open[0].as_ref().map(|open| open.deletes.clone()).unwrap();
+    assert_eq!(deletes, [Some("old".into()), Some("u".into())]);
+    rig.answer(DeliveryOutcome::Ok);
+    let open = rig.listener.are_open(PODS, &[key("a").to_key()]).unwrap();
+    let deletes = open[0].as_ref().map(|open| open.deletes.clone()).unwrap();
+    assert_eq!(deletes, [Some("u".into())], "the first was accepted");
+    assert_eq!(rig.drain(), "delete a@2 watch\nsynced initial\n");
 }

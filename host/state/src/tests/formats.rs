@@ -1,0 +1,151 @@
+//! Files of earlier formats. `format-1.redb` was written by the last version with format 1, for the sources and the
+//! handler of these tests: `a` was updated, `c` deleted, `d` deleted and created again, and none of it acknowledged;
+//! `b` and `e` were acknowledged. A second source is encrypted and holds `s` and `t`, both acknowledged.
+
+use super::*;
+use crate::handler_state::INCARNATIONS_MAX;
+
+/// A folder with the file of format 1.
+fn format_1() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    fs::write(&path, include_bytes!("format-1.redb")).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn format_1_is_migrated_with_everything_in_it() {
+    let now = [("a", "u1", 6), ("b", "u2", 2), ("e", "u7", 9)];
+    let (_folder, path) = format_1();
+    let received = next_process(&path, &now, OnStart::Continue);
+    assert_eq!(
+        received, "delete c@3, delete d@4, delete e@5?, delete d@9?, add a@6, add e@9, synced",
+        "`d` has two incarnations: format 1 held the second as an object"
+    );
+    assert_eq!(next_process(&path, &now, OnStart::Continue), "synced");
+    let (_folder, path) = format_1();
+    let received = next_process(&path, &now, OnStart::Replay);
+    assert_eq!(
+        received,
+        "delete c@3, delete d@4, delete e@5?, delete d@9?, add a@6, add b@2, add e@9, synced"
+    );
+}
+
+#[test]
+fn encrypted_source_of_format_1_is_migrated() {
+    let mut options = sealed();
+    options.identity.informer = "config".to_owned();
+    let (_folder, path) = format_1();
+    let process = Process::start(&path, options.clone());
+    assert_eq!(process.journal().high_water(), Some(11));
+    drop(process);
+    let received = next_process_with(&path, &[("t", "u10", 11)], OnStart::Continue, options);
+    assert_eq!(received, "delete s@10?, synced");
+}
+
+#[test]
+fn migrated_file_is_not_migrated_again() {
+    let (_folder, path) = format_1();
+    let open = || TableStore::open(path.clone(), StateMetrics::default()).unwrap();
+    drop(open());
+    let rows = |store: &mut TableStore| {
+        let counted = store.write(|tables| {
+            use redb::ReadableTableMetadata as _;
+            Ok((tables.open.len()?, tables.ended.len()?))
+        });
+        counted.unwrap()
+    };
+    let mut store = open();
+    assert_eq!(rows(&mut store), (1, 2), "a; c and d");
+    assert!(store.is_open());
+}
+
+#[test]
+fn several_incarnations_are_reported_oldest_first() {
+    let (folder, path) = kept(options());
+    let crashed = folder.path().join("crashed");
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    process.settle();
+    for (uid, version) in [("v1", 10), ("v2", 20)] {
+        process.delete("a", version);
+        process.write(object("a", uid, version + 1));
+        process.recorder.run_once();
+        // Everything is handed out and accepted, which is not on disk yet.
+        process.handle_all();
+        process.crash(&crashed);
+    }
+    let now = [("b", "u2", 2), ("c", "u3", 3)];
+    let received = next_process(&crashed, &now, OnStart::Continue);
+    assert_eq!(
+        received, "delete a@11, delete a@21?, synced",
+        "u1 was acknowledged meanwhile"
+    );
+    process.recorder.run_once();
+    process.crash(&crashed);
+    let received = next_process(&crashed, &now, OnStart::Continue);
+    assert_eq!(received, "delete a@21?, synced", "v1 was acknowledged, too");
+}
+
+#[test]
+fn incarnations_merged_away_in_the_listener_are_forgotten() {
+    let (folder, path) = kept(options());
+    let crashed = folder.path().join("crashed");
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    process.settle();
+    process.listener.pause(informant_cache::listener::Pause::Quarantine);
+    for version in 0..3 * INCARNATIONS_MAX as u64 {
+        process.delete("a", 10 * version + 10);
+        process.write(object("a", &format!("v{version}"), 10 * version + 11));
+        process.recorder.run_once();
+    }
+    process.delete("a", 1_000);
+    process.recorder.run_once();
+    process.recorder.run_once();
+    process.crash(&crashed);
+    assert_eq!(
+        process
+            .metrics
+            .source("pods", "")
+            .handler(HANDLER)
+            .incarnations_dropped
+            .get(),
+        0
+    );
+    let now = [("b", "u2", 2), ("c", "u3", 3)];
+    assert_eq!(next_process(&crashed, &now, OnStart::Continue), "delete a@1, synced");
+}
+
+#[test]
+fn incarnations_of_one_key_are_bounded_and_counted() {
+    let (folder, path) = kept(options());
+    let crashed = folder.path().join("crashed");
+    let mut process = Process::start(&path, options());
+    process.sync([object("a", "u1", 1), object("b", "u2", 2), object("c", "u3", 3)]);
+    process.attach(OnStart::Continue);
+    process.settle();
+    for version in 0..INCARNATIONS_MAX as u64 + 4 {
+        process.delete("a", 10 * version + 10);
+        process.write(object("a", &format!("v{version}"), 10 * version + 11));
+    }
+    process.recorder.run_once();
+    process.crash(&crashed);
+    assert_eq!(
+        process
+            .metrics
+            .source("pods", "")
+            .handler(HANDLER)
+            .incarnations_dropped
+            .get(),
+        4
+    );
+    let received = next_process(&crashed, &[("b", "u2", 2), ("c", "u3", 3)], OnStart::Continue);
+    assert_eq!(received.matches("delete a").count(), INCARNATIONS_MAX, "{received}");
+    assert!(
+        received.starts_with("delete a@1, delete a@11"),
+        "the oldest ones: {received}"
+    );
+}
