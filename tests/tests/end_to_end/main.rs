@@ -10,6 +10,7 @@ mod clusters;
 mod custom_resources;
 mod deploy;
 mod durable;
+mod kills;
 mod kubectl;
 mod lifecycle;
 mod load;
